@@ -1,0 +1,1 @@
+"""Side effects of the workflows, each idempotent; clients are handed in."""

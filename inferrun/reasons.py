@@ -1,0 +1,84 @@
+"""Every reason that a status, an Event, a termination message or a workflow's failure carries.
+
+Reasons are part of the API: declared here once, explained with cause and cure in docs/reasons.md, never renamed.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a run or a config is in the state that it is in."""
+
+    # Waiting: the run is Pending.
+    ACCEPTED = "Accepted"
+    CONFIG_NOT_FOUND = "ConfigNotFound"
+    CONFIG_NOT_READY = "ConfigNotReady"
+    CONFIG_NAMESPACE_NOT_ALLOWED = "ConfigNamespaceNotAllowed"
+    PAUSED = "Paused"
+    JOB_CREATED = "JobCreated"
+    POD_SCHEDULED = "PodScheduled"
+    UNSCHEDULABLE = "Unschedulable"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_REJECTED = "PodRejected"
+    QUEUED = "Queued"
+    IMAGE_PULLING = "ImagePulling"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    IMAGE_PULL_SECRET_NOT_FOUND = "ImagePullSecretNotFound"
+    SECRET_NOT_FOUND = "SecretNotFound"
+    CLAIM_NOT_FOUND = "ClaimNotFound"
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    RETRY_BACKOFF = "RetryBackoff"
+
+    # Under way and good ends.
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+
+    # Ends that are not good.
+    INVALID_SPEC = "InvalidSpec"
+    INVALID_CONTRACT = "InvalidContract"
+    CONTRACT_TOO_LARGE = "ContractTooLarge"
+    INPUT_FAILED = "InputFailed"
+    INFERENCE_FAILED = "InferenceFailed"
+    OUTPUT_FAILED = "OutputFailed"
+    RUNNER_ERROR = "RunnerError"
+    RUNNER_FAILED = "RunnerFailed"
+    STOPPED = "Stopped"
+    OUT_OF_MEMORY = "OutOfMemory"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    PENDING_TIMEOUT = "PendingTimeout"
+    INVALID_IMAGE_NAME = "InvalidImageName"
+    IMAGE_NEVER_PULL = "ImageNeverPull"
+    ROOT_NOT_ALLOWED = "RootNotAllowed"
+    CONTAINER_NOT_STARTED = "ContainerNotStarted"
+    POD_LOST = "PodLost"
+    DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
+    JOB_DELETED = "JobDeleted"
+    NAME_TAKEN = "NameTaken"
+    CANCELLED = "Cancelled"
+    RUN_DELETED = "RunDeleted"
+    REQUEST_REFUSED = "RequestRefused"
+    REQUEST_MISMATCH = "RequestMismatch"
+
+    # Schedules and configs.
+    SCHEDULED = "Scheduled"
+    SUSPENDED = "Suspended"
+    INVALID_SCHEDULE = "InvalidSchedule"
+    INVALID_TIME_ZONE = "InvalidTimeZone"
+    READY = "Ready"
+    INVALID_STORAGE = "InvalidStorage"
+
+
+class Phase(StrEnum):
+    """Where a run stands. `Succeeded` and `Failed` are terminal and never change."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SCHEDULED = "Scheduled"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether no later status may follow."""
+        return self in (Phase.SUCCEEDED, Phase.FAILED)

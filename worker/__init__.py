@@ -1,0 +1,1 @@
+"""The worker process: builds the clients and serves the task queues."""
