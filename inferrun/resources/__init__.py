@@ -1,0 +1,73 @@
+"""The two resources as frozen values: `InferenceConfig` (how a model is asked) and `InferenceRun` (one execution, or a
+schedule). The CRDs are generated from these models. Nothing here does I/O or talks to a server.
+"""
+
+from inferrun.resources.config import (
+    AutoDeletePolicy,
+    ImagePullPolicy,
+    InferenceConfig,
+    InferenceConfigSpec,
+    KServeModel,
+    ResourceRequirements,
+    Storage,
+    parse_config,
+)
+from inferrun.resources.references import (
+    ConfigReference,
+    Metadata,
+    ObjectReference,
+    OwnerReference,
+    SecretReference,
+)
+from inferrun.resources.run import ConcurrencyPolicy, InferenceRun, InferenceRunSpec, parse_run
+from inferrun.resources.status import (
+    ActiveRun,
+    Attempt,
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Delivery,
+    InferenceConfigStatus,
+    InferenceRunStatus,
+    Output,
+    Phase,
+    Records,
+    WorkflowReference,
+)
+from inferrun.resources.storage import EndpointReference, FileStorage, KrateoApi, KrateoStorage
+
+__all__ = [
+    "ActiveRun",
+    "Attempt",
+    "AutoDeletePolicy",
+    "ConcurrencyPolicy",
+    "Condition",
+    "ConditionStatus",
+    "ConditionType",
+    "ConfigReference",
+    "Delivery",
+    "EndpointReference",
+    "FileStorage",
+    "ImagePullPolicy",
+    "InferenceConfig",
+    "InferenceConfigSpec",
+    "InferenceConfigStatus",
+    "InferenceRun",
+    "InferenceRunSpec",
+    "InferenceRunStatus",
+    "KServeModel",
+    "KrateoApi",
+    "KrateoStorage",
+    "Metadata",
+    "ObjectReference",
+    "Output",
+    "OwnerReference",
+    "Phase",
+    "Records",
+    "ResourceRequirements",
+    "SecretReference",
+    "Storage",
+    "WorkflowReference",
+    "parse_config",
+    "parse_run",
+]
