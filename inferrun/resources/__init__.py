@@ -2,6 +2,7 @@
 schedule). The CRDs are generated from these models. Nothing here does I/O or talks to a server.
 """
 
+from inferrun.reasons import Phase
 from inferrun.resources.config import (
     AutoDeletePolicy,
     ImagePullPolicy,
@@ -30,7 +31,6 @@ from inferrun.resources.status import (
     InferenceConfigStatus,
     InferenceRunStatus,
     Output,
-    Phase,
     Records,
     WorkflowReference,
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
 from inferrun.resources.scalars import Count, Instant, Message, ReasonText, Uid
 from inferrun.resources.shape import Shape
@@ -20,25 +21,6 @@ ACTIVE_LIMIT: Final = 64
 
 ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
-
-
-class Phase(StrEnum):
-    """Where a run or a schedule stands."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    SCHEDULED = "Scheduled"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing follows this phase."""
-        return self in TERMINAL_PHASES
-
-
-TERMINAL_PHASES: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
 class Delivery(StrEnum):
