@@ -1,0 +1,133 @@
+"""A data handler: the HTTP service between a run and a database, as Krateo's users know it.
+
+    POST /compute/sklearninput    the rows of a table
+    POST /compute/sklearnoutput   predictions into a table
+    GET  /healthz                 200 while the process works
+    GET  /readyz                  200 while the database answers
+
+Both POSTs want the bearer token that stands in the Secret of the endpoint. Configured by the environment:
+HANDLER_TOKEN, and libpq's variables for the database. What a request means is decided in protocol.py, what happens
+then is in database.py.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+
+import database
+import psycopg
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from protocol import BadRequest, input_request, output_request, wants_failure
+
+LARGEST_REQUEST = 64 * 1024 * 1024
+TOKEN = web.AppKey("token", str)
+
+log = logging.getLogger("data-handler")
+
+# What the real handler sends when its script broke: the error output of that script, and status 200.
+TRACEBACK = """Traceback (most recent call last):
+  File "/tmp/notebook.py", line 41, in <module>
+    main(args['table_name'])
+  File "/tmp/notebook.py", line 17, in main
+    cursor.execute(query)
+RuntimeError: this failure was asked for by the parameter fail"""
+
+
+async def read_input(request: web.Request) -> web.StreamResponse:
+    body = await _json_body(request)
+    if wants_failure(body, of="input"):
+        return web.Response(text=TRACEBACK, content_type="application/json")
+    wanted = input_request(body)
+    async with await database.connect() as connection:
+        batches = database.rows(connection, wanted)
+        # Before the first batch is there nothing is sent, so that an unknown table still gets a status of its own.
+        batch = await anext(batches, None)
+        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await answer.prepare(request)
+        await answer.write(b'{"result": [')
+        separator = b""
+        while batch is not None:
+            await answer.write(separator + json.dumps(batch)[1:-1].encode())
+            separator = b", "
+            batch = await anext(batches, None)
+        await answer.write(b"]}")
+        await answer.write_eof()
+    log.info("rows sent from %s", wanted.table)
+    return answer
+
+
+async def store_output(request: web.Request) -> web.Response:
+    body = await _json_body(request)
+    if wants_failure(body, of="output"):
+        return web.Response(text=TRACEBACK, content_type="application/json")
+    wanted = output_request(body)
+    async with await database.connect() as connection:
+        await database.store(connection, wanted)
+    log.info("%d predictions stored in %s", len(wanted.values), wanted.table)
+    # A notebook prints nothing when all went well.
+    return web.Response(content_type="application/json")
+
+
+async def healthz(_: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+async def readyz(_: web.Request) -> web.Response:
+    async with await database.connect() as connection:
+        await connection.execute("select 1")
+    return web.Response(text="ok")
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except BadRequest as wrong:
+        return web.json_response({"error": str(wrong)}, status=400)
+    except psycopg.ProgrammingError as wrong:
+        # A table or column that is not there, or that is not for the handler.
+        return web.json_response({"error": str(wrong).splitlines()[0]}, status=400)
+    except psycopg.OperationalError as wrong:
+        return web.json_response({"error": f"the database does not answer: {wrong}"}, status=503)
+
+
+@web.middleware
+async def bearer_token(request: web.Request, handler: Handler) -> web.StreamResponse:
+    given = request.headers.get("Authorization", "")
+    if request.method == "POST" and not hmac.compare_digest(given.encode(), f"Bearer {request.app[TOKEN]}".encode()):
+        return web.json_response({"error": "the bearer token is missing or wrong"}, status=401)
+    return await handler(request)
+
+
+async def _json_body(request: web.Request) -> dict[str, object]:
+    try:
+        body = json.loads(await request.read() or b"{}")
+    except ValueError as wrong:
+        raise BadRequest(f"the body is not JSON: {wrong}") from wrong
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body: a JSON object is wanted, got {type(body).__name__}")
+    return body
+
+
+def application(*, token: str) -> web.Application:
+    app = web.Application(middlewares=[errors_as_json, bearer_token], client_max_size=LARGEST_REQUEST)
+    app[TOKEN] = token
+    app.router.add_post("/compute/sklearninput", read_input)
+    app.router.add_post("/compute/sklearnoutput", store_output)
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    return app
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    host, port = os.environ.get("HANDLER_HOST", "0.0.0.0"), int(os.environ.get("HANDLER_PORT", "8080"))  # noqa: S104 - a Pod
+    web.run_app(application(token=os.environ["HANDLER_TOKEN"]), host=host, port=port, access_log=None, print=None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Starts PostgreSQL; the first time it makes the database, beside its place, so that half a database is never taken for one.
+# HANDLER_PASSWORD: what the data handler logs in with. The superuser logs in from inside the Pod only.
+set -eu
+
+if [ ! -d "$PGDATA" ]; then
+    new="$PGDATA.new"
+    rm -rf "$new"
+    initdb --pgdata="$new" --username=postgres --auth-local=peer --auth-host=scram-sha-256 --encoding=UTF8 --locale=C >/dev/null
+    echo "host irises data_handler all scram-sha-256" >>"$new/pg_hba.conf"
+    pg_ctl --pgdata="$new" --wait --silent -o "-c listen_addresses='' -c unix_socket_directories=$PGHOST" start
+    createdb irises
+    psql --quiet --set=ON_ERROR_STOP=1 --set=password="$HANDLER_PASSWORD" --file=/opt/irises/schema.sql
+    pg_ctl --pgdata="$new" --wait --silent stop
+    mv "$new" "$PGDATA"
+fi
+exec postgres -c listen_addresses='*' -c unix_socket_directories="$PGHOST"
