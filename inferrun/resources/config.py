@@ -21,7 +21,7 @@ BACKOFF_LIMIT: Final = 2
 AUTO_DELETE_DELAY_SECONDS: Final = 300
 
 ModelText = Annotated[str, Field(max_length=2048)]
-StorageMap = dict[str, JsonValue]
+StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
 BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
@@ -60,14 +60,14 @@ class KServeModel(Shape):
 
 
 class Storage(Shape):
-    """Where records come from and where predictions go. Each end has one label: file and krateo are understood by
-    the product's own runner, any other label is handed unmodified to a custom image."""
+    """Where records come from and where predictions go. The labels file and krateo are understood by the product's
+    own runner; what stands under any other label is handed unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Where the records come from: one label and its settings."""
+    """Where the records come from: a label (file, krateo, or one that a custom image knows) and its settings."""
 
     output: StorageMap | None = None
-    """Where the predictions go: one label and its settings."""
+    """Where the predictions go: a label (file, krateo, or one that a custom image knows) and its settings."""
 
 
 class ResourceRequirements(Shape):

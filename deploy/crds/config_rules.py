@@ -1,0 +1,63 @@
+"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the known storages.
+
+A key that a known storage label does not have cannot be seen by a rule, because the storage objects are kept whatever
+they hold; the shim tells it on the config's status.
+"""
+
+from typing import Final
+
+from deploy.crds.rules import Rule, either
+
+
+def _one_placement(field: str) -> Rule:
+    both = f"has(self.{field}) && self.{field} != '' && has(self.kserve) && has(self.kserve.{field})"
+    return Rule(
+        holds=f"!({both} && self.kserve.{field} != '') || self.{field} == self.kserve.{field}",
+        message=(
+            f"""'{field} is "' + self.{field} + '" but kserve.{field} is "' + self.kserve.{field} + '"; """
+            """allowed is one of them, or both with the same value'"""
+        ),
+        field=f".{field}",
+    )
+
+
+MODEL_FIELDS: Final = ("modelName", "modelUrl", "modelVersion", "modelInputName")
+MODEL_VERSION: Final = Rule(
+    holds="self in ['', 'v1', 'v2']",
+    message="""'modelVersion is "' + self + '"; allowed are v1 and v2'""",
+)
+QUANTITY: Final = Rule(
+    holds="type(self) == int ? self >= 0 : isQuantity(self) && !quantity(self).isLessThan(quantity('0'))",
+    message=(
+        """'the quantity is "' + string(self) + '"; allowed are numbers from 0 with or without a unit, """
+        """such as 2, 500m, 1.5 in quotes, 256Mi'"""
+    ),
+)
+FILE_PATH: Final = Rule(
+    holds=r"!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
+    message="""'path is "' + self + '"; allowed are paths below the root of the claim: relative, without ".."'""",
+)
+HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+VERB: Final = Rule(
+    holds=f"self.upperAscii() in {either(*HTTP_VERBS)}",
+    message=f"""'verb is "' + self + '"; allowed are {", ".join(HTTP_VERBS)}'""",
+)
+HEADER: Final = Rule(
+    holds="self.matches('^[^: \\t]+:')",
+    message="""'headers has "' + self + '"; allowed is the form "Name: value"'""",
+)
+
+STORAGE_RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    f"spec.storage.{end}.{path}": (rule,)
+    for end in ("input", "output")
+    for path, rule in (("file.path", FILE_PATH), ("krateo.api.verb", VERB), ("krateo.api.headers[]", HEADER))
+}
+
+CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    "spec": tuple(_one_placement(field) for field in MODEL_FIELDS),
+    "spec.modelVersion": (MODEL_VERSION,),
+    "spec.kserve.modelVersion": (MODEL_VERSION,),
+    "spec.resources.requests[]": (QUANTITY,),
+    "spec.resources.limits[]": (QUANTITY,),
+    **STORAGE_RULES,
+}

@@ -1,0 +1,169 @@
+"""The two CustomResourceDefinitions as values: schema, rules, columns and names put together.
+
+Nothing here reads or writes a file; `deploy.crds.generate` does.
+"""
+
+from typing import Final
+
+from pydantic import BaseModel
+
+from deploy.crds.config_rules import CONFIG_RULES
+from deploy.crds.rules import Rule
+from deploy.crds.run_rules import run_rules
+from deploy.crds.schema import Schema, paragraph, structural
+from inferrun import api
+from inferrun.resources import (
+    FileStorage,
+    InferenceConfig,
+    InferenceConfigSpec,
+    InferenceConfigStatus,
+    InferenceRun,
+    InferenceRunSpec,
+    InferenceRunStatus,
+    KrateoStorage,
+)
+from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL
+
+KNOWN_LABELS: Final[dict[str, type[BaseModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+def column(name: str, path: str, *, kind: str = "string", description: str, wide: bool = False) -> Schema:
+    """One column of `kubectl get`."""
+    entry: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return entry | ({"priority": 1} if wide else {})
+
+
+AGE: Final = column("AGE", ".metadata.creationTimestamp", kind="date", description="Time since it was created")
+
+RUN_COLUMNS: Final = (
+    column("PHASE", ".status.phase", description="Where the run stands"),
+    column("REASON", ".status.reason", description="Why it stands there"),
+    column("CONFIG", ".spec.configRef.name", description="The InferenceConfig that is executed"),
+    column("DONE", ".status.records.completed", kind="integer", description="Records with a prediction"),
+    column("FAILED", ".status.records.failed", kind="integer", description="Records with an error"),
+    column("DURATION", ".status.duration", description="How long the run took"),
+    AGE,
+    column("JOB", ".status.jobStatus.name", description="The current or last Job", wide=True),
+    column("WORKFLOW", ".status.workflow.id", description="The Temporal workflow", wide=True),
+    column("OUTPUT", ".status.output.location", description="Where the predictions are", wide=True),
+    column("NEXT", ".status.nextScheduleTimes[0]", description="When a schedule is due next", wide=True),
+)
+
+CONFIG_COLUMNS: Final = (
+    column("READY", ".status.conditions[?(@.type=='Ready')].status", description="Whether runs can use it"),
+    column("REASON", ".status.conditions[?(@.type=='Ready')].reason", description="Why, or why not"),
+    AGE,
+    column("IMAGE", ".spec.image", description="The runner's image, if not the product's own", wide=True),
+    column("MESSAGE", ".status.conditions[?(@.type=='Ready')].message", description="What is wrong", wide=True),
+)
+
+
+def inference_run() -> Schema:
+    """The definition of InferenceRun."""
+    spec = structural(InferenceRunSpec)
+    return _definition(
+        _resource(InferenceRun, spec=spec, status=structural(InferenceRunStatus)),
+        rules=run_rules(tuple(spec["properties"])),
+        columns=RUN_COLUMNS,
+        names=_names(api.RUN_KIND, plural=api.RUN_PLURAL, singular=api.RUN_SINGULAR, short=api.RUN_SHORT_NAME),
+    )
+
+
+def inference_config() -> Schema:
+    """The definition of InferenceConfig."""
+    spec = structural(InferenceConfigSpec)
+    for end in spec["properties"]["storage"]["properties"].values():
+        _describe_known_labels(end)
+    return _definition(
+        _resource(InferenceConfig, spec=spec, status=structural(InferenceConfigStatus)),
+        rules=CONFIG_RULES,
+        columns=CONFIG_COLUMNS,
+        names=_names(
+            api.CONFIG_KIND, plural=api.CONFIG_PLURAL, singular=api.CONFIG_SINGULAR, short=api.CONFIG_SHORT_NAME
+        ),
+    )
+
+
+def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema:
+    """The schema of a whole resource; the API server itself describes its metadata."""
+    return {
+        "description": paragraph(model.__doc__ or ""),
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"description": f"Version of this schema: {api.API_VERSION}.", "type": "string"},
+            "kind": {"description": f"Kind of this object: {model.__name__}.", "type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
+        },
+    }
+
+
+def _describe_known_labels(end: Schema) -> None:
+    """Types what stands under a label that we know; keys beyond that are kept everywhere, for custom images."""
+    end["properties"] = {label: structural(model) for label, model in KNOWN_LABELS.items()}
+    _keep_unknown_keys(end)
+
+
+def _keep_unknown_keys(node: Schema) -> None:
+    if node["type"] == "object":
+        node[KEEP_UNKNOWN_KEYS] = True
+        for child in node.get("properties", {}).values():
+            _keep_unknown_keys(child)
+
+
+def _names(kind: str, *, plural: str, singular: str, short: str) -> Schema:
+    return {
+        "categories": [api.CATEGORY],
+        "kind": kind,
+        "listKind": f"{kind}List",
+        "plural": plural,
+        "shortNames": [short],
+        "singular": singular,
+    }
+
+
+def _definition(
+    schema: Schema, *, rules: dict[str, tuple[Rule, ...]], columns: tuple[Schema, ...], names: Schema
+) -> Schema:
+    for path, entries in rules.items():
+        _node_at(schema, path)["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
+    _set_list_kinds(schema)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{api.GROUP}"},
+        "spec": {
+            "group": api.GROUP,
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": api.VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": list(columns),
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+def _node_at(schema: Schema, path: str) -> Schema:
+    """The node at a dotted path of JSON names; `[]` goes to the values of a list or map."""
+    node = schema
+    for step in path.split(".") if path else ():
+        node = node["properties"][step.removesuffix("[]")]
+        if step.endswith("[]"):
+            node = node["items"] if "items" in node else node["additionalProperties"]
+    return node
+
+
+def _set_list_kinds(schema: Schema) -> None:
+    """Conditions are one per type, so that writers who apply them do not overwrite each other's."""
+    conditions = schema["properties"]["status"]["properties"]["conditions"]
+    conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}

@@ -1,0 +1,137 @@
+"""The CEL rules of `InferenceRun`: the schedule's form, reserved parameters, and what can no longer change.
+
+Ranges of cron fields are checked here, so that kubectl says what is wrong at once; an expression that never fires, or
+a time zone that does not exist, is the shim's to find.
+"""
+
+from typing import Final
+
+from deploy.crds.rules import ROOT, Rule, either, text, unchanged
+from inferrun.reasons import Phase
+from inferrun.resources.run import RESERVED_PARAMETERS
+
+MACROS: Final = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
+
+
+def _cron_field(value: str) -> str:
+    item = rf"(\*|\?|({value})(-({value}))?)(/[1-9][0-9]?)?"
+    return f"{item}(,{item})*"
+
+
+CRON_PATTERN: Final = (
+    "(?i)^("
+    + "|".join(MACROS)
+    + "|"
+    + r" +".join(
+        (
+            _cron_field("0?[0-9]|[1-5][0-9]"),
+            _cron_field("0?[0-9]|1[0-9]|2[0-3]"),
+            _cron_field("0?[1-9]|[12][0-9]|3[01]"),
+            _cron_field(f"0?[1-9]|1[0-2]|{MONTHS}"),
+            _cron_field(f"0?[0-7]|{WEEKDAYS}"),
+        )
+    )
+    + ")$"
+)
+
+SCHEDULE: Final = Rule(
+    holds=f"self.matches({text(CRON_PATTERN)})",
+    message=(
+        """'schedule is "' + self + '"; allowed are five fields (minute 0-59, hour 0-23, day of month 1-31, month """
+        """1-12 or JAN-DEC, day of week 0-7 or SUN-SAT) such as "0 9 * * MON", or """
+        f"""{", ".join(MACROS)}; the time zone goes into timeZone'"""
+    ),
+)
+
+TIME_ZONE: Final = Rule(
+    holds=r"self != 'Local' && self.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')",
+    message="""'timeZone is "' + self + '"; allowed are names of the IANA database such as Europe/Rome or Etc/UTC'""",
+)
+
+PARAMETERS: Final = Rule(
+    holds=" && ".join(f"!({text(name)} in self)" for name in RESERVED_PARAMETERS),
+    message=(
+        "'parameters has the name \"' + ("
+        + "".join(f"{text(name)} in self ? {text(name)} : " for name in RESERVED_PARAMETERS[:-1])
+        + text(RESERVED_PARAMETERS[-1])
+        + f") + '\"; allowed is any name but the reserved {', '.join(RESERVED_PARAMETERS)}'"
+    ),
+)
+
+
+SCHEDULE_ONLY_FIELDS: Final = {
+    "suspend": "'true'",
+    "timeZone": "self.timeZone",
+    "concurrencyPolicy": "self.concurrencyPolicy",
+    "startingDeadlineSeconds": "'set'",
+    "successfulJobsHistoryLimit": "'set'",
+    "failedJobsHistoryLimit": "'set'",
+}
+"""Fields that act on schedules only, each with its value as CEL text. (A number as text has no size that the API
+server's cost estimate knows, so it would refuse the rule.)"""
+
+
+def _needs_schedule(field: str, *, value: str) -> Rule:
+    unset = f"!has(self.{field})" + (" || !self.suspend" if field == "suspend" else "")
+    return Rule(
+        holds=f"{unset} || has(self.schedule)",
+        message=f"'{field} is ' + {value} + '; it is allowed only together with schedule'",
+        field=f".{field}",
+    )
+
+
+SCHEDULE_STAYS: Final = Rule(
+    holds="has(self.spec.schedule) == has(oldSelf.spec.schedule)",
+    message=(
+        """has(self.spec.schedule) ? 'schedule "' + self.spec.schedule + '" cannot be added to a run that was """
+        """created without one; create another run' : 'schedule "' + oldSelf.spec.schedule + '" cannot be removed; """
+        """allowed are another schedule, suspend: true, or deleting the run'"""
+    ),
+    field=".spec",
+)
+
+MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
+
+
+def frozen_after_start(field: str) -> Rule:
+    """The rule that `field` of a run's spec cannot change once the run was given its contract."""
+    started = "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
+    return Rule(
+        holds=f"!({started}) || ({unchanged(f'spec.{field}')})",
+        message=(
+            f"'{field} cannot change: the run has started with the value that it had; allowed are changes of suspend "
+            "and timeoutSeconds, or a new run (a new metadata.name, or metadata.generateName with kubectl create)'"
+        ),
+        field=".spec",
+    )
+
+
+TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
+OUTCOME_FIELDS: Final = ("phase", "reason", "completionTime", "exitCode", "records", "delivery", "output")
+OUTCOME_STAYS: Final = Rule(
+    holds=(
+        "!has(oldSelf.status) || !has(oldSelf.status.phase) || "
+        f"!(oldSelf.status.phase in {either(*TERMINAL_PHASES)}) || (has(self.status) && "
+        + " && ".join(f"({unchanged(f'status.{field}')})" for field in OUTCOME_FIELDS)
+        + ")"
+    ),
+    message=(
+        "'status.phase is ' + oldSelf.status.phase + ', which is final: "
+        f"{', '.join(OUTCOME_FIELDS)} can be neither changed nor removed; start a new run instead'"
+    ),
+    field=".status",
+)
+
+
+def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
+    """The rules of a run whose spec has the fields `spec_fields`, so that a field added later is frozen as well."""
+    frozen = (frozen_after_start(field) for field in spec_fields if field not in MUTABLE_AFTER_START | {"schedule"})
+    return {
+        ROOT: (OUTCOME_STAYS, SCHEDULE_STAYS, *frozen),
+        "spec": tuple(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+        "spec.schedule": (SCHEDULE,),
+        "spec.timeZone": (TIME_ZONE,),
+        "spec.parameters": (PARAMETERS,),
+    }

@@ -1,0 +1,158 @@
+"""Turns a pydantic model into a structural OpenAPI v3 schema, the form that the API server takes.
+
+It may assume models of `inferrun.resources`: camelCase aliases, the string under a field as its documentation. The API
+server knows no `$ref`, no null type and no titles, and wants a maximum at everything that a CEL rule can reach; a
+string, list or map without a maximum is refused here, so that nobody finds out from a rejected CRD.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]  # Any: a JSON schema is a tree of anything
+
+KEPT_KEYWORDS = (
+    "type", "format", "pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+    "maxProperties", "required",
+)  # fmt: skip
+UNBOUNDED_FORMATS = frozenset({"date-time"})
+
+
+class NotStructural(Exception):
+    """A model holds something that no structural schema can say; the message names the place."""
+
+
+def structural(model: type[BaseModel]) -> Schema:
+    """The structural schema of `model`, with descriptions. Raises NotStructural."""
+    generated = model.model_json_schema(by_alias=True, mode="validation")
+    translation = _Translation(
+        definitions=generated.pop("$defs", {}),
+        docs={name: field_docs(part) for name, part in models_below(model).items()},
+    )
+    return translation.node(generated, path=model.__name__, owner=model.__name__)
+
+
+def models_below(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """`model` and every model that its fields mention, by class name."""
+    found: dict[str, type[BaseModel]] = {}
+    waiting = [model]
+    while waiting:
+        current = waiting.pop()
+        if current.__name__ not in found:
+            found[current.__name__] = current
+            for field in current.model_fields.values():
+                waiting.extend(_models_in(field.annotation))
+    return found
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _models_in(argument)
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """The string under each field of `model`, by the field's JSON name, as one paragraph each."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
+    if not isinstance(body, ast.ClassDef):
+        raise NotStructural(f"{model.__name__} is not a class")
+    docs: dict[str, str] = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            field = model.model_fields[statement.target.id]
+            docs[field.alias or statement.target.id] = paragraph(following.value.value)
+    return docs
+
+
+def paragraph(text: str) -> str:
+    """`text` on one line."""
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Translation:
+    """One run over the JSON schema that pydantic made: its `$defs`, and the documentation of every model's fields."""
+
+    definitions: Schema
+    docs: dict[str, dict[str, str]]
+
+    def node(self, source: Schema, *, path: str, owner: str) -> Schema:
+        """The structural schema of `source`, which stands at `path` and belongs to the model named `owner`."""
+        source, owner = self._resolved(source, owner=owner)
+        if _is_int_or_string(source):
+            return _int_or_string(source)
+        node: Schema = {"description": paragraph(source["description"])} if "description" in source else {}
+        node |= {keyword: source[keyword] for keyword in KEPT_KEYWORDS if keyword in source}
+        if node.get("type") == "integer":
+            node["format"] = "int64"
+        if "properties" in source:
+            node["properties"] = self._properties(source["properties"], path=path, owner=owner)
+        for keyword in ("items", "additionalProperties"):
+            if self._says_something(source.get(keyword)):
+                node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
+        _check_bounds(node, path=path)
+        return node
+
+    def _says_something(self, source: object) -> bool:
+        """Whether `source` constrains anything; pydantic's JsonValue is an empty schema, which no CRD may hold."""
+        return isinstance(source, dict) and self._resolved(source, owner="")[0] != {}
+
+    def _properties(self, source: Schema, *, path: str, owner: str) -> Schema:
+        properties: Schema = {}
+        for name, child in source.items():
+            below = self.node(child, path=f"{path}.{name}", owner=owner)
+            of_model = below.pop("description", None)
+            description = self.docs[owner].get(name, of_model)
+            if description is None:
+                raise NotStructural(f"{path}.{name} has no description")
+            properties[name] = {"description": description} | below
+        return properties
+
+    def _resolved(self, source: Schema, *, owner: str) -> tuple[Schema, str]:
+        """`source` without references and without the null of optional fields, and the model that it belongs to."""
+        if "$ref" in source:
+            name = source["$ref"].rsplit("/", 1)[-1]
+            here = {key: value for key, value in source.items() if key != "$ref"}
+            return self._resolved(self.definitions[name] | here, owner=name)
+        choices = [choice for choice in source.get("anyOf", ()) if choice.get("type") != "null"]
+        if len(choices) == 1:
+            outer = {key: value for key, value in source.items() if key not in {"anyOf", "default"}}
+            return self._resolved(choices[0] | outer, owner=owner)
+        return source, owner
+
+
+def _is_int_or_string(source: Schema) -> bool:
+    return {choice.get("type") for choice in source.get("anyOf", ())} == {"integer", "string"}
+
+
+def _int_or_string(source: Schema) -> Schema:
+    limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
+    return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
+
+
+def _check_bounds(node: Schema, *, path: str) -> None:
+    match node.get("type"):
+        case "string":
+            bounded = "maxLength" in node or "enum" in node or node.get("format") in UNBOUNDED_FORMATS
+        case "array":
+            bounded = "maxItems" in node
+        case "object":
+            bounded = "properties" in node or "maxProperties" in node
+        case "integer" | "boolean":
+            bounded = True
+        case _:
+            raise NotStructural(f"{path} has no type")
+    if not bounded:
+        raise NotStructural(f"{path} has no maximum")
