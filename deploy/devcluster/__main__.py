@@ -1,0 +1,63 @@
+"""`python3 -m deploy.devcluster COMMAND`: the edge of this tooling; a Problem becomes lines for a person and exit code 1."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import cluster, images, volumes
+from .narration import complain
+from .problem import Problem
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="devcluster", description="A Kubernetes node and a Temporal server on this machine")
+    commands = root.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="make or repair the cluster")
+    commands.add_parser("down", help="end the cluster and remove its data")
+    commands.add_parser("status", help="say which parts run")
+    commands.add_parser("volumes", help="make free volumes for claims of class inferrun-local")
+    stop = commands.add_parser("stop", help="end one part, for a fault test")
+    stop.add_argument("part")
+    stop.add_argument("--kill", action="store_true", help="with SIGKILL")
+    start = commands.add_parser("start", help="start one part again")
+    start.add_argument("part")
+    load = commands.add_parser("load", help="bring an image archive onto the node")
+    load.add_argument("archive", type=Path)
+    return root
+
+
+def act(words: argparse.Namespace) -> int:
+    match words.command:
+        case "up":
+            cluster.up()
+        case "down":
+            cluster.down()
+        case "status":
+            return 0 if cluster.status() else 1
+        case "volumes":
+            volumes.top_up()
+        case "stop":
+            cluster.stop_part(words.part, by_force=words.kill)
+        case "start":
+            cluster.start_part(cluster.part_named(words.part))
+        case "load":
+            images.load(words.archive)
+    return 0
+
+
+def main() -> int:
+    try:
+        return act(parser().parse_args())
+    except Problem as problem:
+        if problem.detail:
+            complain(problem.detail)
+        complain(f"error: {problem.what}")
+        complain(f"cure:  {problem.cure}")
+        return 1
+    except KeyboardInterrupt:
+        complain("interrupted; start it again and it goes on where it was")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+module inferrun.dev/devcluster/pause
+
+go 1.24.0

@@ -1,0 +1,119 @@
+"""The cluster's certificate authority and what it signs; made once per cluster, with openssl.
+
+Each component has a name and groups of its own, as in any Kubernetes cluster, so that its rights are the usual ones.
+"""
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from .commands import run
+from .layout import ADDRESS, API_SERVICE, DOMAIN, LAYOUT, NODE, PORTS, Layout
+
+DAYS = "3650"
+API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}", "localhost")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A certificate: who it names, the group it is in, and for servers the names they are reached by."""
+
+    file: str
+    name: str
+    group: str = ""
+    served_as: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        return (f"/O={self.group}" if self.group else "") + f"/CN={self.name}"
+
+
+IDENTITIES = (
+    Identity("admin", "inferrun-devcluster-admin", "system:masters"),
+    Identity("controller-manager", "system:kube-controller-manager"),
+    Identity("scheduler", "system:kube-scheduler"),
+    Identity("node", f"system:node:{NODE}", "system:nodes"),
+    Identity("proxy", "system:kube-proxy"),
+    Identity("dns", "system:coredns"),
+    Identity("api-to-kubelet", "kube-apiserver-kubelet-client", "system:masters"),
+    Identity(
+        "api",
+        "kube-apiserver",
+        served_as=(f"IP:{ADDRESS}", f"IP:{API_SERVICE}", "IP:127.0.0.1", *(f"DNS:{name}" for name in API_NAMES)),
+    ),
+    Identity("kubelet", NODE, served_as=(f"IP:{ADDRESS}", f"DNS:{NODE}")),
+)
+
+
+def make_certificates(layout: Layout = LAYOUT) -> None:
+    """Make what is missing; the authority's certificate is written last of its pair, so half a pair is made again."""
+    folder = layout.certificates
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not (folder / "ca.crt").exists():
+        _authority(folder)
+    if not (folder / "accounts.pub").exists():
+        run(["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", folder / "accounts.key"])
+        run(["openssl", "pkey", "-in", folder / "accounts.key", "-pubout", "-out", folder / "accounts.pub"])
+    for identity in IDENTITIES:
+        if not (folder / f"{identity.file}.crt").exists():
+            _sign(folder, identity)
+
+
+def _new_pair(folder: Path, name: str, subject: str) -> list[str | Path]:
+    return [
+        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", DAYS),
+        *("-keyout", folder / f"{name}.key", "-subj", subject, "-out", folder / f"{name}.crt.partial"),
+    ]
+
+
+def _authority(folder: Path) -> None:
+    run([*_new_pair(folder, "ca", "/CN=inferrun-devcluster"), "-addext", "keyUsage=critical,keyCertSign,cRLSign"])
+    (folder / "ca.crt.partial").replace(folder / "ca.crt")
+
+
+def _sign(folder: Path, identity: Identity) -> None:
+    usage = "serverAuth,clientAuth" if identity.served_as else "clientAuth"
+    extensions = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"extendedKeyUsage={usage}"]
+    if identity.served_as:
+        extensions += ["-addext", f"subjectAltName={','.join(identity.served_as)}"]
+    signer = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key"]
+    run([*_new_pair(folder, identity.file, identity.subject), *signer, *extensions])
+    (folder / f"{identity.file}.crt.partial").replace(folder / f"{identity.file}.crt")
+
+
+def kubeconfig(folder: Path, identity: str) -> str:
+    """A kubeconfig as JSON, which is YAML too; keys inline, so that the file alone is enough to attach."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "inferrun-devcluster",
+            "contexts": [
+                {"name": "inferrun-devcluster", "context": {"cluster": "inferrun-devcluster", "user": identity}}
+            ],
+            "clusters": [
+                {
+                    "name": "inferrun-devcluster",
+                    "cluster": {
+                        "server": f"https://{ADDRESS}:{PORTS.api}",
+                        "certificate-authority-data": _inline(folder / "ca.crt"),
+                    },
+                }
+            ],
+            "users": [
+                {
+                    "name": identity,
+                    "user": {
+                        "client-certificate-data": _inline(folder / f"{identity}.crt"),
+                        "client-key-data": _inline(folder / f"{identity}.key"),
+                    },
+                }
+            ],
+        },
+        indent=2,
+    )
+
+
+def _inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

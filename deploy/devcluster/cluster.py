@@ -1,0 +1,196 @@
+"""Brings the cluster up and takes it down; both may be interrupted anywhere and started again.
+
+up: only what is missing is made, only what does not run is started. A cluster that another checkout made and that still runs
+is left alone; one whose processes are all gone is cleared away. down: ends the processes that were started, and only those.
+"""
+
+import json
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from . import binaries, images, network, ownership, packages, remains, volumes
+from .certificates import kubeconfig, make_certificates
+from .commands import run
+from .handover import write_handover
+from .layout import ADDRESS, LAYOUT, NODE, SOURCES, Layout
+from .narration import duration, say, step
+from .parts import Part, all_parts
+from .problem import Problem
+from .processes import Records, start, stop, wait_ready, wait_until
+
+NODE_READY_SECONDS = 90
+
+
+def up(layout: Layout = LAYOUT) -> None:
+    ownership.need_root(what="make cluster")
+    began = time.monotonic()
+    with ownership.lock(layout):
+        _say_what_comes(layout)
+        _take_over(layout)
+        _prepare(layout)
+        parts = _configure(layout)
+        _start_parts(parts, layout)
+        _settle(layout)
+    say(f"cluster ready in {duration(time.monotonic() - began)}: . .devcluster/env && $INFERRUN_BIN/kubectl get nodes")
+
+
+def down(layout: Layout = LAYOUT) -> None:
+    ownership.need_root(what="make cluster-down")
+    with ownership.lock(layout), step("end the cluster"):
+        found = ownership.owner(layout)
+        if found is not None and found != layout.checkout and running(layout):
+            raise Problem(f"the cluster on this machine belongs to {found}", cure=f"make -C {found} cluster-down")
+        _end_all(layout)
+        for file in (layout.kubeconfig, layout.env):
+            file.unlink(missing_ok=True)
+    say("the cluster and its data are gone; programs and images are kept for the next one")
+
+
+def running(layout: Layout = LAYOUT) -> list[str]:
+    records = Records(layout.records)
+    return [name for name in records.names() if records.running(name) is not None]
+
+
+def _say_what_comes(layout: Layout) -> None:
+    to_build, to_install = binaries.missing(layout=layout), packages.missing()
+    if to_build or to_install:
+        say("setting up a Kubernetes node and a Temporal server; for the first time on this machine: about 10 minutes")
+        binaries.announce(to_build)
+    elif not running(layout):
+        say("setting up a Kubernetes node and a Temporal server: under a minute")
+
+
+def _take_over(layout: Layout) -> None:
+    found = ownership.owner(layout)
+    if found is not None and found != layout.checkout:
+        alive = running(layout)
+        if alive:
+            raise Problem(
+                f"the cluster of another checkout runs on this machine: {found} ({', '.join(alive)})",
+                cure=f"make -C {found} cluster-down" if found.exists() else "python3 -m deploy.devcluster clear",
+            )
+        with step(f"clear away what the cluster of {found} left"):
+            _end_all(layout)
+    ownership.claim(layout)
+
+
+def _end_all(layout: Layout) -> None:
+    records = Records(layout.records)
+    # The kubelet first, else it would start again what ends; storage last, so that the others end in order.
+    first = ("kubelet", "kube-controller-manager", "kube-scheduler")
+    for name in (*first, *(name for name in records.names() if name not in first and name not in ("etcd", "containerd"))):
+        stop(name, records=records, seconds=3)
+    remains.end_containers(layout)
+    for name in ("containerd", "etcd"):
+        stop(name, records=records, seconds=5)
+    remains.clear(layout)
+    layout.owner.unlink(missing_ok=True)
+
+
+def _prepare(layout: Layout) -> None:
+    """Debian packages are fetched while Go compiles."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        installing = pool.submit(packages.install_missing)
+        building = pool.submit(binaries.build_missing, layout=layout)
+        installing.result()
+        building.result()
+    binaries.link_programs(layout=layout)
+
+
+def _configure(layout: Layout) -> list[Part]:
+    for folder in (layout.handover, layout.cluster, layout.run, layout.logs, layout.config):
+        folder.mkdir(parents=True, exist_ok=True)
+    make_certificates(layout)
+    network.make_network()
+    remains.make_control_groups()
+    return all_parts(layout)
+
+
+def _start_parts(parts: list[Part], layout: Layout) -> None:
+    """The order is that of need: each part answers before the next is started, but for those nobody waits for."""
+    for part in parts:
+        start_part(part, layout)
+
+
+def start_part(part: Part, layout: Layout = LAYOUT) -> None:
+    records, log = Records(layout.records), layout.logs / f"{part.name}.log"
+    if records.running(part.name) is None:
+        for address, port in part.listens:
+            network.need_free(part.name, address, port)
+        for folder in part.folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, content in part.files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+            path.chmod(0o600)
+        with step(f"start {part.name}"):
+            start(part.name, part.command, records=records, log=log, extra_env=part.environment)
+            wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
+        return
+    wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
+
+
+def _settle(layout: Layout) -> None:
+    """What must be in the cluster before the first Pod of a person runs."""
+    layout.kubeconfig.write_text(kubeconfig(layout.certificates, "admin"))
+    layout.kubeconfig.chmod(0o600)
+    kubectl = kubectl_command(layout)
+    images.load_pause(layout)
+    run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", SOURCES / "cluster.yaml"])
+    volumes.top_up(layout)
+    with step("wait for the node"):
+        if not wait_until(lambda: node_is_ready(layout), seconds=NODE_READY_SECONDS):
+            state = run([*kubectl, "describe", "node", NODE])
+            raise Problem(
+                f"the node is not Ready after {NODE_READY_SECONDS} s", cure=f"read {layout.logs}/kubelet.log", detail=state
+            )
+    write_handover(layout)
+
+
+def kubectl_command(layout: Layout = LAYOUT) -> list[str]:
+    return [str(layout.programs / "kubectl"), "--kubeconfig", str(layout.kubeconfig)]
+
+
+def node_is_ready(layout: Layout = LAYOUT) -> bool:
+    try:
+        node = json.loads(run([*kubectl_command(layout), "get", "node", NODE, "-o", "json"]))
+    except Problem:
+        return False
+    conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])}
+    tainted = any(taint["key"].startswith("node.kubernetes.io/not-ready") for taint in node["spec"].get("taints", []))
+    return conditions.get("Ready") == "True" and not tainted
+
+
+def stop_part(name: str, *, by_force: bool = False, layout: Layout = LAYOUT) -> None:
+    """End one part for a fault test; the next `up`, or `start`, brings it back."""
+    part_named(name, layout)
+    sig = signal.SIGKILL if by_force else signal.SIGTERM
+    if not stop(name, records=Records(layout.records), sig=sig, seconds=20):
+        say(f"{name} did not run")
+
+
+def part_named(name: str, layout: Layout = LAYOUT) -> Part:
+    if not (layout.certificates / "ca.crt").exists():
+        raise Problem("there is no cluster", cure="make cluster")
+    found = {part.name: part for part in all_parts(layout)}
+    if name not in found:
+        raise Problem(f"there is no part named {name}", cure=f"one of: {', '.join(found)}")
+    return found[name]
+
+
+def status(layout: Layout = LAYOUT) -> bool:
+    """Print which parts run; whether all do."""
+    if not (layout.certificates / "ca.crt").exists():
+        say("there is no cluster; make cluster")
+        return False
+    records = Records(layout.records)
+    say(f"checkout {ownership.owner(layout)}, logs {layout.logs}, address {ADDRESS}")
+    all_run = True
+    for part in all_parts(layout):
+        identity = records.running(part.name)
+        answers = identity is not None and part.ready()
+        all_run = all_run and answers
+        say(f"  {part.name:24} {'up' if answers else 'does not answer' if identity else 'down'}"
+            + (f"  pid {identity.pid}" if identity else ""))
+    return all_run

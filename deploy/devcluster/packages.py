@@ -1,0 +1,60 @@
+"""Installs the Debian packages that the cluster needs and that are not there; says so in one line."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from .commands import run
+from .narration import say, step
+from .problem import Problem
+
+CNI_PLUGINS = Path("/usr/lib/cni")
+NEEDED: tuple[tuple[str, str], ...] = (
+    ("etcd", "etcd-server"),
+    ("containerd", "containerd"),
+    ("ctr", "containerd"),
+    ("runc", "runc"),
+    ("buildah", "buildah"),
+    ("iptables", "iptables"),
+    ("conntrack", "conntrack"),
+    ("ip", "iproute2"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("openssl", "openssl"),
+    ("umount", "mount"),
+)
+
+
+def has_command(name: str) -> bool:
+    return shutil.which(name) is not None
+
+
+def wanted_packages(has: Callable[[str], bool], *, has_cni: bool) -> list[str]:
+    """Which packages bring what is missing, each once."""
+    packages = [package for command, package in NEEDED if not has(command)]
+    if not has_cni:
+        packages.append("containernetworking-plugins")
+    return sorted(set(packages))
+
+
+def missing() -> list[str]:
+    return wanted_packages(has_command, has_cni=(CNI_PLUGINS / "bridge").exists())
+
+
+def install_missing() -> None:
+    packages = missing()
+    if not packages:
+        return
+    by_hand = f"install {' '.join(packages)} with this machine's package manager"
+    if shutil.which("apt-get") is None:
+        raise Problem(f"missing programs, and no apt-get to install them: {' '.join(packages)}", cure=by_hand)
+    say(f"  installing Debian packages: {' '.join(packages)}")
+    with step("install Debian packages"):
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        run(["apt-get", "update", "-q"], extra_env=quiet, cure=by_hand)
+        command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
+        # A package that starts its service at once would take ports; this machine's cluster starts what it needs itself.
+        run(command, extra_env={**quiet, "RUNLEVEL": "1"}, seconds=1200, cure=by_hand)
+    left = missing()
+    if left:
+        raise Problem(f"after installing, still missing: {' '.join(left)}", cure=f"check PATH: {os.environ['PATH']}")
