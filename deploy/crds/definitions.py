@@ -13,18 +13,15 @@ from deploy.crds.run_rules import run_rules
 from deploy.crds.schema import Schema, paragraph, structural
 from inferrun import api
 from inferrun.resources import (
-    FileStorage,
     InferenceConfig,
     InferenceConfigSpec,
     InferenceConfigStatus,
     InferenceRun,
     InferenceRunSpec,
     InferenceRunStatus,
-    KrateoStorage,
 )
-from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL
+from inferrun.resources.storage import KNOWN_LABELS
 
-KNOWN_LABELS: Final[dict[str, type[BaseModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
 
 

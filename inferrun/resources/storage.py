@@ -66,3 +66,7 @@ class FileStorage(Shape):
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records. Default: jsonl, one JSON value a line."""
+
+
+KNOWN_LABELS: Final[dict[str, type[Shape]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+"""Every label that the product knows, with its model."""
