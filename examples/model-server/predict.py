@@ -1,19 +1,19 @@
-"""Asks the model in this image without its server: rows from standard input, classes to standard output, both JSON.
+"""Asks a model in this image without its server: rows from standard input, classes to standard output, both JSON.
 
-The demo compares what a run stored with this answer, which has passed neither the runner nor the V2 protocol.
+The demo compares what runs stored with this answer, which has passed neither the runner nor the V2 protocol.
+Usage: predict.py MODEL
 """
 
 import json
 import sys
+from pathlib import Path
 
 import joblib
 
-MODEL = "/models/sklearn-iris/model.joblib"
-
 
 def main() -> None:
-    rows = json.load(sys.stdin)
-    json.dump(joblib.load(MODEL).predict(rows).tolist(), sys.stdout)
+    model = joblib.load(Path(__file__).parent / sys.argv[1] / "model.joblib")
+    json.dump(model.predict(json.load(sys.stdin)).tolist(), sys.stdout)
 
 
 if __name__ == "__main__":
