@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import cluster, images, volumes
+from . import archives, cluster, images, volumes
 from .narration import complain
 from .problem import Problem
 
@@ -23,6 +23,11 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("part")
     load = commands.add_parser("load", help="bring an image archive onto the node")
     load.add_argument("archive", type=Path)
+    commands.add_parser("images", help="build the product's images and bring them onto the node")
+    image = commands.add_parser("image", help="build an image from a folder and bring it onto the node")
+    image.add_argument("name")
+    image.add_argument("folder", type=Path)
+    image.add_argument("--dockerfile", type=Path, help="default: the folder's Dockerfile")
     return root
 
 
@@ -41,7 +46,12 @@ def act(words: argparse.Namespace) -> int:
         case "start":
             cluster.start_part(cluster.part_named(words.part))
         case "load":
-            images.load(words.archive)
+            archives.load(words.archive)
+        case "images":
+            images.build_project()
+        case "image":
+            folder = words.folder.resolve()
+            images.build(images.Image(words.name, folder, words.dockerfile or folder / "Dockerfile"))
     return 0
 
 

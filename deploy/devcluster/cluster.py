@@ -9,7 +9,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import binaries, images, network, ownership, packages, remains, volumes
+from . import archives, binaries, network, ownership, packages, remains, volumes
 from .certificates import kubeconfig, make_certificates
 from .commands import run
 from .handover import write_handover
@@ -136,7 +136,7 @@ def _settle(layout: Layout) -> None:
     layout.kubeconfig.write_text(kubeconfig(layout.certificates, "admin"))
     layout.kubeconfig.chmod(0o600)
     kubectl = kubectl_command(layout)
-    images.load_pause(layout)
+    archives.load_pause(layout)
     run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", SOURCES / "cluster.yaml"])
     volumes.top_up(layout)
     with step("wait for the node"):
