@@ -30,6 +30,16 @@ HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
+_PLAIN_WORDS: Final = {
+    "missing": "it is required",
+    "string_type": "allowed is text",
+    "tuple_type": "allowed is a list",
+    "dict_type": "allowed is an object",
+    "model_type": "allowed is an object",
+    "model_attributes_type": "allowed is an object",
+}
+"""What pydantic says in Python's words, in those of a manifest."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -55,7 +65,7 @@ def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
         Problem(
             field=".".join(str(part) for part in entry["loc"]),
             value=None if entry["type"] == "missing" else shown(entry["input"]),
-            allowed=f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
+            allowed=_PLAIN_WORDS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
         )
         for entry in error.errors(include_url=False, include_context=False)
     )
