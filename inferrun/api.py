@@ -60,3 +60,6 @@ ANNOTATION_PAUSED: Final = "krateo.io/paused"
 
 LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 """Left on runs by the controller that this product replaces; it must not keep a run from being deleted."""
+
+ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
+"""Set to "true" on a run: it is to end as Cancelled. A request that outlives whoever made it."""
