@@ -4,13 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, cluster, images, volumes
+from . import archives, cluster, environment, images, volumes
+from .layout import CHECKOUT
 from .narration import complain
 from .problem import Problem
+from .stages import run_stages
 
 
 def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(prog="devcluster", description="A Kubernetes node and a Temporal server on this machine")
+    root = argparse.ArgumentParser(
+        prog="devcluster", description="A Kubernetes node and a Temporal server on this machine"
+    )
     commands = root.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="make or repair the cluster")
     commands.add_parser("down", help="end the cluster and remove its data")
@@ -28,6 +32,9 @@ def parser() -> argparse.ArgumentParser:
     image.add_argument("name")
     image.add_argument("folder", type=Path)
     image.add_argument("--dockerfile", type=Path, help="default: the folder's Dockerfile")
+    commands.add_parser("venv", help="make the checkout's .venv what the locks say")
+    stages = commands.add_parser("stages", help="run make targets until one fails")
+    stages.add_argument("names", nargs="+")
     return root
 
 
@@ -52,6 +59,10 @@ def act(words: argparse.Namespace) -> int:
         case "image":
             folder = words.folder.resolve()
             images.build(images.Image(words.name, folder, words.dockerfile or folder / "Dockerfile"))
+        case "venv":
+            environment.make()
+        case "stages":
+            return run_stages(words.names, checkout=CHECKOUT)
     return 0
 
 

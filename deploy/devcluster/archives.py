@@ -30,7 +30,10 @@ def load(archive: Path, *, layout: Layout = LAYOUT) -> None:
     """Import a Docker or OCI archive."""
     if not archive.is_file():
         raise Problem(f"there is no image archive {archive}", cure="make load IMAGE=<file written by docker save>")
-    run([*ctr_command(layout), "images", "import", "--all-platforms", str(archive)], cure="is it a Docker or OCI archive?")
+    run(
+        [*ctr_command(layout), "images", "import", "--all-platforms", str(archive)],
+        cure="is it a Docker or OCI archive?",
+    )
 
 
 def one_file_archive(name: str, program: bytes) -> bytes:

@@ -150,12 +150,7 @@ def _compile_one(part: Part, name: str, package: str, output: Path, progress: St
         errors="replace",
     )
     heard: list[str] = []
-
-    def listen() -> None:
-        assert building.stderr is not None
-        heard.extend(building.stderr)
-
-    listener = threading.Thread(target=listen, daemon=True)
+    listener = threading.Thread(target=heard.extend, args=(building.stderr,), daemon=True)
     listener.start()
     try:
         while listener.is_alive():
@@ -166,7 +161,9 @@ def _compile_one(part: Part, name: str, package: str, output: Path, progress: St
         building.terminate()
         raise
     if code != 0:
-        raise Problem(f"building {name} failed", cure="read the compiler's lines above", detail=last_lines("".join(heard)))
+        raise Problem(
+            f"building {name} failed", cure="read the compiler's lines above", detail=last_lines("".join(heard))
+        )
     return done + len(heard)
 
 
@@ -180,7 +177,9 @@ def build_missing(*, parts: tuple[Part, ...] = PARTS, layout: Layout = LAYOUT) -
         build(part, layout=layout)
 
 
-def link_programs(*, parts: tuple[Part, ...] = PARTS, layout: Layout = LAYOUT, others: dict[str, Path] | None = None) -> None:
+def link_programs(
+    *, parts: tuple[Part, ...] = PARTS, layout: Layout = LAYOUT, others: dict[str, Path] | None = None
+) -> None:
     """One folder in the checkout that holds all programs, as links into the cache."""
     layout.programs.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for part in parts for path in sorted(built(part, layout=layout).iterdir())}
@@ -190,7 +189,7 @@ def link_programs(*, parts: tuple[Part, ...] = PARTS, layout: Layout = LAYOUT, o
             old.unlink()
     for name, program in wanted.items():
         link = layout.programs / name
-        if link.is_symlink() and Path(os.readlink(link)) == program:
+        if link.is_symlink() and link.readlink() == program:
             continue
         fresh = link.with_name(f".{name}.new")
         fresh.unlink(missing_ok=True)

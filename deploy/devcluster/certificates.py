@@ -11,8 +11,8 @@ from pathlib import Path
 from .commands import run
 from .layout import ADDRESS, API_SERVICE, DOMAIN, LAYOUT, NODE, PORTS, Layout
 
-DAYS = "3650"
-API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}", "localhost")
+ELLIPTIC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+API_NAMES = (*("kubernetes", "kubernetes.default", "kubernetes.default.svc"), f"kubernetes.default.svc.{DOMAIN}")
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,16 @@ def make_certificates(layout: Layout = LAYOUT) -> None:
     if not (folder / "ca.crt").exists():
         _authority(folder)
     if not (folder / "accounts.pub").exists():
-        run(["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", folder / "accounts.key"])
+        run(["openssl", "genpkey", "-algorithm", "RSA", "-out", folder / "accounts.key"])
         run(["openssl", "pkey", "-in", folder / "accounts.key", "-pubout", "-out", folder / "accounts.pub"])
     for identity in IDENTITIES:
         if not (folder / f"{identity.file}.crt").exists():
             _sign(folder, identity)
 
 
-def _new_pair(folder: Path, name: str, subject: str) -> list[str | Path]:
-    return [
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", DAYS),
-        *("-keyout", folder / f"{name}.key", "-subj", subject, "-out", folder / f"{name}.crt.partial"),
-    ]
+def _new_pair(folder: Path, name: str, subject: str) -> list[str]:
+    files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt.partial")]
+    return ["openssl", "req", "-x509", *ELLIPTIC, "-noenc", "-days", "3650", *files, "-subj", subject]
 
 
 def _authority(folder: Path) -> None:
@@ -77,7 +75,7 @@ def _sign(folder: Path, identity: Identity) -> None:
     extensions = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"extendedKeyUsage={usage}"]
     if identity.served_as:
         extensions += ["-addext", f"subjectAltName={','.join(identity.served_as)}"]
-    signer = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key"]
+    signer = ["-CA", str(folder / "ca.crt"), "-CAkey", str(folder / "ca.key")]
     run([*_new_pair(folder, identity.file, identity.subject), *signer, *extensions])
     (folder / f"{identity.file}.crt.partial").replace(folder / f"{identity.file}.crt")
 

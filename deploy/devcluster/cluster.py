@@ -79,7 +79,10 @@ def _end_all(layout: Layout) -> None:
     records = Records(layout.records)
     # The kubelet first, else it would start again what ends; storage last, so that the others end in order.
     first = ("kubelet", "kube-controller-manager", "kube-scheduler")
-    for name in (*first, *(name for name in records.names() if name not in first and name not in ("etcd", "containerd"))):
+    for name in (
+        *first,
+        *(name for name in records.names() if name not in first and name not in ("etcd", "containerd")),
+    ):
         stop(name, records=records, seconds=3)
     remains.end_containers(layout)
     for name in ("containerd", "etcd"):
@@ -143,7 +146,9 @@ def _settle(layout: Layout) -> None:
         if not wait_until(lambda: node_is_ready(layout), seconds=NODE_READY_SECONDS):
             state = run([*kubectl, "describe", "node", NODE])
             raise Problem(
-                f"the node is not Ready after {NODE_READY_SECONDS} s", cure=f"read {layout.logs}/kubelet.log", detail=state
+                f"the node is not Ready after {NODE_READY_SECONDS} s",
+                cure=f"read {layout.logs}/kubelet.log",
+                detail=state,
             )
     write_handover(layout)
 
@@ -191,6 +196,8 @@ def status(layout: Layout = LAYOUT) -> bool:
         identity = records.running(part.name)
         answers = identity is not None and part.ready()
         all_run = all_run and answers
-        say(f"  {part.name:24} {'up' if answers else 'does not answer' if identity else 'down'}"
-            + (f"  pid {identity.pid}" if identity else ""))
+        say(
+            f"  {part.name:24} {'up' if answers else 'does not answer' if identity else 'down'}"
+            + (f"  pid {identity.pid}" if identity else "")
+        )
     return all_run

@@ -33,6 +33,7 @@ def run(
             cwd=folder,
             env={**os.environ, **(extra_env or {})},
             timeout=seconds,
+            check=False,
         )
     except FileNotFoundError as error:
         raise Problem(f"{words[0]} is not installed", cure=cure) from error
@@ -53,9 +54,10 @@ def succeeds(command: Sequence[str | Path]) -> bool:
     if shutil.which(words[0]) is None:
         return False
     try:
-        return subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=30).returncode == 0
+        done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
     except subprocess.TimeoutExpired:
         return False
+    return done.returncode == 0
 
 
 def short(words: Sequence[str]) -> str:

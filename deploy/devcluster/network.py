@@ -40,7 +40,10 @@ def make_network() -> None:
     """Make the bridge before any Pod runs: the API server, DNS and Temporal listen on its address."""
     succeeds(["modprobe", "br_netfilter"])
     if not Path(f"/sys/class/net/{BRIDGE}").exists():
-        run(["ip", "link", "add", BRIDGE, "type", "bridge"], cure="the kernel must allow bridges; see `ip link add` above")
+        run(
+            ["ip", "link", "add", BRIDGE, "type", "bridge"],
+            cure="the kernel must allow bridges; see `ip link add` above",
+        )
     run(["ip", "address", "replace", f"{ADDRESS}/{POD_NETWORK.partition('/')[2]}", "dev", BRIDGE])
     run(["ip", "link", "set", BRIDGE, "up"])
     for setting, value in KERNEL_SETTINGS:
@@ -72,7 +75,6 @@ def removal(listed: Iterable[str]) -> list[list[str]]:
         + [["-F", chain] for chain in chains]
         + [["-X", chain] for chain in chains]
     )
-
 
 
 def remove_network() -> None:

@@ -374,8 +374,8 @@ def temporal(layout: Layout) -> Part:
     data = layout.cluster / "temporal"
     command = (
         *(str(layout.programs / "temporal"), "server", "start-dev"),
-        *("--port", str(PORTS.temporal), "--ui-port", str(PORTS.temporal_ui), "--metrics-port", str(PORTS.temporal_metrics)),
-        *("--db-filename", str(data / "temporal.db"), "--log-level", "warn"),
+        *_flags(port=PORTS.temporal, ui_port=PORTS.temporal_ui, metrics_port=PORTS.temporal_metrics),
+        *_flags(db_filename=data / "temporal.db", log_level="warn"),
         *("--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"),
     )
     return Part(

@@ -1,23 +1,29 @@
 """Starts long-running programs, remembers exactly which processes it started, and ends only those.
 
-A process is known by its id, its start time and the machine's boot: an id alone may have been given to somebody else since.
-The record is written by the child itself before it becomes the program, so no interruption leaves a process unrecorded.
+A process is known by its id, its start time and the machine's boot: an id alone may have been given to somebody else
+since. The record is written by the child itself before it becomes the program (`launch`), so that no interruption leaves a
+process unrecorded.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .commands import last_lines
+from .layout import CHECKOUT
 from .narration import duration
 from .problem import Problem
 
 POLL_SECONDS = 0.1
+START_SECONDS = 10
+LAUNCHER = "deploy.devcluster.launch"
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Records:
         return recorded if identity_of(recorded.pid) == recorded else None
 
     def write_own(self, name: str) -> None:
-        """Called in the child, just before it becomes the program."""
+        """Called in the new process, just before it becomes the program."""
         identity = identity_of(os.getpid())
         if identity is not None:
             partial = self.path(name).with_suffix(".partial")
@@ -87,22 +93,22 @@ class Records:
 
 def start(name: str, command: Sequence[str], *, records: Records, log: Path, extra_env: Mapping[str, str]) -> None:
     """Start a program in a session of its own, so that Ctrl-C at the terminal does not reach it."""
+    if shutil.which(command[0]) is None:
+        raise Problem(f"{name} cannot start: {command[0]} is not there", cure="make cluster")
     records.folder.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
+    records.forget(name)
     with log.open("ab") as output:
-        try:
-            subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd="/",
-                env={**os.environ, **extra_env},
-                preexec_fn=lambda: records.write_own(name),
-            )
-        except FileNotFoundError as error:
-            raise Problem(f"{name} cannot start: {command[0]} is not there", cure="make cluster") from error
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", LAUNCHER, str(records.folder), name, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=CHECKOUT,
+            env={**os.environ, **extra_env},
+        )
+    wait_until(lambda: launcher.poll() is not None or records.path(name).exists(), seconds=START_SECONDS)
 
 
 def stop(name: str, *, records: Records, sig: signal.Signals = signal.SIGTERM, seconds: float = 10) -> bool:

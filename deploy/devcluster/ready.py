@@ -27,7 +27,7 @@ def plain_answers(url: str) -> Callable[[], bool]:
 
 
 def answers(url: str, *, keys: Path, verify: bool = True) -> Callable[[], bool]:
-    """Asks as the cluster's administrator; `verify=False` for parts that serve with a certificate of their own making."""
+    """Asks as the cluster's administrator; `verify=False`: the part serves with a certificate of its own making."""
 
     def question() -> bool:
         context = ssl.create_default_context(cafile=str(keys / "ca.crt"))

@@ -1,10 +1,10 @@
 """Takes away what a cluster leaves on the machine: containers, mounts, control groups, network.
 
-Works from names alone (a control group, folders and a socket of ours), so it also cleans after a cluster whose every process
-was killed, and after one whose checkout is gone. It ends only processes inside our control group or started with our socket.
+Works from names alone (a control group, folders and a socket of ours), so it also cleans after a cluster whose every
+process was killed, and after one whose checkout is gone. It ends only processes that are inside our control group or carry
+our socket among their words.
 """
 
-import os
 import shutil
 import signal
 from collections.abc import Iterable
@@ -85,11 +85,11 @@ def end_containers(layout: Layout = LAYOUT) -> None:
             return
         for identity in identities:
             send(identity, signal.SIGKILL)
-        wait_until(lambda ended=identities: not _any_runs(ended), seconds=5)  # type: ignore[misc]
+        _wait_for_end(identities)
 
 
-def _any_runs(identities: Iterable[Identity]) -> bool:
-    return any(is_running(identity) for identity in identities)
+def _wait_for_end(identities: list[Identity]) -> None:
+    wait_until(lambda: not any(is_running(identity) for identity in identities), seconds=5)
 
 
 def mounts_below(folders: Iterable[Path], mounts: str) -> list[str]:
@@ -115,7 +115,7 @@ def remove_control_groups() -> None:
 
 def _rmdir(folder: Path) -> None:
     try:
-        os.rmdir(folder)
+        folder.rmdir()
     except OSError:
         return
 

@@ -1,7 +1,7 @@
 """Folders of this machine as PersistentVolumes, for claims of StorageClass `inferrun-local`.
 
-A `local` volume has no provisioner: somebody must make volumes ahead, and one whose claim is gone stays Released for ever.
-`top_up` does both: it removes what was released, and makes fresh volumes until enough are free.
+A `local` volume has no provisioner: somebody must make volumes ahead, and one whose claim is gone stays Released for
+ever. `top_up` does both: it removes what was released, and makes fresh volumes until enough are free.
 """
 
 import json

@@ -1,0 +1,73 @@
+# One command for each thing that people and CI do; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+DEVCLUSTER := python3 -m deploy.devcluster
+IN_VENV := .venv/bin/
+# What of the cluster a test needs is in this file, written by `make cluster`.
+ATTACHED := set -a; . ./.devcluster/env; set +a;
+# The order in which `make test` runs them: cheap and telling first.
+STAGES := lint types generated unit cluster images $(foreach kind,workflow integration e2e,$(if $(wildcard tests/$(kind)/test_*.py),$(kind)))
+
+.PHONY: help venv lint types generated unit test cluster cluster-down status images load workflow integration e2e \
+	demo demo-down bench
+
+help: ## list the commands
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+demo: venv ## set everything up and run the main job on real parts
+	@$(IN_VENV)python -m examples.demo up
+
+demo-down: venv ## remove what the demo made
+	@$(IN_VENV)python -m examples.demo down
+
+test: ## set up what is needed and run every check and test; stops at the first stage that fails
+	@$(DEVCLUSTER) stages $(STAGES)
+
+cluster: ## a Kubernetes node and a Temporal server on this machine (INFERRUN_CONTEXT, TEMPORAL_ADDRESS: use yours)
+	@$(DEVCLUSTER) up
+
+cluster-down: ## end the cluster and remove its data
+	@$(DEVCLUSTER) down
+
+status: ## say which parts of the cluster run
+	@$(DEVCLUSTER) status
+
+images: ## build the product's images and bring them onto the node
+	@$(DEVCLUSTER) images
+
+load: ## bring an image archive onto the node: make load IMAGE=<archive>
+	@test -n "$(IMAGE)" || { echo 'error: no archive named'; echo 'cure:  make load IMAGE=<archive>'; exit 1; } >&2
+	@$(DEVCLUSTER) load "$(IMAGE)"
+
+venv: ## the locked Python packages in .venv
+	@$(DEVCLUSTER) venv
+
+lint: venv ## style, layout and who imports whom
+	@$(IN_VENV)ruff check .
+	@$(IN_VENV)ruff format --check .
+	@$(IN_VENV)lint-imports --no-cache
+
+types: venv ## strict type checking, tests included
+	@$(IN_VENV)mypy
+	@$(IN_VENV)mypy -p deploy
+
+generated: venv ## compare committed generated files with what generates them
+	@$(IN_VENV)python -m deploy.crds.generate --check
+
+unit: venv ## tests that open no socket
+	@$(IN_VENV)pytest -q tests/unit
+
+workflow: venv ## tests of workflows on a Temporal server
+	@$(ATTACHED) $(IN_VENV)pytest -q tests/workflow
+
+integration: venv ## tests against the API server
+	@$(ATTACHED) $(IN_VENV)pytest -q tests/integration
+
+e2e: venv ## tests on the node, through the chart
+	@$(ATTACHED) $(IN_VENV)pytest -q tests/e2e
+
+bench: venv ## measure against the control plane and Temporal
+	@$(ATTACHED) $(IN_VENV)python -m benchmarks
