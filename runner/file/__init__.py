@@ -1,0 +1,1 @@
+"""The storage label `file`: records and predictions on a mounted PersistentVolumeClaim."""

@@ -1,0 +1,115 @@
+"""The endpoint Secret, mounted as one file for each key, and the session that speaks to it.
+
+Certificates stand base64-encoded inside the Secret's values, as Krateo writes them; plain PEM is taken too. What is read here
+never goes into a message or a log.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+
+_TRUE = frozenset({"1", "t", "true"})
+_CERTIFICATE_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
+_UNSUPPORTED = ("aws-access-key", "aws-secret-key")
+_KEYS = ("server-url", "token", "username", "password", "proxy-url", "insecure", *_CERTIFICATE_KEYS, *_UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address and credentials, ready for use; everything but the address may be empty."""
+
+    server_url: str
+    tls: ssl.SSLContext = field(repr=False)
+    token: str = field(default="", repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    proxy_url: str = field(default="", repr=False)
+
+    def url(self, path: str) -> str:
+        """The address of a path on the server, joined by one slash."""
+        base = self.server_url.rstrip("/")
+        return f"{base}/{path.removeprefix('/')}" if path else base
+
+    def authorization(self) -> str:
+        """The Authorization header's value, or an empty text."""
+        if self.token:
+            return f"Bearer {self.token}"
+        if self.password:
+            return aiohttp.BasicAuth(self.username, self.password, encoding="utf-8").encode()
+        return ""
+
+
+def read_endpoint(folder: Path, *, secret: str) -> Endpoint:
+    """The endpoint in a mounted Secret; raises ValueError that names Secret and key."""
+    values = {key: _value(folder, key, secret) for key in _KEYS}
+    _check(values, secret)
+    return Endpoint(server_url=values["server-url"], tls=_tls(values, secret), token=values["token"],
+                    username=values["username"], password=values["password"], proxy_url=values["proxy-url"])
+
+
+def _value(folder: Path, key: str, secret: str) -> str:
+    try:
+        return (folder / key).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"key {key} of Secret {secret!r} cannot be read as text") from error
+
+
+def _check(values: Mapping[str, str], secret: str) -> None:
+    if not values["server-url"]:
+        raise ValueError(f"Secret {secret!r} has no key server-url, which holds the data handler's address")
+    parts = urlsplit(values["server-url"])
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"key server-url of Secret {secret!r} must be an http or https address")
+    if values["token"] and values["password"]:
+        raise ValueError(f"Secret {secret!r} has both token and password; only one way to log in is allowed")
+    if values["proxy-url"] and urlsplit(values["proxy-url"]).scheme != "http":
+        raise ValueError(f"key proxy-url of Secret {secret!r} must begin with http://")
+    if bool(values["client-certificate-data"]) != bool(values["client-key-data"]):
+        raise ValueError(f"Secret {secret!r} has only one of client-certificate-data and client-key-data")
+    if unsupported := [key for key in _UNSUPPORTED if values[key]]:
+        raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, AWS signatures are not supported")
+
+
+def _tls(values: Mapping[str, str], secret: str) -> ssl.SSLContext:
+    authority, certificate, key = (_pem(values, key, secret) for key in _CERTIFICATE_KEYS)
+    try:
+        context = ssl.create_default_context(cadata=authority or None)
+        if certificate:
+            _load_client_certificate(context, certificate, key)
+    except ssl.SSLError as error:
+        raise ValueError(f"the certificates in Secret {secret!r} cannot be used: {error.reason or error}") from error
+    if values["insecure"].lower() in _TRUE:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _pem(values: Mapping[str, str], key: str, secret: str) -> str:
+    text = values[key]
+    if not text or text.startswith("-----BEGIN"):
+        return text
+    try:
+        return base64.b64decode(text).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"key {key} of Secret {secret!r} is neither PEM nor base64 of PEM") from error
+
+
+def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """OpenSSL reads these from a file only, so one exists for a moment, readable by this process's user alone."""
+    handle, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as pem:
+            pem.write(f"{certificate.strip()}\n{key.strip()}\n")
+        context.load_cert_chain(name)
+    finally:
+        Path(name).unlink()

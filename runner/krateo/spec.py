@@ -1,0 +1,99 @@
+"""The storage object of the label: `api{path, verb, headers[], payload, endpointRef{name, namespace}}`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from inferrun.contract import Contract
+from runner.errors import ContractError
+from runner.work_order import describe
+
+RESERVED = ("job_uid", "pod_uid", "predictions", "chunk", "offset")
+"""Keys of an output's body that are the runner's own."""
+
+
+class EndpointRef(BaseModel):
+    """The Secret that holds address and credentials; the control plane mounts it from the run's namespace."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(min_length=1)
+    namespace: str = ""
+
+
+class Api(BaseModel):
+    """One call of the data handler."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    endpoint_ref: EndpointRef = Field(alias="endpointRef")
+    path: str = ""
+    verb: str = "POST"
+    headers: tuple[str, ...] = ()
+    payload: str = ""
+
+    @field_validator("verb")
+    @classmethod
+    def _upper(cls, verb: str) -> str:
+        allowed = ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if (verb.strip().upper() or "POST") not in allowed:
+            raise ValueError(f"allowed: {', '.join(allowed)}")
+        return verb.strip().upper() or "POST"
+
+    @field_validator("headers")
+    @classmethod
+    def _name_and_value(cls, headers: tuple[str, ...]) -> tuple[str, ...]:
+        for header in headers:
+            name, colon, value = header.partition(":")
+            if not colon or not name.strip() or "\n" in value or "\r" in value:
+                raise ValueError('allowed: "Name: value"')
+        return headers
+
+    @field_validator("payload")
+    @classmethod
+    def _is_object(cls, payload: str) -> str:
+        if payload.strip() and not isinstance(_json(payload), dict):
+            raise ValueError("allowed: the text of a JSON object; its members are sent below the parameters")
+        return payload
+
+    def body(self, contract: Contract) -> dict[str, Any]:  # Any: the payload is the user's JSON
+        """The payload's members with the run's parameters over them."""
+        given = _json(self.payload) if self.payload.strip() else {}
+        return {**given, **contract.parameters}
+
+    def header_items(self) -> list[tuple[str, str]]:
+        """The headers as pairs, the last of a name winning, as the Krateo controller sets them."""
+        pairs = (header.partition(":") for header in self.headers)
+        last = {name.strip().lower(): (name.strip(), value.strip()) for name, _, value in pairs}
+        return list(last.values())
+
+
+class KrateoSpec(BaseModel):
+    """What stands under the label."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    api: Api
+
+
+def read_spec(spec: Mapping[str, object], *, side: str) -> KrateoSpec:
+    """The storage object, checked; raises ContractError that names the field."""
+    try:
+        return KrateoSpec.model_validate(spec)
+    except ValidationError as error:
+        raise ContractError(f"{side}.krateo.{describe(error)}") from error
+
+
+def refuse_reserved(keys: Mapping[str, object], *, where: str) -> None:
+    """Raise ContractError if a key would overwrite what the runner itself says of the run."""
+    if taken := sorted(set(RESERVED) & set(keys)):
+        raise ContractError(f"{where}: {', '.join(taken)} is reserved for the runner; rename it")
+
+
+def _json(text: str) -> Any:  # Any: the user's JSON
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error})") from error

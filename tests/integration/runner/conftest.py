@@ -1,0 +1,52 @@
+"""A run's world: its disk, a model server and a data handler, all real."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.servers import CountingModel, Handler, counting_model, data_handler
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[CountingModel]:
+    """A model server that counts."""
+    async with counting_model() as server:
+        yield server
+
+
+@pytest.fixture
+async def handler() -> AsyncIterator[Handler]:
+    """A data handler."""
+    async with data_handler() as server:
+        yield server
+
+
+@pytest.fixture
+def machine(tmp_path: Path, model: CountingModel) -> Machine:
+    """A run's disk, with a contract that names the model; input and output are the test's."""
+    kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
+    uid = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
+    return Machine(tmp_path / "run", contract={"jobId": uid, "runId": uid, "jobName": "inf-sums-5be07ada", "kserve": kserve})
+
+
+@pytest.fixture
+def krateo(machine: Machine, handler: Handler) -> Machine:
+    """The run reads from the data handler and stores there."""
+    for side in ("input", "output"):
+        machine.endpoint(side, {"server-url": handler.url, "token": f"secret-of-{side}"})
+        machine.contract[side] = {"krateo": {"api": {
+            "path": f"/compute/{side}", "verb": "POST", "headers": ["Accept: application/json"],
+            "endpointRef": {"name": "handler-endpoint", "namespace": "elsewhere"}}}}
+    machine.contract["parameters"] = {"input_table_name": "irises", "output_table_name": "predicted"}
+    return machine
+
+
+@pytest.fixture
+def file(machine: Machine) -> Machine:
+    """The run reads `data/rows.jsonl` of one claim and stores below `results` of another."""
+    machine.contract["input"] = {"file": {"claimName": "given", "path": "data/rows.jsonl"}}
+    machine.contract["output"] = {"file": {"claimName": "made", "path": "results"}}
+    (machine.input / "data").mkdir()
+    return machine

@@ -1,0 +1,146 @@
+"""Real servers on loopback: a V2 model server that counts what it is sent, and a data handler of the `krateo` label.
+
+The model predicts the sum of each row, so that a test can say for every record what its prediction must be.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+Hook = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
+
+
+async def nothing(_: web.Request) -> web.StreamResponse | None:
+    """A hook that leaves the request alone."""
+    return None
+
+
+@dataclass
+class CountingModel:
+    """A V2 server with one model, `sum`; records are known by the first number of their row."""
+
+    url: str = ""
+    metadata: dict[str, Any] = field(default_factory=lambda: {"name": "sum", "inputs": []})  # Any: JSON
+    before: Hook = nothing
+    rows: Counter[float] = field(default_factory=Counter)
+    requests: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    under_way: int = 0
+    most_under_way: int = 0
+
+    @property
+    def address(self) -> str:
+        """As Krateo's users write it: without a scheme."""
+        return f"{self.url.removeprefix('http://')}/v2/models/sum/infer"
+
+    async def describe(self, _: web.Request) -> web.StreamResponse:
+        """The model's metadata."""
+        return web.json_response(self.metadata)
+
+    async def infer(self, request: web.Request) -> web.StreamResponse:
+        """The sum of each row."""
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            if (other := await self.before(request)) is not None:
+                return other
+            return self._answer(orjson.loads(await request.read()))
+        finally:
+            self.under_way -= 1
+
+    def _answer(self, body: dict[str, Any]) -> web.Response:  # Any: JSON
+        tensor = body["inputs"][0]
+        count, width = tensor["shape"][:2]
+        rows = [tensor["data"][start : start + width] for start in range(0, count * width, width)]
+        self.rows.update(row[0] for row in rows)
+        self.requests.append({"name": tensor["name"], "shape": tensor["shape"], "datatype": tensor["datatype"]})
+        output = {"name": "predict", "shape": [count, 1], "datatype": "FP32", "data": [sum(row) for row in rows]}
+        return web.Response(body=orjson.dumps({"model_name": "sum", "outputs": [output]}), content_type="application/json")
+
+
+@dataclass
+class Handler:
+    """A data handler: what it answers is set by the test, what it is sent is kept."""
+
+    url: str = ""
+    rows: list[list[float]] = field(default_factory=list)
+    answer_input: Hook = nothing
+    answer_output: Hook = nothing
+    takes_chunks: bool = False
+    asked: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    stored: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    headers: list[dict[str, str]] = field(default_factory=list)
+    options: int = 0
+
+    async def give(self, request: web.Request) -> web.StreamResponse:
+        """The rows."""
+        self.headers.append(dict(request.headers))
+        self.asked.append(orjson.loads(await request.read()))
+        if (other := await self.answer_input(request)) is not None:
+            return other
+        return web.Response(body=orjson.dumps({"result": self.rows}), content_type="application/json")
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        """The predictions; a notebook that stored them prints nothing."""
+        self.headers.append(dict(request.headers))
+        body = orjson.loads(await request.read())
+        if (other := await self.answer_output(request)) is not None:
+            return other
+        self.stored.append(body)
+        return web.Response(content_type="application/json")
+
+    async def declare(self, _: web.Request) -> web.StreamResponse:
+        """Whether chunks are taken."""
+        self.options += 1
+        return web.Response(headers={"Accept-Chunks": "predictions"} if self.takes_chunks else {})
+
+    def predictions(self) -> list[Any]:  # Any: JSON
+        """Everything stored, in the order of arrival."""
+        return [value for body in self.stored for value in orjson.loads(body["predictions"])]
+
+
+@asynccontextmanager
+async def counting_model() -> AsyncIterator[CountingModel]:
+    """A model server on a free port."""
+    model = CountingModel()
+    app = web.Application(client_max_size=1 << 28)
+    app.router.add_get("/v2/models/sum", model.describe)
+    app.router.add_post("/v2/models/sum/infer", model.infer)
+    async with _serving(app) as model.url:
+        yield model
+
+
+@asynccontextmanager
+async def data_handler() -> AsyncIterator[Handler]:
+    """A data handler on a free port."""
+    handler = Handler()
+    app = web.Application(client_max_size=1 << 28)
+    app.router.add_post("/compute/input", handler.give)
+    app.router.add_post("/compute/output", handler.take)
+    app.router.add_options("/compute/output", handler.declare)
+    async with _serving(app) as handler.url:
+        yield handler
+
+
+@asynccontextmanager
+async def _serving(app: web.Application) -> AsyncIterator[str]:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def never(_: web.Request) -> web.StreamResponse | None:
+    """A hook that never answers; the client's going away ends it."""
+    await asyncio.Event().wait()
+    return None
