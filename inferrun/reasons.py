@@ -51,6 +51,7 @@ class Reason(StrEnum):
     ROOT_NOT_ALLOWED = "RootNotAllowed"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     POD_LOST = "PodLost"
+    RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"
     NAME_TAKEN = "NameTaken"

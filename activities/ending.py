@@ -1,0 +1,283 @@
+"""The activities at the end of a run: stop its Job, record its outcome, and what follows from that.
+
+The outcome is written once: a terminal status that is there already stands, and the answer says what it says. What
+follows (the Job's time to live, the clean-up's workflow, a submitter's signal, a schedule's history) is set off after
+the outcome is stored, never before, and again by a second try.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities import pods as read
+from activities.contracts import find_config_map
+from activities.diagnosis import diagnose, wants_events
+from activities.following import list_pods
+from activities.judgement import Evidence, judge
+from activities.publishing import Publisher
+from inferrun import api as names
+from inferrun.kube.api import EVENTS, JOBS, PODS, RUNS, KubeApi, Object, Resource
+from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.runs import RunStore
+from inferrun.names import cleanup_workflow_id, run_workflow_id
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
+from inferrun.run_status import ended_status, status_after
+from inferrun.ui import workflow_url
+from workflows import calls
+from workflows.calls import (
+    CleanupInput,
+    DeleteRunInput,
+    PublishInput,
+    RecordInput,
+    RecordResult,
+    RunRef,
+    RunResult,
+    StopInput,
+    StopResult,
+)
+
+POLL_SECONDS = 0.5
+"""Between two looks at a Pod that is being deleted; bounded by its grace."""
+
+Prune = Callable[[RunRef], Awaitable[object]]
+"""Prunes the finished runs of a schedule, given the schedule."""
+
+
+class Ender:
+    """The activities `StopJob`, `PublishStatus`, `RecordOutcome` and `DeleteRun`."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        runs: RunStore,
+        *,
+        publisher: Publisher,
+        client: Client,
+        task_queue: str,
+        installation: str,
+        ui_url: str,
+        prune: Prune,
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._publisher = publisher
+        self._client = client
+        self._task_queue = task_queue
+        self._installation = installation
+        self._ui_url = ui_url
+        self._prune = prune
+
+    @activity.defn(name=calls.STOP.name)
+    async def stop_job(self, request: StopInput) -> StopResult:
+        """Delete the Pods, then the Job; return when no Pod is left. What the Job had achieved before is kept."""
+        before = await self._state_before(request)
+        namespace = request.run.namespace
+        for pod in await list_pods(self._api, namespace, request.job_uid):
+            await self._delete(PODS, namespace, read.name(pod), uid=pod["metadata"]["uid"], grace=request.grace_seconds)
+        await self._delete(JOBS, namespace, request.job_name, uid=request.job_uid)
+        while await list_pods(self._api, namespace, request.job_uid):
+            activity.heartbeat()
+            await asyncio.sleep(POLL_SECONDS)
+        return before
+
+    @activity.defn(name=calls.PUBLISH.name)
+    async def publish_status(self, request: PublishInput) -> RecordResult:
+        """Say where a run stands that has not ended."""
+
+        def decide(run: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                run,
+                phase=request.phase,
+                reason=request.reason,
+                message=request.message,
+                now=read.utc_now(),
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+            )
+
+        run = request.run
+        written = await self._runs.update_status(run.namespace, run.name, run.uid, decide)
+        if written.changed:
+            await self._publisher.event(run, reason=request.reason, message=request.message, is_warning=request.warning)
+        return _result(written.run)
+
+    @activity.defn(name=calls.RECORD.name)
+    async def record_outcome(self, request: RecordInput) -> RecordResult:
+        """Write the end, then set off what follows from it."""
+        run = request.run
+        written = await self._runs.update_status(run.namespace, run.name, run.uid, lambda at: self._ended(at, request))
+        if written.run is None:
+            return RecordResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
+        result = _result(written.run)
+        is_warning = result.phase is not Phase.SUCCEEDED
+        await self._publisher.event(run, reason=result.reason, message=result.message or "done", is_warning=is_warning)
+        await self._limit_job(request)
+        await self._schedule_cleanup(request, result)
+        await self._tell_submitter(written.run, request, result)
+        schedule = _schedule_of(written.run)
+        if schedule is not None:
+            await self._prune(schedule)
+        return result
+
+    @activity.defn(name=calls.DELETE_RUN.name)
+    async def delete_run(self, request: DeleteRunInput) -> RecordResult:
+        """Delete the run of that UID; gone already is success."""
+        run = request.run
+        await self._delete(RUNS, run.namespace, run.name, uid=run.uid)
+        return RecordResult(gone=True)
+
+    def _ended(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
+        info = activity.info()
+        workflow = run.status.workflow.model_dump() if run.status.workflow else None
+        if workflow is None:  # a run that ended before it had a Job
+            url = workflow_url(
+                self._ui_url,
+                namespace=self._client.namespace,
+                workflow_id=info.workflow_id or "",
+                run_id=info.workflow_run_id or "",
+            )
+            ids = {"id": info.workflow_id, "run_id": info.workflow_run_id}
+            workflow = {**ids, "namespace": self._client.namespace, "url": url}
+        return ended_status(
+            run,
+            phase=request.phase,
+            reason=request.reason,
+            message=request.message,
+            now=read.utc_now(),
+            start_time=_instant(request.started_at),
+            attempt=request.attempt,
+            attempts=[item.model_dump() for item in request.attempts] or None,
+            exit_code=request.exit_code,
+            records=request.records.model_dump() if request.records else None,
+            delivery=request.delivery,
+            output=request.output.model_dump() if request.output else None,
+            workflow=workflow,
+        )
+
+    async def _state_before(self, request: StopInput) -> StopResult:
+        """How the Job stood before it is stopped: its verdict, or what it was waiting for."""
+        namespace = request.run.namespace
+        try:
+            job = await self._api.get(JOBS, namespace, request.job_name)
+        except NotFound:
+            return StopResult()
+        compiled = await find_config_map(self._api, request.run)
+        if compiled is None or job["metadata"]["uid"] != request.job_uid:
+            return StopResult()
+        pods = await list_pods(self._api, namespace, request.job_uid)
+        if read.is_finished(job):
+            return StopResult(verdict=judge(Evidence(job, pods, compiled.snapshot)))
+        now = read.utc_now()
+        pod = read.newest(pods)
+        if pod is not None and read.started_at(pod):
+            return StopResult()
+        subject = wants_events(job, pod, now=now)
+        events = await self._events(namespace, subject) if subject is not None else []
+        wait = diagnose(job, pod, events, snapshot=compiled.snapshot, namespace=namespace, now=now)
+        return StopResult(last_wait_reason=wait.reason, last_wait_message=wait.message)
+
+    async def _events(self, namespace: str, subject: Object) -> list[Object]:
+        selector = f"involvedObject.uid={subject['metadata']['uid']}"
+        found = await self._api.list(EVENTS, namespace, fieldSelector=selector, limit="50")
+        events: list[Object] = found.get("items") or []
+        return events
+
+    async def _limit_job(self, request: RecordInput) -> None:
+        """Only now may the Job go: its time to live begins when the outcome is stored."""
+        if not request.job_uid:
+            return
+        compiled = await find_config_map(self._api, request.run)
+        if compiled is None:
+            return
+        body = {
+            "metadata": {"uid": request.job_uid},
+            "spec": {"ttlSecondsAfterFinished": compiled.snapshot.ttl_seconds_after_finished},
+        }
+        try:
+            await self._api.patch(JOBS, request.run.namespace, request.job_name, body)
+        except (NotFound, Conflict):
+            return  # stopped, or another Job by now
+
+    async def _schedule_cleanup(self, request: RecordInput, result: RecordResult) -> None:
+        compiled = await find_config_map(self._api, request.run)
+        if compiled is None or not _is_to_delete(compiled.snapshot.auto_delete_policy, result.phase):
+            return
+        run = request.run
+        argument = CleanupInput(run=run, delay_seconds=compiled.snapshot.auto_delete_delay_seconds)
+        try:
+            await self._client.start_workflow(
+                calls.CLEANUP_WORKFLOW,
+                argument,
+                id=cleanup_workflow_id(run_workflow_id(run.namespace, run.name, run.uid)),
+                task_queue=self._task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                memo={"installation": self._installation},
+                static_summary=f"delete run {run.namespace}/{run.name}",
+            )
+        except WorkflowAlreadyStartedError:
+            return  # an earlier try's, finished already
+
+    async def _tell_submitter(self, run: InferenceRun, request: RecordInput, result: RecordResult) -> None:
+        submitter = run.metadata.annotations.get(names.ANNOTATION_WORKFLOW_ID)
+        if not submitter:
+            return
+        end = RunResult(
+            namespace=request.run.namespace,
+            name=request.run.name,
+            uid=request.run.uid,
+            phase=result.phase,
+            reason=result.reason,
+            message=result.message,
+            exit_code=run.status.exit_code,
+            records=request.records,
+            delivery=request.delivery,
+            output=request.output,
+            duration=run.status.duration or "",
+        )
+        try:
+            await self._client.get_workflow_handle(submitter).signal(calls.RUN_ENDED_SIGNAL, end)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def _delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
+    ) -> None:
+        try:
+            await self._api.delete(resource, namespace, name, uid=uid, grace=grace)
+        except (NotFound, Conflict):
+            return  # gone, or another object of that name
+
+
+def _schedule_of(run: InferenceRun) -> RunRef | None:
+    """The schedule that made the run."""
+    uid = run.metadata.labels.get(names.LABEL_SCHEDULE_UID)
+    for owner in run.metadata.owner_references:
+        if uid and owner.uid == uid:
+            return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid)
+    return None
+
+
+def _is_to_delete(policy: AutoDeletePolicy, phase: Phase) -> bool:
+    if policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
+        return phase is Phase.SUCCEEDED
+    return policy is AutoDeletePolicy.DELETE_ON_COMPLETION
+
+
+def _result(run: InferenceRun | None) -> RecordResult:
+    if run is None:
+        return RecordResult(gone=True, message="the run was deleted")
+    reason = Reason(run.status.reason) if run.status.reason in list(Reason) else Reason.RUNNER_FAILED
+    return RecordResult(phase=run.status.phase or Phase.PENDING, reason=reason, message=run.status.message or "")
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,122 @@
+"""A local copy of a collection that follows the API server: list, watch with bookmarks, list again when it must.
+
+Level-triggered: a listener is told *that* an object changed and reads the copy; what happened while a connection was
+down is found by comparing with the next list. The copy holds plain JSON objects by (namespace, name).
+It never gives up: errors are logged and tried again, after at most `MAX_BACKOFF` seconds.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from inferrun.kube.api import KubeApi, Object, Resource
+from inferrun.kube.errors import Gone, KubeError
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""(namespace, name)."""
+
+Listener = Callable[[Key, Object | None, Object | None], None]
+"""Called with the key, the object as it was and as it is; None for absent. It must return at once and not raise."""
+
+MAX_BACKOFF = 10.0
+PAGE = "500"
+
+
+class Informer:
+    """Follows one collection; run it as one task."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        resource: Resource,
+        *,
+        namespace: str | None,
+        selector: str = "",
+        listener: Listener | None = None,
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._namespace = namespace or None
+        self._params = {"labelSelector": selector} if selector else {}
+        self._listener = listener
+        self._objects: dict[Key, Object] = {}
+        self.synced = asyncio.Event()
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """The object as last seen."""
+        return self._objects.get((namespace, name))
+
+    def items(self) -> list[tuple[Key, Object]]:
+        """All objects as last seen."""
+        return list(self._objects.items())
+
+    def keys(self) -> list[Key]:
+        """The keys of all objects as last seen."""
+        return list(self._objects)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        backoff = 0.1
+        while True:
+            try:
+                version = await self._list()
+                backoff = 0.1
+                await self._follow(version)
+            except Gone:
+                logger.info("the watch's position is too old, listing again", extra={"plural": self._resource.plural})
+            except (KubeError, ValueError) as error:
+                fields = {"plural": self._resource.plural, "error": str(error)}
+                logger.warning("list and watch failed, trying again", extra=fields)
+                await asyncio.sleep(backoff * (0.5 + random.random()))  # noqa: S311 -- jitter, not a secret
+                backoff = min(backoff * 2, MAX_BACKOFF)
+
+    async def _list(self) -> str:
+        seen: set[Key] = set()
+        params = {**self._params, "limit": PAGE}
+        while True:
+            page = await self._api.list(self._resource, self._namespace, **params)
+            for item in page.get("items") or []:
+                seen.add(self._put(item))
+            token = page["metadata"].get("continue")
+            if not token:
+                break
+            params["continue"] = token
+        for key in [key for key in self._objects if key not in seen]:
+            self._drop(key)
+        self.synced.set()
+        return str(page["metadata"]["resourceVersion"])
+
+    async def _follow(self, version: str) -> None:
+        while True:
+            async for kind, item in self._api.watch(self._resource, self._namespace, version=version, **self._params):
+                version = str(item["metadata"]["resourceVersion"])
+                if kind == "DELETED":
+                    self._drop(_key_of(item))
+                elif kind != "BOOKMARK":
+                    self._put(item)
+
+    def _put(self, item: Object) -> Key:
+        key = _key_of(item)
+        before = self._objects.get(key)
+        if before is not None and before["metadata"]["resourceVersion"] == item["metadata"]["resourceVersion"]:
+            return key
+        self._objects[key] = item
+        self._tell(key, before, item)
+        return key
+
+    def _drop(self, key: Key) -> None:
+        before = self._objects.pop(key, None)
+        if before is not None:
+            self._tell(key, before, None)
+
+    def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if self._listener is not None:
+            self._listener(key, before, after)
+
+
+def _key_of(item: Object) -> Key:
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

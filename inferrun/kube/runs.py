@@ -1,0 +1,81 @@
+"""Reads runs and writes their status: read, decide, write on condition of what was read, decide again on a conflict.
+
+A terminal status is never written over: the decision does not even get to see one. When a decision changes nothing,
+nothing is written.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferrun import api as names
+from inferrun.kube.api import RUNS, KubeApi, Object
+from inferrun.kube.errors import Conflict, NotFound
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+
+Decide = Callable[[InferenceRun], InferenceRunStatus | None]
+"""From a run that has not ended to its new status, or None to leave it."""
+
+MAX_CONFLICTS = 20
+"""Conflicts in a row that are met by reading again; more mean that somebody fights for the object."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the status is after an update: `run` is None where the run is gone, `changed` says whether we wrote."""
+
+    run: InferenceRun | None
+    changed: bool = False
+
+
+class RunStore:
+    """The runs of a cluster."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+
+    async def read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
+        """The run as it is now; None where it is gone, being deleted, or another one of that name."""
+        try:
+            stored = await self._api.get(RUNS, namespace, name)
+        except NotFound:
+            return None
+        run = parse_run(stored)
+        is_other = run.metadata.uid != uid or run.metadata.is_being_deleted
+        return None if is_other else run
+
+    async def update_status(
+        self, namespace: str, name: str, uid: str, decide: Decide, *, read: InferenceRun | None = None
+    ) -> Written:
+        """Write what `decide` says; `read` is the run where the caller has just read it."""
+        run = read
+        for _ in range(MAX_CONFLICTS):
+            run = run or await self.read(namespace, name, uid)
+            if run is None:
+                return Written(None)
+            if run.status.is_terminal:
+                return Written(run)
+            wanted = decide(run)
+            if wanted is None or wanted == run.status:
+                return Written(run)
+            try:
+                stored = await self._api.patch(RUNS, namespace, name, _patch(run, wanted), sub="status")
+            except NotFound:
+                return Written(None)
+            except Conflict:
+                run = None
+                continue
+            return Written(parse_run(stored), changed=True)
+        raise Conflict(f"the status of run {namespace}/{name} kept changing", status=409)
+
+
+def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
+    """A merge patch of what differs; what is unset now is removed."""
+    before, after = run.status.to_manifest(), wanted.to_manifest()
+    changed: Object = {key: value for key, value in after.items() if before.get(key) != value}
+    changed |= dict.fromkeys(before.keys() - after.keys())
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.RUN_KIND,
+        "metadata": {"uid": run.metadata.uid, "resourceVersion": run.metadata.resource_version},
+        "status": changed,
+    }

@@ -1,0 +1,109 @@
+"""What a run's status says at each step of its life. Pure: from the status before, and the clock, to the status after.
+
+The conditions follow from the phase, for users of `kubectl wait`: `Succeeded` (Unknown while under way), `Finished`, and
+for users of the Krateo controller `Ready` (as `Succeeded`) and `Synced` (the spec was accepted).
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import Condition, ConditionStatus, InferenceRun, InferenceRunStatus
+
+_SUCCEEDED = {
+    Phase.SUCCEEDED: ConditionStatus.TRUE,
+    Phase.FAILED: ConditionStatus.FALSE,
+}
+
+
+def status_after(
+    run: InferenceRun,
+    *,
+    phase: Phase,
+    reason: Reason,
+    message: str,
+    now: datetime,
+    **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
+) -> InferenceRunStatus:
+    """The run's status with that phase; `changes` are further fields, None among them leaves a field as it is."""
+    kept = run.status.model_dump()
+    given = {key: value for key, value in changes.items() if value is not None}
+    conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
+    merged = {
+        **kept,
+        **given,
+        "phase": phase,
+        "reason": str(reason),
+        "message": message,
+        "observed_generation": run.metadata.generation,
+        "conditions": [condition.model_dump() for condition in conditions],
+    }
+    return InferenceRunStatus.model_validate(merged)
+
+
+def ended_status(
+    run: InferenceRun,
+    *,
+    phase: Phase,
+    reason: Reason,
+    message: str,
+    now: datetime,
+    **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
+) -> InferenceRunStatus:
+    """The terminal status, with the time of the end and the duration since the first start."""
+    started = changes.get("start_time") or run.status.start_time
+    if isinstance(started, str):
+        started = datetime.fromisoformat(started)
+    since = started or run.metadata.creation_timestamp or now
+    return status_after(
+        run,
+        phase=phase,
+        reason=reason,
+        message=message,
+        now=now,
+        completion_time=now,
+        duration=duration_text(now - since),
+        **changes,
+    )
+
+
+def duration_text(span: timedelta) -> str:
+    """A span as kubectl writes ages: `7s`, `1m5s`, `2h3m`, `3d4h`."""
+    seconds = max(0, round(span.total_seconds()))
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours}h"
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def _conditions(
+    run: InferenceRun, *, phase: Phase, reason: Reason, message: str, now: datetime
+) -> tuple[Condition, ...]:
+    outcome = _SUCCEEDED.get(phase, ConditionStatus.UNKNOWN)
+    finished = ConditionStatus.TRUE if phase.is_terminal else ConditionStatus.FALSE
+    is_accepted = reason not in (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
+    synced = ConditionStatus.TRUE if is_accepted else ConditionStatus.FALSE
+    wanted = {"Succeeded": outcome, "Finished": finished, "Ready": outcome, "Synced": synced}
+    return tuple(
+        _condition(run, kind=kind, status=status, reason=reason, message=message, now=now)
+        for kind, status in wanted.items()
+    )
+
+
+def _condition(
+    run: InferenceRun, *, kind: str, status: ConditionStatus, reason: Reason, message: str, now: datetime
+) -> Condition:
+    before = run.status.condition(kind)
+    is_same = before is not None and before.status == status
+    return Condition(
+        type=kind,
+        status=status,
+        reason=str(reason),
+        message=message,
+        last_transition_time=before.last_transition_time if before is not None and is_same else now,
+        observed_generation=run.metadata.generation,
+    )

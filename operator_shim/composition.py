@@ -1,0 +1,91 @@
+"""The composition root of the shim: builds the clients and hands them to its parts."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Self
+
+from temporalio.client import Client
+
+from inferrun.defaults_folder import DefaultsFolder
+from inferrun.installation import installation_id
+from inferrun.kube.api import KubeApi, connect
+from inferrun.temporal.connection import connect as connect_temporal
+from inferrun.temporal.connection import register_search_attributes
+from operator_shim.schedules import Schedules
+from operator_shim.settings import ShimSettings
+from operator_shim.shim import Shim
+from operator_shim.workflows import RunWorkflows
+
+logger = logging.getLogger(__name__)
+
+
+class ShimProcess:
+    """Everything that one shim process runs."""
+
+    def __init__(
+        self,
+        settings: ShimSettings,
+        *,
+        api: KubeApi,
+        client: Client,
+        installation: str,
+        has_attributes: bool,
+        defaults: DefaultsFolder,
+    ) -> None:
+        common = settings.common
+        self._defaults = defaults
+        self._shim = Shim(
+            api,
+            workflows=RunWorkflows(
+                client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
+            ),
+            schedules=Schedules(api, client, installation=installation, task_queue=common.task_queue),
+            namespace=common.watch_namespace,
+            lookers=settings.lookers,
+            resync_seconds=settings.resync_seconds,
+            defaults=defaults.current,
+            runner_account=settings.runner_account,
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, settings: ShimSettings) -> AsyncIterator[Self]:
+        """Connect to both servers; close the connections in the end."""
+        common = settings.common
+        api = await connect(kubeconfig=common.kubeconfig)
+        try:
+            installation = await installation_id(api, release=common.release)
+            client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}")
+            has_attributes = await register_search_attributes(client)
+            defaults = DefaultsFolder(settings.defaults_folder)
+            yield cls(
+                settings,
+                api=api,
+                client=client,
+                installation=installation,
+                has_attributes=has_attributes,
+                defaults=defaults,
+            )
+        finally:
+            await api.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the watches have been filled."""
+        return self._shim.is_ready
+
+    async def run_until(self, stopped: asyncio.Event) -> None:
+        """Watch until told to stop; what ends a part ends the process."""
+        background = [asyncio.create_task(self._shim.run()), asyncio.create_task(self._defaults.run())]
+        ending = asyncio.create_task(stopped.wait())
+        logger.info("the shim watches")
+        try:
+            done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {ending}:
+                task.result()
+        finally:
+            for task in (*background, ending):
+                task.cancel()
+            await asyncio.gather(*background, ending, return_exceptions=True)

@@ -1,0 +1,78 @@
+"""Says on a config's status whether runs can use it, and if not, what is wrong and what is allowed."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from inferrun import api as names
+from inferrun.defaults import Defaults
+from inferrun.kube.api import CONFIGS, KubeApi, Object
+from inferrun.kube.errors import Conflict, NotFound
+from inferrun.reasons import Reason
+from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus, parse_config
+from inferrun.validation import parse_problems, told
+from operator_shim.decisions import config_verdict
+
+
+class ConfigStatuses:
+    """The statuses of configs."""
+
+    def __init__(self, api: KubeApi, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
+        self._api = api
+        self._defaults = defaults
+        self._runner_account = runner_account
+
+    async def tell(self, item: Object) -> None:
+        """Write the status where it says something else by now; a config that changed meanwhile is looked at again."""
+        metadata = item["metadata"]
+        if (metadata.get("annotations") or {}).get(names.ANNOTATION_PAUSED) == "true":
+            return
+        wanted = self._wanted(item)
+        if wanted is None:
+            return
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.CONFIG_KIND,
+            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+            "status": wanted.to_manifest(),
+        }
+        try:
+            await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
+        except (Conflict, NotFound):
+            return  # the watch brings the new one
+
+    def _wanted(self, item: Object) -> InferenceConfigStatus | None:
+        reason, message = self._verdict(item)
+        status = ConditionStatus.TRUE if reason is Reason.READY else ConditionStatus.FALSE
+        generation = item["metadata"].get("generation")
+        before = _ready_before(item)
+        is_same = before is not None and before.status == status
+        condition = Condition(
+            type="Ready",
+            status=status,
+            reason=str(reason),
+            message=message,
+            last_transition_time=before.last_transition_time if before and is_same else datetime.now(UTC),
+            observed_generation=generation,
+        )
+        if condition == before:
+            return None
+        return InferenceConfigStatus(conditions=(condition,), observed_generation=generation)
+
+    def _verdict(self, item: Object) -> tuple[Reason, str]:
+        own = (self._runner_account,) if self._runner_account else ()
+        allowed = (*self._defaults().allowed_service_accounts, *own)
+        try:
+            config = parse_config({key: value for key, value in item.items() if key != "status"})
+        except ValidationError as error:
+            return Reason.INVALID_SPEC, told(parse_problems(error))
+        action = config_verdict(config, allowed_service_accounts=allowed)
+        return action.reason, action.message
+
+
+def _ready_before(item: Object) -> Condition | None:
+    try:
+        return InferenceConfigStatus.model_validate(item.get("status") or {}).condition("Ready")
+    except ValidationError:
+        return None

@@ -1,0 +1,53 @@
+"""The shim's settings, from its environment; names and meaning of the first three are the Krateo controller's."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from inferrun.installation import Environment, whole_number
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+@dataclass(frozen=True)
+class ShimSettings:
+    """Read once, at the start."""
+
+    common: Environment
+
+    resync_seconds: int
+    """POLLING_INTERVAL: seconds between two looks at everything that has not ended, 300, or a duration such as 1m."""
+
+    lookers: int
+    """MAX_RECONCILE_RATE: objects looked at at once, 10."""
+
+    defaults_folder: Path
+    """INFERRUN_DEFAULTS: where the ConfigMap with the operator's defaults is mounted."""
+
+    runner_account: str
+    """SA_RUNNER: the service account of runners' Pods, which every config may name."""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Self:
+        """The settings in `environment`; raises ValueError that names what is wrong."""
+        return cls(
+            common=Environment.read(environment),
+            resync_seconds=_seconds(environment.get("POLLING_INTERVAL", "").strip() or "300"),
+            lookers=whole_number(environment, "MAX_RECONCILE_RATE", default=10, least=1),
+            defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
+            runner_account=environment.get("SA_RUNNER", ""),
+        )
+
+
+def _seconds(text: str) -> int:
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ValueError(
+            f"POLLING_INTERVAL is {text!r}; whole seconds such as 300 or a duration such as 5m are allowed"
+        )
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + seconds

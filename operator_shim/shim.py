@@ -1,0 +1,194 @@
+"""The shim itself: watches runs and configs, looks at what changed, decides and acts.
+
+Stateless but for the watches' copies: a shim that is killed between seeing a run and starting its workflow is followed
+by one that sees the same run. Two at once do everything twice, and the second time it is done already. It writes a
+run's status only before a workflow exists.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from inferrun.defaults import Defaults
+from inferrun.kube.api import CONFIGS, RUNS, KubeApi, Object
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_status import status_after
+from operator_shim.configs import ConfigStatuses
+from operator_shim.decisions import Action, ActionKind, accepts, decide
+from operator_shim.queue import LookQueue
+from operator_shim.schedules import Schedules
+from operator_shim.workflows import RunWorkflows
+
+logger = logging.getLogger(__name__)
+
+RESYNC_PER_SECOND = 20
+"""Runs looked at each second at a resync, so that it does not crowd out what just changed."""
+
+SCHEDULE_LOOK_SECONDS = 30.0
+"""Between two looks at a schedule, whose next times pass without an event."""
+
+
+class Shim:
+    """Run it as one task."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        workflows: RunWorkflows,
+        schedules: Schedules,
+        namespace: str | None,
+        lookers: int,
+        resync_seconds: int,
+        defaults: Callable[[], Defaults],
+        runner_account: str,
+    ) -> None:
+        self._runs = RunStore(api)
+        self._workflows = workflows
+        self._schedules = schedules
+        self._resync_seconds = resync_seconds
+        self._queue: LookQueue[Key] = LookQueue(self._look, lookers=lookers)
+        self._deleted: dict[Key, dict[str, InferenceRun]] = {}
+        self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._run_changed)
+        self._configs = ConfigStatuses(api, defaults=defaults, runner_account=runner_account)
+        self._config_queue: LookQueue[Key] = LookQueue(self._look_at_config, lookers=2)
+        self._config_watch = Informer(api, CONFIGS, namespace=namespace, listener=self._config_changed)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether runs and configs have been listed."""
+        return self._run_watch.synced.is_set() and self._config_watch.synced.is_set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_watch.run())
+            tasks.create_task(self._config_watch.run())
+            tasks.create_task(self._queue.run())
+            tasks.create_task(self._config_queue.run())
+            tasks.create_task(self._resync())
+
+    async def _resync(self) -> None:
+        """Look at everything that has not ended, now and then: what an event or a workflow missed is found here."""
+        while True:
+            await asyncio.sleep(self._resync_seconds)
+            for key, item in self._run_watch.items():
+                if (item.get("status") or {}).get("phase") not in (Phase.SUCCEEDED, Phase.FAILED):
+                    self._queue.add(key)
+                    await asyncio.sleep(1 / RESYNC_PER_SECOND)
+            for key in self._config_watch.keys():  # noqa: SIM118 -- not a dict
+                self._config_queue.add(key)
+
+    def _run_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
+            self._remember_deleted(key, before)
+        self._queue.add(key)
+        if after is not None and before is not None and _has_ended(after) == _has_ended(before):
+            return
+        for owner in (after or before or {}).get("metadata", {}).get("ownerReferences") or []:
+            if owner.get("kind") == "InferenceRun":  # a schedule's status lists its runs
+                self._queue.add((key[0], owner["name"]))
+
+    def _remember_deleted(self, key: Key, item: Object) -> None:
+        try:
+            run = parse_run(item)
+        except ValidationError:
+            return
+        self._deleted.setdefault(key, {})[run.metadata.uid] = run
+
+    def _config_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
+        self._config_queue.add(key)
+        if before is not None and after is not None:
+            is_same = before["metadata"].get("generation") == after["metadata"].get("generation")
+            if is_same:
+                return
+        for run_key, item in self._run_watch.items():
+            reference = item["spec"].get("configRef") or {}
+            if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
+                self._queue.add(run_key)
+
+    async def _look(self, key: Key) -> None:
+        for run in list(self._deleted.get(key, {}).values()):
+            await self._let_go(run)
+            self._deleted[key].pop(run.metadata.uid)
+        if not self._deleted.get(key):
+            self._deleted.pop(key, None)
+        item = self._run_watch.get(*key)
+        if item is not None:
+            await self._act(parse_run(item))
+
+    async def _let_go(self, run: InferenceRun) -> None:
+        """A run that was deleted: end what executes it, or its schedule."""
+        if run.spec.is_schedule:
+            await self._schedules.delete(run)
+        elif not run.status.is_terminal:
+            await self._workflows.cancel(run)
+
+    async def _act(self, run: InferenceRun) -> None:
+        action = decide(run)
+        if action.kind is ActionKind.REFUSE:
+            await self._refuse(run, action)
+        elif action.kind is ActionKind.SCHEDULE:
+            await self._keep_schedule(run)
+        elif action.kind is ActionKind.CANCEL:
+            await self._workflows.cancel(run)
+        elif action.kind is ActionKind.START:
+            await self._start(run)
+
+    async def _refuse(self, run: InferenceRun, action: Action) -> None:
+        await self._say(run, phase=Phase.PENDING, reason=action.reason, message=action.message)
+
+    async def _start(self, run: InferenceRun) -> None:
+        if accepts(run):
+            message = "accepted, its workflow is being started"
+            await self._say(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message)
+        await self._workflows.ensure(run)
+        if run.status.contract and run.status.observed_generation != run.metadata.generation:
+            await self._workflows.spec_changed(run)
+        elif _waits_for_config(run.to_manifest()):
+            await self._workflows.look_again(run)
+
+    async def _keep_schedule(self, run: InferenceRun) -> None:
+        await self._schedules.keep(run, children=self._children(run))
+        self._queue.add_later((run.metadata.namespace, run.metadata.name), SCHEDULE_LOOK_SECONDS)
+
+    def _children(self, run: InferenceRun) -> list[InferenceRun]:
+        """The runs that a schedule made, as last seen."""
+        return [
+            parse_run(item)
+            for key, item in self._run_watch.items()
+            if key[0] == run.metadata.namespace
+            and any(owner.get("uid") == run.metadata.uid for owner in item["metadata"].get("ownerReferences") or [])
+        ]
+
+    async def _say(self, run: InferenceRun, *, phase: Phase, reason: Reason, message: str) -> None:
+        def to_say(current: InferenceRun) -> InferenceRunStatus | None:
+            if not accepts(current):
+                return None
+            return status_after(current, phase=phase, reason=reason, message=message, now=datetime.now(UTC))
+
+        metadata = run.metadata
+        await self._runs.update_status(metadata.namespace, metadata.name, metadata.uid, to_say, read=run)
+
+    async def _look_at_config(self, key: Key) -> None:
+        item = self._config_watch.get(*key)
+        if item is not None:
+            await self._configs.tell(item)
+
+
+def _has_ended(item: Object) -> bool:
+    return (item.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def _waits_for_config(item: Object) -> bool:
+    """Whether a run waits, without a Job, for something that its config may change."""
+    status = item.get("status") or {}
+    return (
+        status.get("phase") == Phase.PENDING and not status.get("contract") and status.get("reason") != Reason.ACCEPTED
+    )

@@ -1,0 +1,343 @@
+"""The activities as workflows see them: names, one model in, one model out, and the table of timeouts and retries.
+
+Names are fixed strings: a history recorded today must find its activity tomorrow. The implementations are in
+`activities`; this module has no I/O, so that workflow code may import it.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from temporalio.common import RetryPolicy
+
+from inferrun.outcome import Delivery, Output, Records
+from inferrun.reasons import Phase, Reason
+from inferrun.submission import Submission
+
+MAX_ATTEMPTS_KEPT = 20
+"""Attempts that a status lists at most; the oldest are left out."""
+
+
+class Frozen(BaseModel):
+    """A value that crosses a process."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class RunRef(Frozen):
+    """One run, for good: a name may be used again, a UID never."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class AttemptRecord(Frozen):
+    """How one launch ended, as the status lists it."""
+
+    launch: int
+    attempt: int
+    job_name: str
+    start_time: str | None = None
+    completion_time: str | None = None
+    exit_code: int | None = None
+    reason: Reason
+    message: str = ""
+
+
+class LaunchInput(Frozen):
+    """Start a launch: resolve the config and write contract and snapshot where that has not happened, create the Job."""
+
+    run: RunRef
+    launch: int = 1
+    attempt: int = 1
+    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+    timeout_seconds: int | None = Field(default=None, description="A later edit of timeoutSeconds; None: the spec's")
+    attempts: tuple[AttemptRecord, ...] = ()
+
+
+class LaunchState(StrEnum):
+    """What became of a launch."""
+
+    LAUNCHED = "Launched"
+    WAITING = "Waiting"
+    REFUSED = "Refused"
+    CANCELLED = "Cancelled"
+    TERMINAL = "Terminal"
+    GONE = "Gone"
+
+
+class LaunchResult(Frozen):
+    """The Job that runs now, or why there is none."""
+
+    state: LaunchState
+    reason: Reason = Reason.ACCEPTED
+    message: str = ""
+    job_name: str = ""
+    job_uid: str = ""
+    config: str = ""
+    image: str = ""
+    launch: int = 1
+    attempt: int = 1
+    attempts: tuple[AttemptRecord, ...] = ()
+    seconds_used: float = 0
+    timeout_seconds: int = 0
+    pending_timeout_seconds: int = 0
+    backoff_limit: int = 2
+    max_disruptions: int = 20
+    pending_since: str = ""
+
+
+class FollowUntil(StrEnum):
+    """How far to follow a Job."""
+
+    STARTED = "Started"
+    FINISHED = "Finished"
+
+
+class FollowInput(Frozen):
+    """Follow a Job until its container starts, or until it has finished."""
+
+    run: RunRef
+    job_name: str
+    job_uid: str
+    image: str
+    launch: int
+    attempt: int
+    until: FollowUntil
+    timeout_seconds: int = 0
+
+
+class VerdictKind(StrEnum):
+    """What a Job's end means for its run."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    NEVER_RAN = "NeverRan"
+    """The Pod ended before its container started, by the Pod's own time limit: a wait, not an attempt."""
+    OUT_OF_TIME = "OutOfTime"
+    """The runner or the Pod ended at the deadline that it was given at its start."""
+    JOB_GONE = "JobGone"
+
+
+class Verdict(Frozen):
+    """How a launch ended."""
+
+    kind: VerdictKind
+    reason: Reason
+    message: str = ""
+    may_retry: bool = True
+    exit_code: int | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    records: Records | None = None
+    delivery: Delivery = "Unknown"
+    output: Output | None = None
+
+
+class FollowResult(Frozen):
+    """The container runs since `started_at`, or the launch has a verdict; `must_stop` where its Job still goes on."""
+
+    started_at: str | None = None
+    pod_name: str = ""
+    verdict: Verdict | None = None
+    must_stop: bool = False
+
+
+class StopInput(Frozen):
+    """End a Job and its Pods, whatever they do, and say how it stood."""
+
+    run: RunRef
+    job_name: str
+    job_uid: str
+    grace_seconds: int
+
+
+class StopResult(Frozen):
+    """How the Job had ended before it was stopped, if it had; True once no Pod is left."""
+
+    verdict: Verdict | None = None
+    last_wait_reason: Reason | None = None
+    last_wait_message: str = ""
+
+
+class PublishInput(Frozen):
+    """Say where a run that has not ended stands."""
+
+    run: RunRef
+    phase: Phase
+    reason: Reason
+    message: str
+    attempt: int = 1
+    attempts: tuple[AttemptRecord, ...] = ()
+    warning: bool = False
+
+
+class RecordInput(Frozen):
+    """Write the end of a run, once, and set off what follows from it."""
+
+    run: RunRef
+    phase: Phase
+    reason: Reason
+    message: str
+    attempt: int = 1
+    attempts: tuple[AttemptRecord, ...] = ()
+    exit_code: int | None = None
+    records: Records | None = None
+    delivery: Delivery | None = None
+    output: Output | None = None
+    started_at: str | None = None
+    job_name: str = ""
+    job_uid: str = ""
+
+
+class RecordResult(Frozen):
+    """What the status says now; `gone` where there was no run left to write to."""
+
+    gone: bool = False
+    phase: Phase = Phase.FAILED
+    reason: Reason = Reason.RUN_DELETED
+    message: str = ""
+
+
+class RunResult(Frozen):
+    """The result of a run's workflow, and of a submission: read by programs, so in camelCase like the resources."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
+
+    namespace: str
+    name: str
+    uid: str
+    phase: Phase
+    reason: Reason
+    message: str = ""
+    exit_code: int | None = None
+    records: Records | None = None
+    delivery: Delivery | None = None
+    output: Output | None = None
+    duration: str = ""
+
+
+class DeleteRunInput(Frozen):
+    """Delete a finished run, of that UID only."""
+
+    run: RunRef
+
+
+class CleanupInput(Frozen):
+    """Delete a finished run after a delay, in seconds."""
+
+    run: RunRef
+    delay_seconds: int
+
+
+class SpecChanged(Frozen):
+    """The spec's fields that act while a run is under way."""
+
+    generation: int
+    timeout_seconds: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """An activity: its name and how Temporal is to run it."""
+
+    name: str
+    start_to_close: timedelta
+    retry: RetryPolicy
+    heartbeat: timedelta | None = None
+    follower: bool = False
+    """Whether it runs on the followers' own task queue."""
+
+
+def follower_queue(task_queue: str) -> str:
+    """The task queue of the activities that follow Jobs."""
+    return f"{task_queue}-follow"
+
+
+_SHORT = timedelta(seconds=60)
+_UNTIL_IT_WORKS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
+
+LAUNCH = Call("LaunchJob", _SHORT, _UNTIL_IT_WORKS)
+"""A handful of requests. An API server that is away comes back; what cannot succeed is an answer, not an error."""
+
+FOLLOW = Call(
+    "FollowJob",
+    timedelta(days=3650),
+    RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
+    heartbeat=timedelta(seconds=60),
+    follower=True,
+)
+"""Lasts as long as its Job, which nothing bounds; the heartbeat finds a dead worker within a minute."""
+
+STOP = Call("StopJob", timedelta(minutes=10), _UNTIL_IT_WORKS, heartbeat=timedelta(seconds=60))
+"""Waits until no Pod is left: the Pod's grace, and a node that is slow."""
+
+PUBLISH = Call("PublishStatus", _SHORT, _UNTIL_IT_WORKS)
+RECORD = Call("RecordOutcome", _SHORT, _UNTIL_IT_WORKS)
+"""For ever: an outcome that is not written is lost."""
+
+DELETE_RUN = Call("DeleteRun", _SHORT, _UNTIL_IT_WORKS)
+
+RUN_WORKFLOW = "InferenceRun"
+CLEANUP_WORKFLOW = "InferenceRunCleanup"
+SUBMIT_WORKFLOW = "SubmitInferenceRun"
+
+LOOK_AGAIN_SIGNAL = "look_again"
+SPEC_CHANGED_SIGNAL = "spec_changed"
+RUN_ENDED_SIGNAL = "run_ended"
+
+
+class SubmitInput(Frozen):
+    """Create the run that a submission asks for, or find the one that it made before."""
+
+    submission: Submission
+    workflow_id: str
+    execution_run_id: str
+    nominal_time: str | None = Field(default=None, description="When a schedule was due, RFC 3339; None without one")
+
+
+class CancelRunInput(Frozen):
+    """End a run as cancelled: durably asked for on the run, and told to its workflow where there is one."""
+
+    run: RunRef
+
+
+class ReadRunInput(Frozen):
+    """Look how a run stands."""
+
+    run: RunRef
+
+
+class DeleteScheduleInput(Frozen):
+    """Delete the schedule of a scheduled run that is gone."""
+
+    parent: RunRef
+
+
+class Standing(StrEnum):
+    """Where a submission stands."""
+
+    UNDER_WAY = "UnderWay"
+    ENDED = "Ended"
+    GONE = "Gone"
+    REFUSED = "Refused"
+    NO_PARENT = "NoParent"
+
+
+class Submitted(Frozen):
+    """What became of a submission; `result` where the run has ended, `run` where there is one."""
+
+    standing: Standing
+    run: RunRef | None = None
+    result: RunResult | None = None
+    reason: Reason = Reason.ACCEPTED
+    message: str = ""
+
+
+SUBMIT = Call("SubmitRun", _SHORT, _UNTIL_IT_WORKS)
+READ_RUN = Call("ReadRun", _SHORT, _UNTIL_IT_WORKS)
+CANCEL_RUN = Call("CancelRun", _SHORT, _UNTIL_IT_WORKS)
+DELETE_SCHEDULE = Call("DeleteSchedule", _SHORT, _UNTIL_IT_WORKS)

@@ -1,0 +1,64 @@
+"""What follows from how a launch ended: pure, so that every combination is tested without a server."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from inferrun.reasons import Reason
+from workflows.calls import MAX_ATTEMPTS_KEPT, AttemptRecord, Verdict, VerdictKind
+
+FIRST_BACKOFF = 10
+"""Seconds before the second attempt; doubled for each one after, as Kubernetes' Job does."""
+
+MAX_BACKOFF = 360
+"""Seconds between two attempts at most."""
+
+RELAUNCH_DELAY = 5
+"""Seconds before a launch that no attempt is counted for."""
+
+CLOCK_TOLERANCE = 1.0
+"""Seconds left that count as none: the kubelet tells times in whole seconds."""
+
+
+class StepKind(StrEnum):
+    """What a run does next."""
+
+    SUCCEED = "Succeed"
+    FAIL = "Fail"
+    LAUNCH = "Launch"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next step of a run; `delay` in seconds, `counted` says whether an attempt is used up."""
+
+    kind: StepKind
+    reason: Reason
+    message: str
+    delay: int = 0
+    counted: bool = False
+
+
+def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None) -> Step:
+    """Decide after launch number `attempt` (counted from 1); `seconds_left` of the run's clock, None without limit."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return Step(StepKind.SUCCEED, Reason.SUCCEEDED, verdict.message)
+    if verdict.kind is VerdictKind.NEVER_RAN:
+        return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
+    is_time_up = seconds_left is not None and seconds_left <= CLOCK_TOLERANCE
+    if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
+        return Step(StepKind.LAUNCH, verdict.reason, "its timeoutSeconds was raised", delay=RELAUNCH_DELAY)
+    if verdict.kind is VerdictKind.OUT_OF_TIME or is_time_up:
+        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
+    if not verdict.may_retry or attempt > backoff_limit:
+        return Step(StepKind.FAIL, verdict.reason, verdict.message)
+    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
+
+
+def backoff_after(attempt: int) -> int:
+    """Seconds to wait after the failed attempt of that number, counted from 1."""
+    return int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
+
+
+def add_attempt(attempts: tuple[AttemptRecord, ...], latest: AttemptRecord) -> tuple[AttemptRecord, ...]:
+    """The list with the latest attempt, bounded."""
+    return (*attempts, latest)[-MAX_ATTEMPTS_KEPT:]

@@ -1,0 +1,392 @@
+"""The life of one run: launch a Job, follow it, judge how it ended, try again or record the end.
+
+The status that a user sees is written by activities; this code keeps the order of things and the clocks. The run's clock
+(`timeoutSeconds`) runs while its container runs. An end is recorded exactly once: the activity that does so keeps a
+terminal status that is there already. The workflow closes with the run's end; deletion is another workflow's.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pydantic import Field
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.workflow import ActivityHandle
+
+from inferrun.reasons import Phase, Reason
+from workflows import calls
+from workflows.calls import (
+    AttemptRecord,
+    FollowInput,
+    FollowResult,
+    FollowUntil,
+    LaunchInput,
+    LaunchResult,
+    LaunchState,
+    PublishInput,
+    RecordInput,
+    RecordResult,
+    RunRef,
+    RunResult,
+    SpecChanged,
+    StopInput,
+    StopResult,
+    Verdict,
+    VerdictKind,
+)
+from workflows.decisions import StepKind, add_attempt, next_step
+from workflows.invoke import invoke, start
+
+RECHECK_SECONDS = 600
+"""How often a run that waits without a Job looks by itself; the shim's signal is what it goes by."""
+
+PENDING_GRACE = 10
+DEADLINE_GRACE = 5
+"""Seconds between SIGTERM and SIGKILL: past a deadline less than for a run that was cancelled."""
+
+M = TypeVar("M")
+
+
+class RunInput(RunRef):
+    """A run, and where its life stands when the workflow is continued as new."""
+
+    launch: int = 1
+    attempt: int = 1
+    seconds_used: float = 0
+    timeout_seconds: int | None = Field(default=None, description="timeoutSeconds as edited under way")
+    attempts: tuple[AttemptRecord, ...] = ()
+
+    @property
+    def ref(self) -> RunRef:
+        """The run alone."""
+        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+
+
+@workflow.defn(name=calls.RUN_WORKFLOW)
+class InferenceRun:
+    """Executes one run."""
+
+    @workflow.init
+    def __init__(self, state: RunInput) -> None:
+        self._state = state
+        self._looks = 0
+        self._job: LaunchResult | None = None
+        self._started_at: str | None = None
+
+    @workflow.signal(name=calls.LOOK_AGAIN_SIGNAL)
+    def look_again(self) -> None:
+        """Something that the run waits for may have changed."""
+        self._looks += 1
+
+    @workflow.signal(name=calls.SPEC_CHANGED_SIGNAL)
+    def spec_changed(self, change: SpecChanged) -> None:
+        """A field that acts under way was edited."""
+        self._state = self._state.model_copy(update={"timeout_seconds": change.timeout_seconds})
+        self._looks += 1
+
+    @workflow.run
+    async def run(self, _state: RunInput) -> RunResult:
+        """From the first launch to the recorded end; fails with the run's reason as its type."""
+        try:
+            end = await self._live()
+        except (asyncio.CancelledError, ActivityError) as error:
+            if not is_cancelled_exception(error):
+                raise
+            end = await self._end_cancelled()
+            await self._record(end)
+            raise
+        return self._close(end, await self._record(end))
+
+    async def _live(self) -> RecordInput:
+        while True:
+            launched = await self._launch()
+            if isinstance(launched, RecordInput):
+                return launched
+            verdict = await self._watch(launched)
+            self._count_time(verdict)
+            step = next_step(
+                verdict,
+                attempt=self._state.attempt,
+                backoff_limit=launched.backoff_limit,
+                seconds_left=self._seconds_left(launched),
+            )
+            self._keep_attempt(launched, verdict, step.reason)
+            if step.kind is not StepKind.LAUNCH:
+                return self._end(
+                    verdict, Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED, step.reason
+                )
+            await self._wait_before_next(
+                step.delay, counted=step.counted, limit=launched.backoff_limit, why=step.message
+            )
+
+    async def _launch(self) -> LaunchResult | RecordInput:
+        """A Job that runs, or the end of the run; waits for as long as the config is not there or not right."""
+        while True:
+            launched = await invoke(calls.LAUNCH, self._launch_input(), LaunchResult, summary=self._launch_summary())
+            if launched.state is LaunchState.LAUNCHED:
+                self._job = launched
+                self._started_at = None
+                update = {
+                    "launch": launched.launch,
+                    "attempt": launched.attempt,
+                    "attempts": launched.attempts,
+                    "seconds_used": launched.seconds_used,
+                }
+                self._state = self._state.model_copy(update=update)
+                workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
+                return launched
+            if launched.state is not LaunchState.WAITING:
+                reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
+                return self._end_now(reason, launched.message)
+            workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
+            if not await self._wait_for_a_look(launched):
+                return self._end_now(Reason.PENDING_TIMEOUT, f"it waited too long: {launched.message}")
+            if workflow.info().is_continue_as_new_suggested():
+                workflow.continue_as_new(self._state)
+
+    async def _wait_for_a_look(self, launched: LaunchResult) -> bool:
+        """Wait for a signal or the re-check; False once the time for waiting is over."""
+        looks = self._looks
+        left = self._pending_seconds_left(launched)
+        if left is not None and left <= 0:
+            return False
+        seconds = RECHECK_SECONDS if left is None else min(RECHECK_SECONDS, left)
+        try:
+            await workflow.wait_condition(
+                lambda: self._looks != looks, timeout=seconds, timeout_summary=f"waits: {launched.reason}"
+            )
+        except TimeoutError:
+            left = self._pending_seconds_left(launched)
+            return left is None or left > 0
+        return True
+
+    async def _watch(self, launched: LaunchResult) -> Verdict:
+        """Follow the Job to its end, within the run's clocks."""
+        started = await self._follow(launched, FollowUntil.STARTED, lambda: self._pending_seconds_left(launched))
+        if started is None:
+            return await self._stop(launched, Reason.PENDING_TIMEOUT, PENDING_GRACE)
+        if started.verdict is not None:
+            return await self._judged(launched, started.verdict, must_stop=started.must_stop)
+        self._started_at = started.started_at
+        workflow.set_current_details(
+            f"**Running** since {started.started_at} in Pod `{started.pod_name}`, attempt {self._state.attempt}."
+        )
+        finished = await self._follow(launched, FollowUntil.FINISHED, lambda: self._seconds_left(launched))
+        if finished is None or finished.verdict is None:
+            return await self._stop(launched, Reason.DEADLINE_EXCEEDED, DEADLINE_GRACE)
+        return await self._judged(launched, finished.verdict, must_stop=finished.must_stop)
+
+    async def _judged(self, launched: LaunchResult, verdict: Verdict, *, must_stop: bool) -> Verdict:
+        """The verdict, once no Pod of the launch is left that could still do something."""
+        if must_stop:
+            await invoke(
+                calls.STOP,
+                self._stop_input(launched, PENDING_GRACE),
+                StopResult,
+                summary=f"{verdict.reason}: end {launched.job_name}",
+            )
+        return verdict
+
+    async def _follow(
+        self, launched: LaunchResult, until: FollowUntil, seconds_left: Callable[[], float | None]
+    ) -> FollowResult | None:
+        """The follower's result, or None when the time ran out first."""
+        handle = start(
+            calls.FOLLOW,
+            self._follow_input(launched, until),
+            FollowResult,
+            summary=f"{launched.job_name}: until {until}",
+        )
+        if await self._done_in_time(handle, seconds_left, launched):
+            return await handle
+        handle.cancel()
+        return None
+
+    async def _done_in_time(
+        self, handle: ActivityHandle[M], seconds_left: Callable[[], float | None], launched: LaunchResult
+    ) -> bool:
+        while not handle.done():
+            left = seconds_left()
+            if left is not None and left <= 0:
+                return False
+            looks = self._looks
+            try:
+                await workflow.wait_condition(
+                    lambda: handle.done() or self._looks != looks,  # noqa: B023 -- waited for within the turn
+                    timeout=left,
+                    timeout_summary=f"time limit of {launched.job_name}",
+                )
+            except TimeoutError:
+                continue
+        return True
+
+    async def _stop(self, launched: LaunchResult, reason: Reason, grace: int) -> Verdict:
+        """End the Job; what it had achieved before it was stopped counts."""
+        summary = f"{reason}: end {launched.job_name}"
+        stopped = await invoke(calls.STOP, self._stop_input(launched, grace), StopResult, summary=summary)
+        if stopped.verdict is not None and stopped.verdict.kind is VerdictKind.SUCCEEDED:
+            return stopped.verdict
+        if reason is Reason.PENDING_TIMEOUT:
+            waited = f"it waited more than {launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
+            message = f"{waited}; last: {stopped.last_wait_message}" if stopped.last_wait_message else waited
+            return Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, may_retry=False)
+        limit = self._timeout(launched)
+        return Verdict(
+            kind=VerdictKind.OUT_OF_TIME,
+            reason=reason,
+            message=f"it ran for its timeoutSeconds of {limit} s and was stopped",
+            started_at=self._started_at,
+            finished_at=_rfc3339(workflow.now()),
+        )
+
+    async def _wait_before_next(self, delay: int, *, counted: bool, limit: int, why: str) -> None:
+        attempt = self._state.attempt + 1 if counted else self._state.attempt
+        update = {"launch": self._state.launch + 1, "attempt": attempt}
+        self._state = self._state.model_copy(update=update)
+        message = f"attempt {attempt} of {limit + 1} starts in {delay} s; before: {why}"
+        request = PublishInput(
+            run=self._state.ref,
+            phase=Phase.PENDING,
+            reason=Reason.RETRY_BACKOFF,
+            message=message,
+            attempt=attempt,
+            attempts=self._state.attempts,
+            warning=True,
+        )
+        await invoke(calls.PUBLISH, request, RecordResult, summary="wait before the next attempt")
+        workflow.set_current_details(f"**Pending**: {message}")
+        await workflow.sleep(delay, summary=f"back-off before attempt {attempt}")
+
+    async def _end_cancelled(self) -> RecordInput:
+        """The end of a run that was cancelled: no Pod is left when it is recorded."""
+        if self._job is not None:
+            request = self._stop_input(self._job, PENDING_GRACE)
+            stopped = await invoke(calls.STOP, request, StopResult, summary="cancelled: end the Job")
+            if stopped.verdict is not None and stopped.verdict.kind is VerdictKind.SUCCEEDED:
+                return self._end(stopped.verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+        return self._end_now(Reason.CANCELLED, "it was cancelled")
+
+    async def _record(self, end: RecordInput) -> RecordResult:
+        return await invoke(calls.RECORD, end, RecordResult, summary=f"record {end.phase} ({end.reason})")
+
+    def _close(self, end: RecordInput, recorded: RecordResult) -> RunResult:
+        """The workflow's result; a run that failed fails its workflow, with the reason as the failure's type."""
+        result = RunResult(
+            namespace=end.run.namespace,
+            name=end.run.name,
+            uid=end.run.uid,
+            phase=recorded.phase,
+            reason=recorded.reason,
+            message=recorded.message,
+            exit_code=end.exit_code,
+            records=end.records,
+            delivery=end.delivery,
+            output=end.output,
+        )
+        workflow.set_current_details(f"**{recorded.phase}** ({recorded.reason}): {recorded.message}")
+        if recorded.phase is Phase.FAILED and not recorded.gone:
+            text = f"{recorded.reason}: {recorded.message}"
+            raise ApplicationError(text, result, type=str(recorded.reason), non_retryable=True)
+        return result
+
+    def _launch_input(self) -> LaunchInput:
+        state = self._state
+        return LaunchInput(
+            run=state.ref,
+            launch=state.launch,
+            attempt=state.attempt,
+            seconds_used=state.seconds_used,
+            timeout_seconds=state.timeout_seconds,
+            attempts=state.attempts,
+        )
+
+    def _launch_summary(self) -> str:
+        return f"attempt {self._state.attempt}: contract and Job" if self._state.launch > 1 else "contract and Job"
+
+    def _follow_input(self, launched: LaunchResult, until: FollowUntil) -> FollowInput:
+        return FollowInput(
+            run=self._state.ref,
+            job_name=launched.job_name,
+            job_uid=launched.job_uid,
+            image=launched.image,
+            launch=self._state.launch,
+            attempt=self._state.attempt,
+            until=until,
+            timeout_seconds=self._timeout(launched),
+        )
+
+    def _stop_input(self, launched: LaunchResult, grace: int) -> StopInput:
+        return StopInput(run=self._state.ref, job_name=launched.job_name, job_uid=launched.job_uid, grace_seconds=grace)
+
+    def _keep_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
+        record = AttemptRecord(
+            launch=self._state.launch,
+            attempt=self._state.attempt,
+            job_name=launched.job_name,
+            start_time=verdict.started_at or self._started_at,
+            completion_time=verdict.finished_at,
+            exit_code=verdict.exit_code,
+            reason=reason,
+            message=verdict.message[:256],
+        )
+        self._state = self._state.model_copy(update={"attempts": add_attempt(self._state.attempts, record)})
+
+    def _end(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
+        job = self._job
+        return RecordInput(
+            run=self._state.ref,
+            phase=phase,
+            reason=reason,
+            message=verdict.message,
+            attempt=self._state.attempt,
+            attempts=self._state.attempts,
+            exit_code=verdict.exit_code,
+            records=verdict.records,
+            delivery=verdict.delivery,
+            output=verdict.output,
+            started_at=self._state.attempts[0].start_time if self._state.attempts else self._started_at,
+            job_name=job.job_name if job else "",
+            job_uid=job.job_uid if job else "",
+        )
+
+    def _end_now(self, reason: Reason, message: str) -> RecordInput:
+        """An end that no Job's verdict stands behind."""
+        verdict = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message)
+        return self._end(verdict, Phase.FAILED, reason)
+
+    def _count_time(self, verdict: Verdict) -> None:
+        """Add the launch's seconds to the run's clock."""
+        started = verdict.started_at or self._started_at
+        if started is None:
+            return
+        finished = _parse(verdict.finished_at) if verdict.finished_at else workflow.now()
+        used = max(0.0, (finished - _parse(started)).total_seconds())
+        self._state = self._state.model_copy(update={"seconds_used": self._state.seconds_used + used})
+        self._started_at = None
+
+    def _timeout(self, launched: LaunchResult) -> int:
+        edited = self._state.timeout_seconds
+        return launched.timeout_seconds if edited is None else edited
+
+    def _seconds_left(self, launched: LaunchResult) -> float | None:
+        """What is left of the run's clock; None without limit."""
+        limit = self._timeout(launched)
+        if not limit:
+            return None
+        running = (workflow.now() - _parse(self._started_at)).total_seconds() if self._started_at else 0.0
+        return limit - self._state.seconds_used - running
+
+    def _pending_seconds_left(self, launched: LaunchResult) -> float | None:
+        if not launched.pending_timeout_seconds:
+            return None
+        return launched.pending_timeout_seconds - (workflow.now() - _parse(launched.pending_since)).total_seconds()
+
+
+def _parse(instant: str) -> datetime:
+    return datetime.fromisoformat(instant)
+
+
+def _rfc3339(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
