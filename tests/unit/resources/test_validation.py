@@ -60,7 +60,7 @@ def test_an_unknown_key_of_a_known_storage_is_answered_with_the_likely_one(
         ({"file": {"claimName": "data", "path": "/x"}}, "file.path", "relative"),
         ({"file": "data"}, "file", "allowed is an object"),
         ({"krateo": {"api": {"endpointRef": {"name": "h"}, "verb": "FETCH"}}}, "krateo.api.verb", "GET, POST"),
-        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "headers": "a: b"}}}, "krateo.api.headers", "allowed is a list"),
+        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "headers": "a: b"}}}, "krateo.api.headers", "is a list"),
         ({"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
         ({"s3": {"bucket": "b"}}, "s3", "file, krateo"),
         ({"files": {"path": "b"}}, "files", "did you mean file?"),

@@ -1,0 +1,81 @@
+"""A real API server with our definitions, and a namespace of its own for each module.
+
+The cluster is the development cluster of this checkout, or the one whose kubeconfig INFERRUN_TEST_KUBECONFIG names; a
+kubeconfig that lies around is never used.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import httpx
+import pytest
+
+from deploy.crds.definitions import inference_config, inference_run
+from tests.integration.crds.server import NotServed, Refused, Server, apply_definition, call, connected
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+ESTABLISHED_WITHIN_SECONDS = 30
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    """The kubeconfig of the cluster that the tests may use."""
+    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CHECKOUT / ".devcluster" / "kubeconfig"))
+    if not path.is_file():
+        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
+    return path
+
+
+@pytest.fixture(scope="session")
+def client(kubeconfig: Path) -> Iterator[httpx.Client]:
+    """A connection to the API server."""
+    with connected(kubeconfig) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def definitions(client: httpx.Client) -> None:
+    """The two definitions, as generated, accepted by the API server."""
+    apply_definition(client, inference_config())
+    apply_definition(client, inference_run())
+
+
+@pytest.fixture(scope="module")
+def namespace(client: httpx.Client) -> Iterator[str]:
+    """A namespace that goes with the module."""
+    name = f"crds-{token_hex(4)}"
+    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(client, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def server(client: httpx.Client, namespace: str, definitions: None) -> Server:
+    """The API server, as the tests talk to it."""
+    made = Server(client, namespace=namespace)
+    wait_until(lambda: _serves_our_rules(made), what="the API server to use the current definitions")
+    return made
+
+
+def _serves_our_rules(server: Server) -> bool:
+    """An updated definition takes a moment; a version without the latest rule must not be tested."""
+    try:
+        server.try_out("InferenceConfig", {"storage": {}})
+        server.try_out("InferenceRun", {"configRef": {"name": "a"}, "suspend": True})
+    except Refused as refusal:
+        return "only together with schedule" in refusal.message
+    except NotServed:
+        return False
+    return False
+
+
+def wait_until(is_so: Callable[[], bool], *, what: str) -> None:
+    """Returns when `is_so`; fails the test when it takes too long."""
+    deadline = time.monotonic() + ESTABLISHED_WITHIN_SECONDS
+    while not is_so():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {ESTABLISHED_WITHIN_SECONDS} s for {what}")
+        time.sleep(0.1)

@@ -1,0 +1,273 @@
+"""Manifests as people write them: good ones, ones that `kubectl apply` refuses, ones that only the shim can judge.
+
+Tables, so that each line reads as a mistake somebody makes. `field` is the JSON name that the refusal must hold.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = dict[str, Any]  # Any: manifests are free-form JSON, wrong on purpose
+
+CONFIG: Final = "InferenceConfig"
+RUN: Final = "InferenceRun"
+
+ENDPOINT: Final = {"name": "handler-endpoint", "namespace": "data"}
+HANDLER: Final = {
+    "path": "/compute/read",
+    "verb": "POST",
+    "headers": ["Accept: application/json", "Content-Type: application/json"],
+    "endpointRef": ENDPOINT,
+}
+MODEL: Final = {
+    "modelName": "sklearn-iris",
+    "modelUrl": "sklearn-iris-predictor.kserve-test.svc.cluster.local/v2/models/sklearn-iris/infer",
+    "modelVersion": "v2",
+    "modelInputName": "input-0",
+}
+KRATEO_STORAGE: Final = {"input": {"krateo": {"api": HANDLER}}, "output": {"krateo": {"api": HANDLER}}}
+FILE_STORAGE: Final = {
+    "input": {"file": {"claimName": "data", "path": "in/iris.jsonl", "format": "jsonl"}},
+    "output": {"file": {"claimName": "data", "path": "out"}},
+}
+GOOD_CONFIG: Final[Json] = {"kserve": MODEL, "storage": KRATEO_STORAGE}
+GOOD_RUN: Final[Json] = {"configRef": {"name": "iris"}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """One resource: what it shows, its kind and its spec; `field`: the name that a refusal must hold."""
+
+    title: str
+    kind: str
+    spec: Any  # Any: may be of a wrong type on purpose
+    field: str = ""
+    value: str = ""
+
+    def resource(self, *, name: str, namespace: str) -> Json:
+        """The manifest under a name."""
+        return {
+            "apiVersion": "ai.krateo.io/v1",
+            "kind": self.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": self.spec,
+        }
+
+
+def config(title: str, *, field: str = "", value: str = "", **changes: object) -> Manifest:
+    """A good config but for `changes`; None removes a field."""
+    spec = {key: setting for key, setting in {**GOOD_CONFIG, **changes}.items() if setting is not None}
+    return Manifest(title=title, kind=CONFIG, spec=spec, field=field, value=value)
+
+
+def run(title: str, *, field: str = "", value: str = "", **changes: object) -> Manifest:
+    """A good run but for `changes`; None removes a field."""
+    spec = {key: setting for key, setting in {**GOOD_RUN, **changes}.items() if setting is not None}
+    return Manifest(title=title, kind=RUN, spec=spec, field=field, value=value)
+
+
+def file_input(**settings: object) -> Json:
+    """Storage whose input is a `file` with those settings."""
+    return {"input": {"file": settings}, "output": FILE_STORAGE["output"]}
+
+
+def krateo_output(**settings: object) -> Json:
+    """Storage whose output is a `krateo` call with those settings beside the endpoint."""
+    return {"input": KRATEO_STORAGE["input"], "output": {"krateo": {"api": {"endpointRef": ENDPOINT} | settings}}}
+
+
+ACCEPTED: Final = (
+    config("a config of twelve lines"),
+    config("a config for the older controller", image="registry.example/runner:0.1.0", autoDeletePolicy="None"),
+    config("the model's fields directly below spec", kserve=None, **MODEL),
+    config("both placements with the same values", **MODEL),
+    config("a placement of which one side is empty", modelVersion="", modelName="sklearn-iris"),
+    config("an empty model", kserve={}),
+    config("auto-deletion", autoDeletePolicy="DeleteOnCompletion", autoDeleteDelaySeconds=0),
+    config("a label of a custom image", image="mine:1", storage={"output": {"s3": {"any": ["thing", {"a": 1}]}}}),
+    config("files", storage=FILE_STORAGE),
+    config(
+        "an unknown key below a known label, which the shim tells", storage=file_input(claimName="a", path="b", c=1)
+    ),
+    config(
+        "every other field",
+        image="mine:1",
+        imagePullPolicy="IfNotPresent",
+        credentialsRef={"name": "pull", "namespace": "elsewhere"},
+        runAsUser=1000,
+        backoffLimit=0,
+        ttlSecondsAfterFinished=60,
+        serviceAccountName="runner",
+        resources={"requests": {"cpu": 1, "memory": "256Mi"}, "limits": {"cpu": "1.5", "nvidia.com/gpu": 1}},
+    ),
+    run("a run of five lines"),
+    run(
+        "a run for the older controller", timeoutSeconds=3600, parameters={"input_table_name": "a", "key_value": "512"}
+    ),
+    run("a config of another namespace", configRef={"name": "iris", "namespace": "shared"}),
+    run("no limit of time", timeoutSeconds=0, pendingTimeoutSeconds=0, backoffLimit=0),
+    run("a schedule", schedule="1 * * * *"),
+    run("a schedule by a day's name", schedule="0 9 * * MON"),
+    run("a schedule by a macro", schedule="@daily"),
+    run("a schedule with lists, ranges, steps", schedule="*/15 8-18/2 1,15 JAN-MAR,12 mon-FRI,7"),
+    run("a schedule that is suspended", schedule="@weekly", suspend=True),
+    run(
+        "a schedule with every field",
+        schedule="0 3 ? * *",
+        timeZone="America/Argentina/Buenos_Aires",
+        concurrencyPolicy="Replace",
+        startingDeadlineSeconds=10,
+        successfulJobsHistoryLimit=0,
+        failedJobsHistoryLimit=0,
+        suspend=False,
+    ),
+    run("not suspended, without a schedule", suspend=False),
+)
+
+REFUSED: Final = (
+    # InferenceConfig
+    config("no storage", storage=None, field="spec.storage"),
+    config("storage that is a list", storage=[], field="spec.storage", value="array"),
+    config("a storage label that holds text", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
+    config("a file without a claim", storage=file_input(path="x"), field="claimName"),
+    config("a file without a path", storage=file_input(claimName="x"), field="path"),
+    config("a path that climbs", storage=file_input(claimName="x", path="a/../../b"), field="path", value="a/../../b"),
+    config(
+        "an absolute path", storage=file_input(claimName="x", path="/etc/passwd"), field="path", value="/etc/passwd"
+    ),
+    config("a claim with a bad name", storage=file_input(claimName="X_Y", path="a"), field="claimName", value="X_Y"),
+    config("a call without an endpoint", storage={"input": {"krateo": {"api": {}}}}, field="endpointRef"),
+    config("an unknown HTTP verb", storage=krateo_output(verb="FETCH"), field="verb", value="FETCH"),
+    config("a header without a colon", storage=krateo_output(headers=["nothing"]), field="headers", value="nothing"),
+    config("headers that are text", storage=krateo_output(headers="a: b"), field="headers", value="string"),
+    config("kserve that is text", kserve="sklearn-iris", field="spec.kserve", value="string"),
+    config("a model name that is a number", kserve={"modelName": 5}, field="modelName", value="integer"),
+    config("two model names", modelName="other", field="spec.modelName", value="other"),
+    config("two model URLs", modelUrl="http://other", field="spec.modelUrl", value="http://other"),
+    config("two model versions", modelVersion="v1", field="spec.modelVersion", value="v1"),
+    config("two input names", modelInputName="other", field="spec.modelInputName", value="other"),
+    config("an unknown protocol", kserve={"modelVersion": "v3"}, field="modelVersion", value="v3"),
+    config("an unknown protocol, placed above", kserve=None, modelVersion="2", field="modelVersion", value='"2"'),
+    config("an empty image", image="", field="spec.image"),
+    config("an image with a space", image="my image", field="spec.image", value="my image"),
+    config("an unknown pull policy", imagePullPolicy="Sometimes", field="imagePullPolicy", value="Sometimes"),
+    config("a pull secret without a name", credentialsRef={"namespace": "x"}, field="credentialsRef.name"),
+    config("root", runAsUser=0, field="runAsUser", value="0"),
+    config("a user by name", runAsUser="nobody", field="runAsUser", value="string"),
+    config("an unknown policy of deletion", autoDeletePolicy="Always", field="autoDeletePolicy", value="Always"),
+    config("a negative delay", autoDeleteDelaySeconds=-1, field="autoDeleteDelaySeconds", value="-1"),
+    config("negative retries", backoffLimit=-1, field="backoffLimit", value="-1"),
+    config("retries for ever", backoffLimit=101, field="backoffLimit", value="101"),
+    config("a negative time to live", ttlSecondsAfterFinished=-5, field="ttlSecondsAfterFinished", value="-5"),
+    config("a service account with a bad name", serviceAccountName="A B", field="serviceAccountName", value="A B"),
+    config("no quantity", resources={"limits": {"cpu": "1x"}}, field="spec.resources.limits", value="1x"),
+    config("a negative quantity", resources={"requests": {"cpu": "-1"}}, field="spec.resources.requests", value="-1"),
+    config("a negative number", resources={"requests": {"memory": -5}}, field="spec.resources.requests", value="-5"),
+    # InferenceRun
+    run("no config", configRef=None, field="spec.configRef"),
+    run("a config without a name", configRef={"namespace": "a"}, field="configRef.name"),
+    run("a config by plain text", configRef="iris", field="spec.configRef", value="string"),
+    run("a config with a bad name", configRef={"name": "My_Config"}, field="configRef.name", value="My_Config"),
+    run("a bad namespace", configRef={"name": "a", "namespace": "a.b"}, field="configRef.namespace", value="a.b"),
+    run("a negative timeout", timeoutSeconds=-1, field="timeoutSeconds", value="-1"),
+    run("a timeout with a unit", timeoutSeconds="1h", field="timeoutSeconds", value="string"),
+    run("a timeout beyond ten years", timeoutSeconds=10**12, field="timeoutSeconds", value="1000000000000"),
+    run("a negative limit of waiting", pendingTimeoutSeconds=-1, field="pendingTimeoutSeconds", value="-1"),
+    run("retries by halves", backoffLimit=1.5, field="backoffLimit", value="number"),
+    run("a parameter that is a number", parameters={"rows": 5}, field="parameters.rows", value="integer"),
+    run("parameters as a list", parameters=["a"], field="spec.parameters", value="array"),
+    run("the reserved job_uid", parameters={"job_uid": "x"}, field="parameters", value="job_uid"),
+    run("the reserved pod_uid", parameters={"pod_uid": "x"}, field="parameters", value="pod_uid"),
+    run("the reserved predictions", parameters={"predictions": "x"}, field="parameters", value="predictions"),
+    run("a schedule of digits", schedule="12345", field="schedule", value="12345"),
+    run("a schedule of four fields", schedule="* * * *", field="schedule", value="* * * *"),
+    run("a schedule with seconds", schedule="0 0 9 * * MON", field="schedule", value="0 0 9 * * MON"),
+    run("minute 60", schedule="60 * * * *", field="schedule", value="60 * * * *"),
+    run("hour 24", schedule="0 24 * * *", field="schedule", value="0 24 * * *"),
+    run("month 13", schedule="0 0 1 13 *", field="schedule", value="0 0 1 13 *"),
+    run("an unknown day", schedule="0 0 * * FOO", field="schedule", value="FOO"),
+    run("an unknown macro", schedule="@every 5m", field="schedule", value="@every 5m"),
+    run("a time zone inside the schedule", schedule="TZ=Europe/Rome 0 9 * * *", field="schedule", value="TZ="),
+    run("an empty schedule", schedule="", field="schedule"),
+    run("the time zone Local", schedule="@daily", timeZone="Local", field="timeZone", value="Local"),
+    run("a time zone as an offset", schedule="@daily", timeZone="+01:00", field="timeZone", value="+01:00"),
+    run("a time zone without a schedule", timeZone="Europe/Rome", field="timeZone", value="Europe/Rome"),
+    run("suspended without a schedule", suspend=True, field="suspend", value="true"),
+    run("a policy without a schedule", concurrencyPolicy="Allow", field="concurrencyPolicy", value="Allow"),
+    run("a history without a schedule", failedJobsHistoryLimit=1, field="failedJobsHistoryLimit"),
+    run("an unknown policy", schedule="@daily", concurrencyPolicy="Queue", field="concurrencyPolicy", value="Queue"),
+    run("a negative history", schedule="@daily", successfulJobsHistoryLimit=-1, field="successfulJobsHistoryLimit"),
+    run(
+        "a deadline too short", schedule="@daily", startingDeadlineSeconds=5, field="startingDeadlineSeconds", value="5"
+    ),
+)
+
+TOLD_ON_STATUS: Final = (
+    config("a misspelt key", storage=krateo_output(pth="/x"), field="spec.storage.output.krateo.api.pth", value="path"),
+    config(
+        "a misspelt key of an endpoint",
+        storage=krateo_output(endpointRef={"name": "a", "nmespace": "b"}),
+        field="spec.storage.output.krateo.api.endpointRef.nmespace",
+        value="namespace",
+    ),
+    config(
+        "a misspelt key of a file",
+        storage=file_input(claimName="a", path="b", formt="jsonl"),
+        field="spec.storage.input.file.formt",
+        value="format",
+    ),
+    config(
+        "a label that our runner does not know",
+        storage={**FILE_STORAGE, "input": {"s3": {"bucket": "b"}}},
+        field="spec.storage.input.s3",
+        value="file, krateo",
+    ),
+    config(
+        "a misspelt label",
+        storage={**FILE_STORAGE, "input": {"flie": FILE_STORAGE["input"]["file"]}},
+        field="spec.storage.input.flie",
+        value="file",
+    ),
+    config(
+        "a label that holds text",
+        image="mine:1",
+        storage={"output": {"s3": "s3://bucket"}},
+        field="spec.storage.output.s3",
+        value="object",
+    ),
+    config(
+        "two labels at one end",
+        storage={**FILE_STORAGE, "input": {**FILE_STORAGE["input"], **KRATEO_STORAGE["input"]}},
+        field="spec.storage.input",
+    ),
+    config("no input", storage={"output": FILE_STORAGE["output"]}, field="spec.storage.input"),
+    config("no URL for our runner", kserve={"modelName": "a"}, field="spec.kserve.modelUrl"),
+    config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
+    config(
+        "a protocol that our runner does not speak",
+        kserve={**MODEL, "modelVersion": "v1"},
+        field="spec.kserve.modelVersion",
+        value="v1",
+    ),
+    config(
+        "a misspelt resource",
+        resources={"limits": {"cpus": 1}},
+        field="spec.resources.limits.cpus",
+        value="did you mean cpu",
+    ),
+    run("a schedule that never fires", schedule="0 0 30 2 *", field="spec.schedule", value="never fires"),
+    run("a range that ends before it begins", schedule="30-10 * * * *", field="spec.schedule", value="30-10"),
+    run(
+        "a time zone that does not exist",
+        schedule="@daily",
+        timeZone="Europe/Berlinn",
+        field="spec.timeZone",
+        value="Europe/Berlin",
+    ),
+    run(
+        "parameters beyond the contract's size",
+        parameters={f"p{number}": "x" * 60_000 for number in range(5)},
+        field="spec.parameters",
+        value="bytes",
+    ),
+)
+"""What the API server must accept because it cannot know better; the shim tells it on the resource's status."""

@@ -1,0 +1,130 @@
+"""The API server as these tests talk to it: plain HTTP, a refusal is an exception that carries the server's own message."""
+
+import base64
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import httpx
+import yaml
+
+from inferrun import api
+
+Json = dict[str, Any]  # Any: manifests are free-form JSON
+
+PLURALS: Final = {api.CONFIG_KIND: api.CONFIG_PLURAL, api.RUN_KIND: api.RUN_PLURAL}
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Refused(Exception):
+    """The API server said that an object is invalid."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotServed(Exception):
+    """The API server does not know the resource, or does not yet."""
+
+
+@contextmanager
+def connected(kubeconfig: Path) -> Iterator[httpx.Client]:
+    """A client of the cluster that is the kubeconfig's current one."""
+    content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    named = {kind: {entry["name"]: entry for entry in content[kind]} for kind in ("clusters", "users", "contexts")}
+    context = named["contexts"][content["current-context"]]["context"]
+    cluster, user = named["clusters"][context["cluster"]]["cluster"], named["users"][context["user"]]["user"]
+    with TemporaryDirectory() as folder:
+        tls = ssl.create_default_context(cafile=_file(cluster, "certificate-authority", folder=Path(folder)))
+        if certificate := _file(user, "client-certificate", folder=Path(folder)):
+            tls.load_cert_chain(certificate, _file(user, "client-key", folder=Path(folder)))
+        headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        with httpx.Client(base_url=cluster["server"], verify=tls, headers=headers, timeout=30) as client:
+            yield client
+
+
+def _file(section: Json, key: str, *, folder: Path) -> str | None:
+    """The path of what `key` or its inline `key-data` holds."""
+    if f"{key}-data" not in section:
+        return section.get(key)
+    path = folder / key
+    path.write_bytes(base64.b64decode(section[f"{key}-data"]))
+    return str(path)
+
+
+def call(client: httpx.Client, method: str, path: str, body: object = None, **options: Any) -> Json:
+    """One request. Raises Refused, NotServed, or httpx.HTTPStatusError with the server's answer."""
+    answer = client.request(method, path, content=None if body is None else json.dumps(body), **options)
+    if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+        raise Refused(answer.json()["message"])
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise NotServed(answer.text)
+    if answer.is_error:
+        raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
+    content: Json = answer.json()
+    return content
+
+
+def apply_definition(client: httpx.Client, definition: Json) -> None:
+    """Server-side apply of a CustomResourceDefinition; it is served a moment later."""
+    call(
+        client,
+        "PATCH",
+        f"{DEFINITIONS}/{definition['metadata']['name']}",
+        definition,
+        headers={"Content-Type": "application/apply-patch+yaml"},
+        params={"fieldManager": "inferrun-tests", "force": "true"},
+    )
+
+
+class Server:
+    """One namespace of a real API server."""
+
+    def __init__(self, client: httpx.Client, *, namespace: str, group: str = api.GROUP) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._group = group
+
+    def try_out(self, kind: str, spec: object, *, name: str = "tried") -> Json:
+        """Creates the resource without storing it. Raises Refused."""
+        return self._create(kind, spec, name=name, params={"dryRun": "All"})
+
+    def create(self, kind: str, spec: object, *, name: str) -> Json:
+        """Creates the resource. Raises Refused."""
+        return self._create(kind, spec, name=name, params={})
+
+    def replace_status(self, kind: str, stored: Json) -> Json:
+        """Writes the status of `stored` with PUT. Raises Refused."""
+        return call(self._client, "PUT", self._path(kind, stored["metadata"]["name"], "status"), stored)
+
+    def patch_status(self, kind: str, name: str, status: object) -> Json:
+        """Merges into the status. Raises Refused."""
+        return self._merge(self._path(kind, name, "status"), {"status": status})
+
+    def patch_spec(self, kind: str, name: str, spec: object) -> Json:
+        """Merges into the spec. Raises Refused."""
+        return self._merge(self._path(kind, name), {"spec": spec})
+
+    def get(self, kind: str, name: str) -> Json:
+        """The stored resource."""
+        return call(self._client, "GET", self._path(kind, name))
+
+    def _create(self, kind: str, spec: object, *, name: str, params: Json) -> Json:
+        body = {
+            "apiVersion": f"{self._group}/{api.VERSION}",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self._namespace},
+            "spec": spec,
+        }
+        return call(self._client, "POST", self._path(kind), body, params=params)
+
+    def _merge(self, path: str, patch: Json) -> Json:
+        return call(self._client, "PATCH", path, patch, headers={"Content-Type": "application/merge-patch+json"})
+
+    def _path(self, kind: str, *below: str) -> str:
+        return "/".join(("/apis", self._group, api.VERSION, "namespaces", self._namespace, PLURALS[kind], *below))

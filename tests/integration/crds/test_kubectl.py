@@ -1,0 +1,98 @@
+"""What kubectl shows: columns, short names, the category, and documentation that reads well."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.crds.conftest import CHECKOUT
+from tests.integration.crds.server import Server
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def kubectl(kubeconfig: Path, namespace: str) -> Kubectl:
+    """Runs kubectl in the module's namespace and gives what it printed."""
+    binaries = os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))
+    program = shutil.which("kubectl", path=f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        pytest.fail(f"no kubectl in {binaries} nor on the PATH; run: make cluster")
+
+    def run(*arguments: str) -> str:
+        command = [program, "--kubeconfig", str(kubeconfig), "--namespace", namespace, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def shown(server: Server) -> None:
+    """A run that has ended, a schedule and a config."""
+    server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
+    ready = {"type": "Ready", "status": "True", "reason": "Ready"}
+    server.patch_status("InferenceConfig", "iris", {"conditions": [ready]})
+    server.create("InferenceRun", {"configRef": {"name": "iris"}}, name="january")
+    server.patch_status(
+        "InferenceRun",
+        "january",
+        {
+            "phase": "Succeeded",
+            "reason": "Succeeded",
+            "records": {"total": 150, "completed": 149, "failed": 1},
+            "duration": "1m5s",
+            "jobStatus": {"name": "inf-january-5be07ada"},
+            "workflow": {"id": "inferencerun/a/b/c"},
+            "output": {"location": "data/out"},
+        },
+    )
+    server.create("InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly")
+    server.patch_status(
+        "InferenceRun", "nightly", {"phase": "Scheduled", "nextScheduleTimes": ["2126-11-22T00:00:00Z"]}
+    )
+
+
+def test_a_run_is_shown_with_its_counts(kubectl: Kubectl, shown: None) -> None:
+    header, january = kubectl("get", "irun", "january").splitlines()
+    assert header.split() == ["NAME", "PHASE", "REASON", "CONFIG", "DONE", "FAILED", "DURATION", "AGE"]
+    assert january.split()[:7] == ["january", "Succeeded", "Succeeded", "iris", "149", "1", "1m5s"]
+
+
+def test_the_wide_view_shows_job_workflow_output_and_the_next_time(kubectl: Kubectl, shown: None) -> None:
+    header, january, nightly = kubectl("get", "inferenceruns", "-o", "wide").splitlines()
+    assert header.split()[8:] == ["JOB", "WORKFLOW", "OUTPUT", "NEXT"]
+    assert january.split()[8:11] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out"]
+    assert nightly.split()[-1] == "2126-11-22T00:00:00Z"
+
+
+def test_a_config_is_shown_with_its_readiness(kubectl: Kubectl, shown: None) -> None:
+    header, iris = kubectl("get", "icfg").splitlines()
+    assert header.split() == ["NAME", "READY", "REASON", "AGE"]
+    assert iris.split()[:3] == ["iris", "True", "Ready"]
+
+
+def test_the_category_shows_both(kubectl: Kubectl, shown: None) -> None:
+    listed = kubectl("get", "inferrun", "-o", "name").split()
+    assert sorted(listed) == [
+        "inferenceconfig.ai.krateo.io/iris",
+        "inferencerun.ai.krateo.io/january",
+        "inferencerun.ai.krateo.io/nightly",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("inferencerun", "One execution of an InferenceConfig"),
+        ("inferencerun.spec.timeoutSeconds", "How long the run may compute, over all attempts"),
+        ("inferencerun.spec.schedule", "a cron expression of five fields"),
+        ("inferencerun.status.records", "How many records there are"),
+        ("inferenceconfig.spec.storage.input.file.path", "Path below the root of the claim"),
+        ("inferenceconfig.spec.storage.output.krateo.api.endpointRef", "The Secret with the address"),
+    ],
+)
+def test_explain_tells_what_a_field_means(kubectl: Kubectl, server: Server, path: str, sentence: str) -> None:
+    assert sentence in " ".join(kubectl("explain", path).split())

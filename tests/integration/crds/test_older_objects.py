@@ -1,0 +1,89 @@
+"""An object that was stored before a rule existed can still be given a status, so that a run never gets stuck on it."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+import httpx
+import pytest
+
+from deploy.crds.definitions import inference_config, inference_run
+from inferrun import api
+from tests.integration.crds.conftest import wait_until
+from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Refused, Server, apply_definition, call
+
+GROUP = "older.inferrun.dev"
+
+
+def of_another_group(definition: Json) -> Json:
+    """The same definition beside ours, so that the test can take the rules away."""
+    moved = deepcopy(definition)
+    moved["spec"]["group"] = GROUP
+    moved["metadata"]["name"] = f"{moved['spec']['names']['plural']}.{GROUP}"
+    moved["spec"]["names"] |= {"shortNames": [], "categories": []}
+    return moved
+
+
+def without_a_schema(definition: Json) -> Json:
+    """The definition as if nothing were checked."""
+    lax = deepcopy(definition)
+    lax["spec"]["versions"][0]["schema"] = {
+        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    }
+    return lax
+
+
+@pytest.fixture(scope="module")
+def older(client: httpx.Client, namespace: str) -> Iterator[Callable[[str, Json], Server]]:
+    """Stores a resource under a definition without rules, then installs ours."""
+    moved = {api.CONFIG_KIND: of_another_group(inference_config()), api.RUN_KIND: of_another_group(inference_run())}
+    server = Server(client, namespace=namespace, group=GROUP)
+
+    def stored(kind: str, spec: Json) -> Server:
+        apply_definition(client, without_a_schema(moved[kind]))
+        wait_until(lambda: accepts(server, kind, spec), what="the definition without rules to be served")
+        server.create(kind, spec, name="old")
+        apply_definition(client, moved[kind])
+        wait_until(lambda: not accepts(server, kind, spec), what="the rules to be served")
+        return server
+
+    yield stored
+    for definition in moved.values():
+        call(client, "DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+
+
+def accepts(server: Server, kind: str, spec: Json) -> bool:
+    """Whether the API server would take a new object with that spec."""
+    try:
+        server.try_out(kind, spec)
+    except (Refused, NotServed):
+        return False
+    return True
+
+
+def test_a_run_that_breaks_later_rules_stays_writable_at_its_status(older: Callable[[str, Json], Server]) -> None:
+    spec = {
+        "configRef": {"name": "Not_A_Name"},
+        "timeoutSeconds": -1,
+        "schedule": "12345",
+        "parameters": {"job_uid": "forged"},
+        "timeZone": "Local",
+    }
+    server = older(api.RUN_KIND, spec)
+    stored = server.patch_status(api.RUN_KIND, "old", {"phase": "Failed", "reason": "InvalidSchedule"})
+    assert stored["status"] == {"phase": "Failed", "reason": "InvalidSchedule"}
+    assert stored["spec"] == spec
+
+
+def test_a_config_that_breaks_later_rules_stays_writable_at_its_status(older: Callable[[str, Json], Server]) -> None:
+    spec = {
+        "kserve": {"modelName": "a", "modelVersion": "v9"},
+        "modelName": "b",
+        "runAsUser": 0,
+        "autoDeletePolicy": "Sometimes",
+        "storage": {"input": {"file": {"path": "../x"}}},
+    }
+    server = older(api.CONFIG_KIND, spec)
+    condition = {"type": "Ready", "status": "False", "reason": "InvalidStorage", "message": "path climbs"}
+    assert server.patch_status(api.CONFIG_KIND, "old", {"conditions": [condition]})["status"] == {
+        "conditions": [condition]
+    }

@@ -1,0 +1,164 @@
+"""What can no longer change, and what still can: an outcome, a started run's spec, a schedule's nature."""
+
+from collections.abc import Callable
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from tests.integration.crds.server import Json, Refused, Server
+
+RUN = "InferenceRun"
+OUTCOME = {
+    "phase": "Succeeded",
+    "reason": "Succeeded",
+    "message": "150 of 150 records predicted",
+    "completionTime": "2026-11-21T08:00:00Z",
+    "exitCode": 0,
+    "records": {"total": 150, "completed": 150, "failed": 0},
+    "delivery": "ExactlyOnce",
+    "output": {"location": "data/out", "manifest": "data/out/manifest.json", "sha256": "ab"},
+}
+CHANGES = {
+    "phase": "Failed",
+    "reason": "OutputFailed",
+    "completionTime": "2026-11-21T09:00:00Z",
+    "exitCode": 5,
+    "records": {"total": 150, "completed": 149, "failed": 1},
+    "delivery": "AtLeastOnce",
+    "output": {"location": "elsewhere"},
+}
+
+
+@pytest.fixture
+def create(server: Server) -> Callable[..., str]:
+    """Creates a run and gives its name."""
+
+    def made(*, status: Json | None = None, **spec: Any) -> str:  # Any: free-form JSON
+        name = f"run-{token_hex(4)}"
+        server.create(RUN, {"configRef": {"name": "iris"}, **spec}, name=name)
+        if status is not None:
+            server.patch_status(RUN, name, status)
+        return name
+
+    return made
+
+
+@pytest.fixture(params=["Succeeded", "Failed"])
+def finished(request: pytest.FixtureRequest, create: Callable[..., str]) -> str:
+    """The name of a run that has ended."""
+    return create(status={**OUTCOME, "phase": request.param})
+
+
+def test_the_status_of_a_finished_run_cannot_be_set_to_null(server: Server, finished: str) -> None:
+    stored = server.get(RUN, finished)
+    stored["status"] = None
+    with pytest.raises(Refused, match="final"):
+        server.replace_status(RUN, stored)
+
+
+def test_the_status_of_a_finished_run_cannot_be_left_out(server: Server, finished: str) -> None:
+    stored = server.get(RUN, finished)
+    del stored["status"]
+    with pytest.raises(Refused, match="final"):
+        server.replace_status(RUN, stored)
+
+
+def test_the_status_of_a_finished_run_cannot_be_removed_by_a_patch(server: Server, finished: str) -> None:
+    with pytest.raises(Refused, match="final"):
+        server.patch_status(RUN, finished, None)
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_no_part_of_an_outcome_can_be_removed(server: Server, finished: str, field: str) -> None:
+    with pytest.raises(Refused, match=r"status\.phase is (Succeeded|Failed), which is final"):
+        server.patch_status(RUN, finished, {field: None})
+
+
+@pytest.mark.parametrize(("field", "value"), CHANGES.items())
+def test_no_part_of_an_outcome_can_be_changed(
+    server: Server, create: Callable[..., str], field: str, value: Any
+) -> None:
+    name = create(status=OUTCOME)
+    with pytest.raises(Refused, match="final"):
+        server.patch_status(RUN, name, {field: value})
+    assert server.get(RUN, name)["status"] == OUTCOME
+
+
+@pytest.mark.parametrize("field", ["records", "exitCode", "output"])
+def test_no_part_of_an_outcome_can_be_added(server: Server, create: Callable[..., str], field: str) -> None:
+    name = create(status={key: value for key, value in OUTCOME.items() if key != field})
+    with pytest.raises(Refused, match="final"):
+        server.patch_status(RUN, name, {field: OUTCOME[field]})
+
+
+def test_what_is_no_part_of_the_outcome_may_follow_the_end(server: Server, finished: str) -> None:
+    server.patch_status(RUN, finished, {"message": "mended wording", "workflow": {"url": "http://ui/x"}})
+
+
+def test_the_status_of_a_run_that_has_not_ended_is_free(server: Server, create: Callable[..., str]) -> None:
+    name = create(status={"phase": "Running", "records": {"completed": 5}})
+    server.patch_status(RUN, name, {"phase": "Pending", "records": None})
+    server.patch_status(RUN, name, OUTCOME)
+    assert server.get(RUN, name)["status"] == OUTCOME
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("configRef", {"name": "other"}),
+        ("configRef", {"namespace": "other"}),
+        ("parameters", {"a": "2"}),
+        ("parameters", {"b": "1"}),
+        ("parameters", None),
+        ("backoffLimit", 5),
+        ("pendingTimeoutSeconds", 5),
+    ],
+)
+def test_a_started_run_keeps_its_spec(server: Server, create: Callable[..., str], field: str, value: Any) -> None:
+    name = create(parameters={"a": "1"}, status={"phase": "Running", "contract": "e30="})
+    with pytest.raises(Refused, match=f"{field} cannot change: the run has started.*metadata.generateName"):
+        server.patch_spec(RUN, name, {field: value})
+
+
+def test_the_timeout_of_a_started_run_may_change(server: Server, create: Callable[..., str]) -> None:
+    name = create(timeoutSeconds=60, status={"phase": "Running", "contract": "e30="})
+    assert server.patch_spec(RUN, name, {"timeoutSeconds": 120})["spec"]["timeoutSeconds"] == 120
+    assert "timeoutSeconds" not in server.patch_spec(RUN, name, {"timeoutSeconds": None})["spec"]
+
+
+def test_a_waiting_run_may_be_corrected(server: Server, create: Callable[..., str]) -> None:
+    name = create(parameters={"a": "1"}, status={"phase": "Pending"})
+    stored = server.patch_spec(
+        RUN, name, {"configRef": {"name": "other"}, "parameters": {"a": None}, "backoffLimit": 0}
+    )
+    assert stored["spec"] == {"configRef": {"name": "other"}, "parameters": {}, "backoffLimit": 0}
+
+
+def test_a_schedule_cannot_be_added(server: Server, create: Callable[..., str]) -> None:
+    with pytest.raises(Refused, match='schedule "@daily" cannot be added'):
+        server.patch_spec(RUN, create(), {"schedule": "@daily"})
+
+
+def test_a_schedule_cannot_be_removed(server: Server, create: Callable[..., str]) -> None:
+    with pytest.raises(Refused, match='schedule "@daily" cannot be removed; allowed are another schedule, suspend'):
+        server.patch_spec(RUN, create(schedule="@daily"), {"schedule": None})
+
+
+def test_a_schedule_may_change_with_all_that_belongs_to_it(server: Server, create: Callable[..., str]) -> None:
+    name = create(schedule="@daily", status={"phase": "Scheduled"})
+    changes = {
+        "schedule": "0 9 * * MON",
+        "timeZone": "Europe/Rome",
+        "suspend": True,
+        "concurrencyPolicy": "Allow",
+        "parameters": {"a": "1"},
+    }
+    assert server.patch_spec(RUN, name, changes)["spec"] == {"configRef": {"name": "iris"}, **changes}
+
+
+def test_a_schedule_that_an_older_controller_gave_a_contract_may_change(
+    server: Server, create: Callable[..., str]
+) -> None:
+    name = create(schedule="@daily", status={"contract": "e30="})
+    assert server.patch_spec(RUN, name, {"parameters": {"a": "1"}})["spec"]["parameters"] == {"a": "1"}
