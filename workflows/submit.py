@@ -9,6 +9,7 @@ import asyncio
 from typing import NoReturn
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
@@ -39,7 +40,13 @@ SCHEDULED_START_TIME = SearchAttributeKey.for_datetime("TemporalScheduledStartTi
 """Set by the server on what a schedule starts: when it was due, whenever it was started."""
 
 
-@workflow.defn(name=calls.SUBMIT_WORKFLOW)
+NOTHING = RawValue(Payload())
+"""What stands for an argument that was not given."""
+
+
+# Two arguments are a TypeError before any of this code runs; unless it counts as a failure of the workflow, the task
+# would be tried again for ever.
+@workflow.defn(name=calls.SUBMIT_WORKFLOW, failure_exception_types=[TypeError])
 class SubmitInferenceRun:
     """Makes one run and waits for its end."""
 
@@ -53,7 +60,7 @@ class SubmitInferenceRun:
         self._ended[result.uid] = result
 
     @workflow.run
-    async def run(self, request: RawValue) -> RunResult | None:
+    async def run(self, request: RawValue = NOTHING) -> RunResult | None:
         """The run's result; None for a schedule whose InferenceRun is gone. Fails with the run's reason as its type."""
         submission = _parse(request)
         submitted = await self._submit(submission)
@@ -143,7 +150,8 @@ class SubmitInferenceRun:
 def _parse(request: RawValue) -> Submission:
     """The submission, or a failure that names the field: what a converter refuses would be tried again for ever."""
     try:
-        argument = workflow.payload_converter().from_payload(request.payload, object)
+        is_given = request is not NOTHING
+        argument = workflow.payload_converter().from_payload(request.payload, object) if is_given else None
     except Exception as error:  # noqa: BLE001 -- converters raise what they like; the argument is the caller's
         _refuse(f"the argument is not JSON: {type(error).__name__}: {error}", error)
     try:

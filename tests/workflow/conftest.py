@@ -1,0 +1,82 @@
+"""A real Temporal server for the tests of workflow code: a dev server of their own, in memory, on loopback."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from inferrun.temporal.plugin import inferrun_plugin
+
+START_SECONDS = 60
+
+
+def temporal_program() -> Path:
+    """The `temporal` program: of the development cluster, or on the PATH."""
+    folders = os.environ.get("INFERRUN_BIN", ""), str(Path(__file__).parents[2] / ".devcluster" / "bin")
+    for folder in filter(None, folders):
+        program = Path(folder) / "temporal"
+        if program.is_file():
+            return program
+    found = shutil.which("temporal")
+    if found is None:
+        pytest.fail("these tests need the temporal program: `make cluster` builds it")
+    return Path(found)
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a dev server that lives as long as the tests."""
+    port = free_port()
+    log = tmp_path_factory.mktemp("temporal") / "server.log"
+    command = [str(temporal_program()), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    with log.open("w") as output:
+        server = subprocess.Popen([*command, "--log-level", "error"], stdout=output, stderr=subprocess.STDOUT)
+        try:
+            _wait_until_it_listens(server, port, log)
+            yield f"127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            pytest.fail(f"the Temporal server ended at once: {log.read_text()[-2000:]}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail(f"the Temporal server did not listen within {START_SECONDS} s")
+
+
+@pytest.fixture
+async def temporal(temporal_address: str) -> Client:
+    """A client with the product's plugin, once the server's default namespace answers."""
+    client = await Client.connect(temporal_address, plugins=[inferrun_plugin()])
+    deadline = time.monotonic() + START_SECONDS
+    while not await client.service_client.check_health():
+        assert time.monotonic() < deadline, "the Temporal server is not healthy"
+    return client
+
+
+@pytest.fixture
+def task_queue() -> str:
+    """A queue that no other test polls."""
+    return f"test-{uuid.uuid4().hex[:12]}"
