@@ -1,0 +1,100 @@
+"""The definitions are what the models say, in the form that the API server takes."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import pytest
+from pydantic import BaseModel, Field
+
+from deploy.crds.definitions import inference_config, inference_run
+from deploy.crds.generate import expected_files
+from deploy.crds.run_rules import MUTABLE_AFTER_START
+from deploy.crds.schema import NotStructural, Schema, structural
+from inferrun.resources import InferenceRunSpec
+
+DEFINITIONS = [inference_config(), inference_run()]
+
+
+def nodes(schema: Schema, *, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Every node below a schema, with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, path=f"{path}.{name}")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield from nodes(schema[keyword], path=f"{path}[]")
+
+
+def schema_of(definition: Schema) -> Schema:
+    found: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return found
+
+
+def test_the_committed_files_are_what_the_models_say() -> None:
+    for path, text in expected_files().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python -m deploy.crds.generate"
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+def test_every_field_of_spec_and_status_is_described(definition: Schema) -> None:
+    undescribed = [
+        path
+        for path, node in nodes(schema_of(definition))
+        if path and not path.endswith("[]") and path != ".metadata" and not node.get("description")
+    ]
+    assert undescribed == []
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+def test_no_default_is_written_into_stored_objects(definition: Schema) -> None:
+    assert [path for path, node in nodes(schema_of(definition)) if "default" in node] == []
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+def test_rules_at_the_root_are_about_transitions_only(definition: Schema) -> None:
+    assert all("oldSelf" in rule["rule"] for rule in schema_of(definition).get("x-kubernetes-validations", []))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
+def test_rules_below_the_spec_judge_what_is_written_not_what_was(definition: Schema) -> None:
+    below = [
+        rule["rule"]
+        for path, node in nodes(schema_of(definition))
+        if path
+        for rule in node.get("x-kubernetes-validations", [])
+    ]
+    assert below
+    assert not any("oldSelf" in rule for rule in below)
+
+
+def test_every_field_of_a_run_is_frozen_after_the_start_but_those_that_act_until_the_end() -> None:
+    rules = schema_of(inference_run())["x-kubernetes-validations"]
+    for name, field in InferenceRunSpec.model_fields.items():
+        json_name = field.alias or name
+        is_frozen = any(f"'{json_name} cannot change" in rule["messageExpression"] for rule in rules)
+        assert is_frozen is (json_name not in MUTABLE_AFTER_START | {"schedule"})
+
+
+def test_a_storage_object_keeps_what_no_schema_knows() -> None:
+    storage = schema_of(inference_config())["properties"]["spec"]["properties"]["storage"]
+    for end in storage["properties"].values():
+        kept = [node for _, node in nodes(end) if node.get("type") == "object"]
+        assert kept
+        assert all(node["x-kubernetes-preserve-unknown-fields"] for node in kept)
+
+
+def test_a_text_without_a_maximum_is_refused_by_the_generator() -> None:
+    class Unbounded(BaseModel):
+        name: str
+        """A name."""
+
+    with pytest.raises(NotStructural, match=r"Unbounded\.name has no maximum"):
+        structural(Unbounded)
+
+
+def test_a_field_without_documentation_is_refused_by_the_generator() -> None:
+    class Undocumented(BaseModel):
+        name: Annotated[str, Field(max_length=5)]
+
+    with pytest.raises(NotStructural, match=r"Undocumented\.name has no description"):
+        structural(Undocumented)
