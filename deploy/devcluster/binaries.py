@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from .commands import last_lines, run, succeeds
+from .commands import last_lines, run
 from .layout import LAYOUT, SOURCES, Layout
 from .narration import Step, say, step
 from .problem import Problem
@@ -102,9 +102,10 @@ def go_version(text: str) -> tuple[int, int]:
 def need_go() -> None:
     if shutil.which("go") is None:
         raise Problem("the programs of the cluster must be built and there is no Go on PATH", cure=GO_CURE)
-    version = run(["go", "env", "GOVERSION"], cure=GO_CURE).strip()
-    if go_version(version) < GO_NEEDED and not succeeds(["go", "version"]):
-        raise Problem(f"Go {version} is too old", cure=GO_CURE)
+    # Asked where the newest is needed: Go may fetch a newer toolchain by itself there.
+    version = run(["go", "env", "GOVERSION"], folder=PARTS[-1].folder, cure=GO_CURE).strip()
+    if (0, 0) < go_version(version) < GO_NEEDED:
+        raise Problem(f"{version} is too old", cure=GO_CURE)
 
 
 def build(part: Part, *, layout: Layout = LAYOUT) -> None:
@@ -173,6 +174,8 @@ def build_missing(*, parts: tuple[Part, ...] = PARTS, layout: Layout = LAYOUT) -
     if not wanted:
         return
     need_go()
+    for left in (layout.cache / "programs").glob(".partial-*"):
+        shutil.rmtree(left, ignore_errors=True)
     for part in wanted:
         build(part, layout=layout)
 

@@ -9,10 +9,10 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import archives, binaries, network, ownership, packages, remains, volumes
+from . import archives, binaries, foreign, images, network, ownership, packages, remains, volumes
 from .certificates import kubeconfig, make_certificates
 from .commands import run
-from .handover import write_handover
+from .handover import own_values, write_handover
 from .layout import ADDRESS, LAYOUT, NODE, SOURCES, Layout
 from .narration import duration, say, step
 from .parts import Part, all_parts
@@ -23,15 +23,24 @@ NODE_READY_SECONDS = 90
 
 
 def up(layout: Layout = LAYOUT) -> None:
+    given = foreign.named()
+    layout.handover.mkdir(exist_ok=True)
+    if given.context:
+        foreign.use_cluster(given, layout)
+        return
     ownership.need_root(what="make cluster")
     began = time.monotonic()
+    if given.temporal:
+        foreign.check_temporal(given)
     with ownership.lock(layout):
         _say_what_comes(layout)
         _take_over(layout)
         _prepare(layout)
-        parts = _configure(layout)
-        _start_parts(parts, layout)
+        for part in _configure(layout):
+            if not (part.name == "temporal" and given.temporal):
+                start_part(part, layout)
         _settle(layout)
+        write_handover(layout, values=own_values(layout) | (foreign.temporal_values(given) if given.temporal else {}))
     say(f"cluster ready in {duration(time.monotonic() - began)}: . .devcluster/env && $INFERRUN_BIN/kubectl get nodes")
 
 
@@ -45,6 +54,13 @@ def down(layout: Layout = LAYOUT) -> None:
         for file in (layout.kubeconfig, layout.env):
             file.unlink(missing_ok=True)
     say("the cluster and its data are gone; programs and images are kept for the next one")
+
+
+def clear(layout: Layout = LAYOUT) -> None:
+    """End the cluster of this machine whichever checkout made it: for one whose checkout is gone."""
+    ownership.need_root(what="python3 -m deploy.devcluster clear")
+    with ownership.lock(layout), step("end the cluster"):
+        _end_all(layout)
 
 
 def running(layout: Layout = LAYOUT) -> list[str]:
@@ -92,17 +108,26 @@ def _end_all(layout: Layout) -> None:
 
 
 def _prepare(layout: Layout) -> None:
-    """Debian packages are fetched while Go compiles."""
+    """Debian packages are fetched, and images built as far as they can be without a node, while Go compiles."""
+    others = foreign.own_temporal_program(layout)
+    parts = tuple(part for part in binaries.PARTS if part.name not in others)
+    cold = bool(binaries.missing(parts, layout=layout))
     with ThreadPoolExecutor(max_workers=2) as pool:
-        installing = pool.submit(packages.install_missing)
-        building = pool.submit(binaries.build_missing, layout=layout)
-        installing.result()
+        besides = pool.submit(_beside_go, cold=cold, layout=layout)
+        building = pool.submit(binaries.build_missing, parts=parts, layout=layout)
+        besides.result()
         building.result()
-    binaries.link_programs(layout=layout)
+    binaries.link_programs(parts=parts, layout=layout, others=others)
+
+
+def _beside_go(*, cold: bool, layout: Layout) -> None:
+    packages.install_missing()
+    if cold:
+        images.build_ahead(layout)
 
 
 def _configure(layout: Layout) -> list[Part]:
-    for folder in (layout.handover, layout.cluster, layout.run, layout.logs, layout.config):
+    for folder in (layout.cluster, layout.run, layout.logs, layout.config):
         folder.mkdir(parents=True, exist_ok=True)
     make_certificates(layout)
     network.make_network()
@@ -110,13 +135,8 @@ def _configure(layout: Layout) -> list[Part]:
     return all_parts(layout)
 
 
-def _start_parts(parts: list[Part], layout: Layout) -> None:
-    """The order is that of need: each part answers before the next is started, but for those nobody waits for."""
-    for part in parts:
-        start_part(part, layout)
-
-
 def start_part(part: Part, layout: Layout = LAYOUT) -> None:
+    """Start a part unless it runs, and wait until it answers: the order of the parts is that of need."""
     records, log = Records(layout.records), layout.logs / f"{part.name}.log"
     if records.running(part.name) is None:
         for address, port in part.listens:
@@ -150,7 +170,6 @@ def _settle(layout: Layout) -> None:
                 cure=f"read {layout.logs}/kubelet.log",
                 detail=state,
             )
-    write_handover(layout)
 
 
 def kubectl_command(layout: Layout = LAYOUT) -> list[str]:

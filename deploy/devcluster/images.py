@@ -149,6 +149,19 @@ def build_project(layout: Layout = LAYOUT) -> None:
         say("  images: nothing has changed")
 
 
+def build_ahead(layout: Layout = LAYOUT) -> None:
+    """Build the product's images without a node to load them; a failure is told when they are wanted, not here."""
+    try:
+        make_base(layout)
+        for image in PROJECT_IMAGES:
+            with step(f"build {image.name} ahead"), tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
+                context = Path(scratch) / "context"
+                contexts.copy(image.folder, context, names=image.names)
+                _bud(image, context=context)
+    except Problem as problem:
+        say(f"  images could not be built ahead: {problem.what}")
+
+
 def _load_base(layout: Layout) -> None:
     identity = image_id(base_image())
     if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.on_the_node(layout)):

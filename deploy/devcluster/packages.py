@@ -51,6 +51,8 @@ def install_missing() -> None:
     say(f"  installing Debian packages: {' '.join(packages)}")
     with step("install Debian packages"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        # An installation that was interrupted must be finished before another may begin.
+        run(["dpkg", "--configure", "-a"], extra_env=quiet, cure=by_hand)
         run(["apt-get", "update", "-q"], extra_env=quiet, cure=by_hand)
         command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
         # A package that starts its service at once would take ports; this machine's cluster starts what it needs itself.
