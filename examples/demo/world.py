@@ -1,0 +1,109 @@
+"""Sets the demo's world up, and takes it down again: the product by its Helm chart, the model server, table and data handler.
+
+What is there already stays; what earlier demos left of their runs goes.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+from examples.demo import runs
+from examples.demo.stage import Stage
+
+SYSTEM = "inferrun-system"
+MANIFESTS = ("namespaces", "postgres", "data-handler", "model-server", "file-claim")
+RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule")
+ENDPOINT = "data-handler-endpoint"
+CLUSTER_STORY = """
+A real Kubernetes node and a real Temporal server on this machine. The first time they are built from source, which takes
+about ten minutes on two cores; from then on it is a matter of seconds.
+"""
+STORY = """
+The product, by its Helm chart; in namespace kserve-test a model server (MLServer, scikit-learn), PostgreSQL with 150 irises,
+a data handler in front of it, and a claim for files.
+"""
+HANDLER_URL = f"http://data-handler.{runs.NAMESPACE}.svc.cluster.local"
+
+
+IMAGES = ("postgres", "data-handler", "model-server")
+
+
+def bring_images(stage: Stage) -> None:
+    """Build what is not built, and bring it onto the node. What runs with an older image is replaced."""
+    if "image localhost/inferrun/control" in stage.type("make images", within=1800):
+        stage.works(f"kubectl rollout restart deployment -n {SYSTEM}")
+    for name in IMAGES:
+        command = f"python3 -m deploy.devcluster image localhost/inferrun-examples/{name}:dev examples/{name}"
+        if stage.type(command, within=1800).strip():
+            stage.works(f"kubectl rollout restart deployment -n {runs.NAMESPACE} -l example-image={name}")
+
+
+def set_up(stage: Stage) -> None:
+    _install_product(stage)
+    stage.type("kubectl apply -f examples/namespaces.yaml")
+    _make_secrets(stage)
+    remove_runs(stage)
+    stage.type("kubectl apply " + " ".join(f"-f examples/{name}.yaml" for name in MANIFESTS[1:]))
+    stage.type(
+        f"kubectl wait -n {runs.NAMESPACE} --for=condition=Available deployment --all --timeout=180s"
+        f" && kubectl wait -n {runs.NAMESPACE} --for=condition=Ready pod/files --timeout=60s",
+        within=260,
+    )
+
+
+def take_down(stage: Stage) -> None:
+    """The runs first, while somebody is there who takes their schedules along."""
+    if stage.works("kubectl get crd inferenceruns.ai.krateo.io"):
+        remove_runs(stage)
+    stage.type(f"helm uninstall inferrun -n {SYSTEM} --ignore-not-found --wait")
+    stage.type(f"kubectl delete namespace {runs.NAMESPACE} demo-secrets {SYSTEM} --ignore-not-found", within=180)
+    stage.say("The resource definitions stay, as Helm leaves them; what else the cluster holds was not touched.")
+
+
+def remove_runs(stage: Stage) -> None:
+    """What an earlier demo left, also one that was interrupted; the copied Secret, so that scene 1 has its problem again."""
+    stage.read(
+        "kubectl delete --ignore-not-found --wait " + " ".join(f"-f examples/{name}.yaml" for name in RUN_MANIFESTS)
+    )
+    submitted = [name for name in stage.read(_NAMES).split() if "/iris-from-" in name]
+    if submitted:
+        stage.read(f"kubectl delete -n {runs.NAMESPACE} {' '.join(submitted)}")
+    stage.read(f"kubectl delete secret {ENDPOINT} -n {runs.NAMESPACE} --ignore-not-found")
+
+
+_NAMES = f"kubectl get inferenceruns -n {runs.NAMESPACE} -o name"
+
+
+def _install_product(stage: Stage) -> None:
+    temporal = stage.environment["TEMPORAL_ADDRESS"]
+    stage.type(
+        f"helm upgrade --install inferrun deploy/helm/inferrun -n {SYSTEM} --create-namespace"
+        f" --set temporal.address={temporal} --wait --timeout 3m",
+        within=200,
+    )
+
+
+def _make_secrets(stage: Stage) -> None:
+    """A password and a token that nobody chose; made once, since the table knows the password from its first start."""
+    token = secrets.token_hex(16)
+    if runs.get(stage, "secret", "postgres") is None:
+        _secret(stage, "postgres", runs.NAMESPACE, {"password": secrets.token_hex(16)})
+    if (
+        runs.get(stage, "secret", "data-handler") is None
+        or runs.get(stage, "secret", ENDPOINT, namespace="demo-secrets") is None
+    ):
+        _secret(stage, "data-handler", runs.NAMESPACE, {"token": token})
+        _secret(stage, ENDPOINT, "demo-secrets", {"server-url": HANDLER_URL, "token": token})
+    stage.say(f"Secrets made: postgres, data-handler in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets")
+
+
+def _secret(stage: Stage, name: str, namespace: str, values: dict[str, str]) -> None:
+    """By standard input: what is secret stands in no command line."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": values,
+    }
+    stage.read("kubectl apply -f -", given=json.dumps(secret))
