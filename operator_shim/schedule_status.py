@@ -1,0 +1,78 @@
+"""What the status of a scheduled run says: pure, from when it fires and from the runs that it made."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from inferrun import api
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import ActiveRun, InferenceRun, InferenceRunStatus
+from inferrun.resources.status import ACTIVE_LIMIT
+from inferrun.run_status import status_after
+
+NEXT_TIMES_SHOWN: Final = 5
+
+
+def schedule_status(
+    run: InferenceRun,
+    *,
+    next_times: Sequence[datetime],
+    last_time: datetime | None,
+    children: Iterable[InferenceRun],
+    now: datetime,
+) -> InferenceRunStatus:
+    """The status of a schedule that is kept; the times are Temporal's own."""
+    ours = [child for child in children if child.metadata.labels.get(api.LABEL_SCHEDULE_UID) == run.metadata.uid]
+    is_suspended = bool(run.spec.suspend)
+    shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
+    return status_after(
+        run,
+        phase=Phase.SUSPENDED if is_suspended else Phase.SCHEDULED,
+        reason=Reason.SUSPENDED if is_suspended else Reason.SCHEDULED,
+        message=_message(run, shown),
+        now=now,
+        next_schedule_times=shown,
+        last_schedule_time=_latest(run.status.last_schedule_time, last_time, *(due(child) for child in ours)),
+        last_successful_time=_latest(
+            run.status.last_successful_time,
+            *(child.status.completion_time for child in ours if child.status.phase is Phase.SUCCEEDED),
+        ),
+        active=_active(ours),
+    )
+
+
+def refused_status(run: InferenceRun, *, reason: Reason, message: str, now: datetime) -> InferenceRunStatus:
+    """The status of a schedule whose spec is wrong: nothing fires until it is mended."""
+    phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
+    return status_after(run, phase=phase, reason=reason, message=message, now=now, next_schedule_times=())
+
+
+def due(child: InferenceRun) -> datetime | None:
+    """The nominal time for which a schedule made a run; None where it is not told, or not in a form that we write."""
+    text = child.metadata.annotations.get(api.ANNOTATION_SCHEDULED_TIME)
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
+    under_way = [
+        child.metadata for child in children if not child.status.is_terminal and not child.metadata.is_being_deleted
+    ]
+    under_way.sort(key=lambda metadata: metadata.name)
+    return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in under_way[:ACTIVE_LIMIT])
+
+
+def _latest(*moments: datetime | None) -> datetime | None:
+    told = [moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None]
+    return max(told, default=None)
+
+
+def _message(run: InferenceRun, times: Sequence[datetime]) -> str:
+    if run.spec.suspend:
+        return "suspended: no runs are started until spec.suspend is false"
+    if not times:
+        return "no further run is due"
+    return f"the next run is due at {times[0].astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}"

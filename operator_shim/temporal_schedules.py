@@ -1,0 +1,217 @@
+"""Temporal's schedules behind a small seam: see that one is as described, look at it, delete it.
+
+The server stores a schedule in its own canonical form. What it returns is put back into the form that the product
+compares, so that an update is sent only where something differs: a change made by hand in the UI is such a difference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleCalendarSpec,
+    ScheduleDescription,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleRange,
+    ScheduleSpec,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.common import TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+from inferrun.resources import ConcurrencyPolicy
+from inferrun.schedules import Calendar, RunSchedule, Span, spans_of, values_of
+from inferrun.temporal.connection import attributes
+from workflows.calls import SUBMIT_WORKFLOW
+
+OVERLAPS = {
+    ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
+    ConcurrencyPolicy.ALLOW: ScheduleOverlapPolicy.ALLOW_ALL,
+    ConcurrencyPolicy.REPLACE: ScheduleOverlapPolicy.CANCEL_OTHER,
+}
+"""TERMINATE_OTHER would end the submission without ending its run."""
+
+POLICIES = {overlap: policy for policy, overlap in OVERLAPS.items()}
+
+
+@dataclass(frozen=True)
+class Fires:
+    """When a schedule fires next, soonest first, and when it last started a run (the nominal time)."""
+
+    next_times: tuple[datetime, ...]
+    last_time: datetime | None
+
+
+class TemporalSchedules:
+    """The schedules of one installation."""
+
+    def __init__(self, client: Client, *, installation: str, task_queue: str, has_attributes: bool) -> None:
+        self._client = client
+        self._installation = installation
+        self._task_queue = task_queue
+        self._has_attributes = has_attributes
+
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> Fires:
+        """Create the schedule, or update it where it differs; when it fires. `config` is shown in the UI."""
+        found = await self._describe(wanted.id)
+        if found is None:
+            await self._create(wanted, config=config)
+        elif not await self._is_as(wanted, found):
+            await self._update(wanted, config=config)
+        else:
+            return _fires(found)
+        stored = await self._describe(wanted.id)
+        return _fires(stored) if stored is not None else Fires((), None)
+
+    async def pause(self, schedule_id: str, *, note: str) -> None:
+        """Let a schedule fire no more; one that is not there, or is paused with that note, is left alone."""
+        found = await self._describe(schedule_id)
+        if found is None or (found.schedule.state.paused and found.schedule.state.note == note):
+            return
+        await self._client.get_schedule_handle(schedule_id).pause(note=note)
+
+    async def delete(self, schedule_id: str) -> None:
+        """Delete a schedule; one that is not there is success."""
+        try:
+            await self._client.get_schedule_handle(schedule_id).delete()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
+        try:
+            return await self._client.get_schedule_handle(schedule_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async def _create(self, wanted: RunSchedule, *, config: str) -> None:
+        memo = {"installation": self._installation}
+        try:
+            await self._client.create_schedule(
+                wanted.id,
+                self._schedule(wanted, config=config),
+                memo=memo,
+                search_attributes=self._attributes(wanted, config),
+            )
+        except ScheduleAlreadyRunningError:
+            await self._update(wanted, config=config)  # another shim was faster
+
+    async def _update(self, wanted: RunSchedule, *, config: str) -> None:
+        def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
+            return ScheduleUpdate(self._schedule(wanted, config=config))
+
+        await self._client.get_schedule_handle(wanted.id).update(replace)
+
+    async def _is_as(self, wanted: RunSchedule, found: ScheduleDescription) -> bool:
+        action = found.schedule.action
+        if not isinstance(action, ScheduleActionStartWorkflow):
+            return False
+        where = (action.workflow, action.id, action.task_queue)
+        if where != (SUBMIT_WORKFLOW, wanted.id, self._task_queue):
+            return False
+        arguments = await self._client.data_converter.decode(list(action.args))
+        return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
+
+    def _schedule(self, wanted: RunSchedule, *, config: str) -> Schedule:
+        return Schedule(
+            action=ScheduleActionStartWorkflow(
+                SUBMIT_WORKFLOW,
+                _argument(wanted),
+                id=wanted.id,
+                task_queue=self._task_queue,
+                memo={"installation": self._installation},
+                typed_search_attributes=self._attributes(wanted, config),
+                static_summary=f"due run of schedule {wanted.namespace}/{wanted.name}",
+            ),
+            spec=ScheduleSpec(
+                calendars=[_calendar_spec(calendar) for calendar in _ordered(wanted)],
+                time_zone_name=wanted.time_zone,
+                jitter=timedelta(0),
+            ),
+            policy=SchedulePolicy(
+                overlap=OVERLAPS[wanted.policy], catchup_window=timedelta(seconds=wanted.catch_up_seconds)
+            ),
+            state=ScheduleState(note=wanted.note, paused=wanted.is_paused),
+        )
+
+    def _attributes(self, wanted: RunSchedule, config: str) -> TypedSearchAttributes:
+        if not self._has_attributes:
+            return TypedSearchAttributes.empty
+        run = f"{wanted.namespace}/{wanted.name}"
+        return attributes(installation=self._installation, run=run, config=config)
+
+
+def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
+    return {"namespace": wanted.namespace, "parent": {"name": wanted.name, "uid": wanted.uid}}
+
+
+def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
+    """What is stored, in the form of what is wanted; None where that form cannot hold it."""
+    spec, state = found.spec, found.state
+    is_plain = not (spec.intervals or spec.cron_expressions or spec.skip or spec.start_at or spec.end_at or spec.jitter)
+    calendars = [_calendar(calendar) for calendar in spec.calendars]
+    policy = POLICIES.get(found.policy.overlap)
+    window = found.policy.catchup_window
+    if not is_plain or None in calendars or policy is None or window is None or state.limited_actions:
+        return None
+    return RunSchedule(
+        id=wanted.id,
+        namespace=wanted.namespace,
+        name=wanted.name,
+        uid=wanted.uid,
+        calendars=frozenset(calendar for calendar in calendars if calendar is not None),
+        time_zone=spec.time_zone_name or "",
+        policy=policy,
+        catch_up_seconds=round(window.total_seconds()),
+        is_paused=state.paused,
+        note=state.note or "",
+    )
+
+
+def _calendar(spec: ScheduleCalendarSpec) -> Calendar | None:
+    if _values(spec.second) != (0,) or spec.year:
+        return None
+    return Calendar(
+        minutes=_values(spec.minute),
+        hours=_values(spec.hour),
+        days_of_month=_values(spec.day_of_month),
+        months=_values(spec.month),
+        days_of_week=_values(spec.day_of_week),
+    )
+
+
+def _values(ranges: Sequence[ScheduleRange]) -> tuple[int, ...]:
+    return values_of(Span(start=one.start, end=one.end, step=one.step) for one in ranges)
+
+
+def _calendar_spec(calendar: Calendar) -> ScheduleCalendarSpec:
+    return ScheduleCalendarSpec(
+        minute=_ranges(calendar.minutes),
+        hour=_ranges(calendar.hours),
+        day_of_month=_ranges(calendar.days_of_month),
+        month=_ranges(calendar.months),
+        day_of_week=_ranges(calendar.days_of_week),
+    )
+
+
+def _ranges(values: Sequence[int]) -> tuple[ScheduleRange, ...]:
+    return tuple(ScheduleRange(span.start, span.end, span.step) for span in spans_of(values))
+
+
+def _ordered(wanted: RunSchedule) -> list[Calendar]:
+    return sorted(wanted.calendars, key=lambda calendar: (calendar.days_of_month, calendar.days_of_week))
+
+
+def _fires(found: ScheduleDescription) -> Fires:
+    recent = found.info.recent_actions
+    return Fires(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)
