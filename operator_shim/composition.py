@@ -41,7 +41,9 @@ class ShimProcess:
             workflows=RunWorkflows(
                 client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
             ),
-            schedules=Schedules(api, client, installation=installation, task_queue=common.task_queue),
+            schedules=Schedules(
+                api, client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
+            ),
             namespace=common.watch_namespace,
             lookers=settings.lookers,
             resync_seconds=settings.resync_seconds,

@@ -30,9 +30,6 @@ logger = logging.getLogger(__name__)
 RESYNC_PER_SECOND = 20
 """Runs looked at each second at a resync, so that it does not crowd out what just changed."""
 
-SCHEDULE_LOOK_SECONDS = 30.0
-"""Between two looks at a schedule, whose next times pass without an event."""
-
 
 class Shim:
     """Run it as one task."""
@@ -129,6 +126,7 @@ class Shim:
             await self._schedules.delete(run)
         elif not run.status.is_terminal:
             await self._workflows.cancel(run)
+            await self._workflows.tell_submitter_of_deletion(run)
 
     async def _act(self, run: InferenceRun) -> None:
         action = decide(run)
@@ -142,6 +140,9 @@ class Shim:
             await self._start(run)
 
     async def _refuse(self, run: InferenceRun, action: Action) -> None:
+        if run.spec.is_schedule:
+            await self._schedules.refuse(run, reason=action.reason, message=action.message)
+            return
         await self._say(run, phase=Phase.PENDING, reason=action.reason, message=action.message)
 
     async def _start(self, run: InferenceRun) -> None:
@@ -155,8 +156,8 @@ class Shim:
             await self._workflows.look_again(run)
 
     async def _keep_schedule(self, run: InferenceRun) -> None:
-        await self._schedules.keep(run, children=self._children(run))
-        self._queue.add_later((run.metadata.namespace, run.metadata.name), SCHEDULE_LOOK_SECONDS)
+        seconds = await self._schedules.keep(run, children=self._children(run))
+        self._queue.add_later((run.metadata.namespace, run.metadata.name), seconds)
 
     def _children(self, run: InferenceRun) -> list[InferenceRun]:
         """The runs that a schedule made, as last seen."""

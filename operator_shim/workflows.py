@@ -1,15 +1,18 @@
 """Starts, signals and cancels the workflows of runs: the shim's side of Temporal."""
 
+from pydantic import BaseModel
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from inferrun import api
 from inferrun.names import recover_workflow_id, run_workflow_id
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.temporal.connection import attributes
 from workflows import calls
-from workflows.calls import RunRef, SpecChanged
+from workflows.calls import RunRef, RunResult, SpecChanged
 
 
 class RunWorkflows:
@@ -50,6 +53,22 @@ class RunWorkflows:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
 
+    async def tell_submitter_of_deletion(self, run: InferenceRun) -> None:
+        """Tell who submitted a run that it was deleted before its end: no outcome will be recorded any more."""
+        submitter = run.metadata.annotations.get(api.ANNOTATION_WORKFLOW_ID)
+        if not submitter:
+            return
+        metadata = run.metadata
+        end = RunResult(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            phase=Phase.FAILED,
+            reason=Reason.RUN_DELETED,
+            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before its end",
+        )
+        await self._signal_one(submitter, calls.RUN_ENDED_SIGNAL, end)
+
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
@@ -71,12 +90,15 @@ class RunWorkflows:
     async def _signal(self, run: InferenceRun, signal: str, argument: SpecChanged | None = None) -> None:
         first = workflow_id(run)
         for one in (first, recover_workflow_id(first)):
-            try:
-                handle = self._client.get_workflow_handle(one)
-                await (handle.signal(signal, argument) if argument is not None else handle.signal(signal))
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
+            await self._signal_one(one, signal, argument)
+
+    async def _signal_one(self, workflow: str, signal: str, argument: BaseModel | None) -> None:
+        try:
+            handle = self._client.get_workflow_handle(workflow)
+            await (handle.signal(signal, argument) if argument is not None else handle.signal(signal))
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
 
 def workflow_id(run: InferenceRun) -> str:
