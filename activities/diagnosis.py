@@ -127,11 +127,8 @@ def missing_secret(secret: str, *, namespace: str, named: str) -> str:
     text = f"Secret {secret!r} is not in namespace {namespace}"
     if not named or named == namespace:
         return f"{text}; create it there, the run goes on by itself"
-    copy = (
-        f"kubectl get secret {secret} -n {named} -o yaml"
-        " | grep -vE '^  (namespace|uid|resourceVersion|creationTimestamp):'"
-        f" | kubectl apply -n {namespace} -f -"
-    )
+    shape = f'{{"{{apiVersion: v1, kind: Secret, metadata: {{name: {secret}}}, data: "}}{{.data}}{{"}}"}}'
+    copy = f"kubectl get secret {secret} -n {named} -o jsonpath='{shape}' | kubectl apply -n {namespace} -f -"
     return f"{text}; copy it and the run goes on by itself: {copy}"
 
 

@@ -7,6 +7,7 @@ terminal status that is there already. The workflow closes with the run's end; d
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -202,6 +203,8 @@ class InferenceRun:
         if await self._done_in_time(handle, seconds_left, launched):
             return await handle
         handle.cancel()
+        with suppress(ActivityError):  # cancelled at once: the workflow does not wait for the follower itself
+            await handle
         return None
 
     async def _done_in_time(
