@@ -135,6 +135,7 @@ class Shim:
         elif action.kind is ActionKind.SCHEDULE:
             await self._keep_schedule(run)
         elif action.kind is ActionKind.CANCEL:
+            await self._workflows.ensure(run)  # an end is recorded by a workflow only
             await self._workflows.cancel(run)
         elif action.kind is ActionKind.START:
             await self._start(run)
