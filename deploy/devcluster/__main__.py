@@ -18,7 +18,6 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="make or repair the cluster")
     commands.add_parser("down", help="end the cluster and remove its data")
-    commands.add_parser("clear", help="end the cluster of this machine, whichever checkout made it")
     commands.add_parser("status", help="say which parts run")
     commands.add_parser("volumes", help="make free volumes for claims of class inferrun-local")
     stop = commands.add_parser("stop", help="end one part, for a fault test")
@@ -45,8 +44,6 @@ def act(words: argparse.Namespace) -> int:
             cluster.up()
         case "down":
             cluster.down()
-        case "clear":
-            cluster.clear()
         case "status":
             return 0 if cluster.status() else 1
         case "volumes":
@@ -77,6 +74,10 @@ def main() -> int:
             complain(problem.detail)
         complain(f"error: {problem.what}")
         complain(f"cure:  {problem.cure}")
+        return 1
+    except OSError as error:
+        complain(f"error: {error}")
+        complain("cure:  a permission: sudo; no space: df -h")
         return 1
     except KeyboardInterrupt:
         complain("interrupted; start it again and it goes on where it was")

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import archives, contexts, packages
+from . import archives, contexts, packages, transfer
 from .commands import run, succeeds
 from .layout import CHECKOUT, LAYOUT, Layout
 from .narration import say, step
@@ -101,9 +101,7 @@ def build(image: Image, *, layout: Layout = LAYOUT) -> bool:
         context = Path(scratch) / "context"
         contexts.copy(image.folder, context, names=image.names)
         _bud(image, context=context)
-        archive = Path(scratch) / "image.tar"
-        run(["buildah", "push", "--quiet", image.name, f"docker-archive:{archive}:{image.name}"])
-        archives.load(archive, layout=layout)
+        transfer.to_node(image.name, layout=layout)
     _remember(layout, image.name, wanted)
     return True
 
@@ -166,8 +164,6 @@ def _load_base(layout: Layout) -> None:
     identity = image_id(base_image())
     if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.on_the_node(layout)):
         return
-    with step(f"load {BASE_IMAGE}"), tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
-        archive = Path(scratch) / "image.tar"
-        run(["buildah", "push", "--quiet", base_image(), f"docker-archive:{archive}:{BASE_IMAGE}"])
-        archives.load(archive, layout=layout)
+    with step(f"load {BASE_IMAGE}"):
+        transfer.to_node(base_image(), name=BASE_IMAGE, layout=layout)
     _remember(layout, BASE_IMAGE, identity)

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,16 @@ from .narration import say
 from .problem import Problem
 
 
+NAME_YOURS = "name a cluster of your own with INFERRUN_CONTEXT and its Temporal with TEMPORAL_ADDRESS"
+
+
 def need_root(*, what: str) -> None:
+    if platform.system() != "Linux":
+        raise Problem(f"{what} needs Linux", cure=NAME_YOURS)
     if os.geteuid() != 0:
         raise Problem(
             f"{what} needs root: it makes containers, a bridge and mounts",
-            cure=f"sudo {what}, or name a cluster of your own with INFERRUN_CONTEXT and its Temporal with TEMPORAL_ADDRESS",
+            cure=f"sudo {what}, or {NAME_YOURS}",
         )
 
 

@@ -16,6 +16,7 @@ NEEDED: tuple[tuple[str, str], ...] = (
     ("ctr", "containerd"),
     ("runc", "runc"),
     ("buildah", "buildah"),
+    ("skopeo", "skopeo"),
     ("iptables", "iptables"),
     ("conntrack", "conntrack"),
     ("ip", "iproute2"),

@@ -2,13 +2,6 @@
 # image with Python 3.11 or newer and its venv module.
 ARG BASE=python:3.11-slim-bookworm
 
-FROM ${BASE} AS dependencies
-COPY requirements/control.txt /build/
-RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv --without-pip /opt/inferrun \
- && python3 -m venv /build/pip \
- && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /build/pip/bin/pip --python /opt/inferrun/bin/python \
-    install --disable-pip-version-check --require-hashes -r /build/control.txt
-
 # The project itself is installed, not only copied: its metadata carries its version and entry points.
 FROM ${BASE} AS project
 COPY requirements/build.txt /build/
@@ -26,7 +19,11 @@ RUN touch /build/project/README.md /build/project/LICENSE \
     --target /opt/project /build/project
 
 FROM ${BASE}
-COPY --from=dependencies /opt/inferrun /opt/inferrun
+COPY requirements/control.txt /opt/
+RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && python3 -m venv --without-pip /opt/inferrun \
+ && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \
+    install --disable-pip-version-check --require-hashes -r /opt/control.txt \
+ && rm -r /tmp/pip
 COPY --from=project /opt/project /opt/project
 ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1
 WORKDIR /opt/project

@@ -1,13 +1,6 @@
 # The program in a Job's Pod. Any Debian-like image with Python 3.11 or newer and its venv module can be the base.
 ARG BASE=python:3.11-slim-bookworm
 
-FROM ${BASE} AS dependencies
-COPY requirements/runner.txt /build/
-RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv --without-pip /opt/inferrun \
- && python3 -m venv /build/pip \
- && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /build/pip/bin/pip --python /opt/inferrun/bin/python \
-    install --disable-pip-version-check --require-hashes -r /build/runner.txt
-
 # The project itself is installed, not only copied: stores, protocols and formats are found by its entry points.
 FROM ${BASE} AS project
 COPY requirements/build.txt /build/
@@ -22,7 +15,11 @@ RUN touch /build/project/README.md /build/project/LICENSE \
     --target /opt/project /build/project
 
 FROM ${BASE}
-COPY --from=dependencies /opt/inferrun /opt/inferrun
+COPY requirements/runner.txt /opt/
+RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && python3 -m venv --without-pip /opt/inferrun \
+ && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \
+    install --disable-pip-version-check --require-hashes -r /opt/runner.txt \
+ && rm -r /tmp/pip
 COPY --from=project /opt/project /opt/project
 ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1
 WORKDIR /opt/project
