@@ -1,0 +1,33 @@
+{{/* Name of everything that the release makes: "inferrun", or "<release>-inferrun". */}}
+{{- define "inferrun.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of cluster-wide objects: two releases of one name in two namespaces must not share them. */}}
+{{- define "inferrun.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "inferrun.fullname" .) -}}
+{{- end -}}
+
+{{/*
+The id of this installation in its cluster, at most 26 characters because a label holds it together with the cluster's UID.
+*/}}
+{{- define "inferrun.release" -}}
+{{- $name := printf "%s.%s" .Release.Namespace .Release.Name -}}
+{{- if gt (len $name) 26 -}}
+{{- printf "%s-%s" ($name | trunc 17) ($name | sha256sum | trunc 8) -}}
+{{- else -}}
+{{- $name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "inferrun.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}

@@ -1,0 +1,150 @@
+{{/*
+The Deployment of one program. Call with a dict: root, component, module, settings (the component's values), env (further
+environment variables as a list).
+*/}}
+{{- define "inferrun.program" -}}
+{{- $root := .root -}}
+{{- $name := printf "%s-%s" (include "inferrun.fullname" $root) .component -}}
+{{- $temporal := $root.Values.temporal -}}
+{{- if not (or $temporal.address $temporal.envFromSecret) -}}
+{{- fail "temporal.address is not set; set it to host:port of Temporal's frontend, for instance: --set temporal.address=temporal-frontend.temporal:7233" -}}
+{{- end -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "inferrun.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  replicas: {{ .settings.replicas }}
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: {{ $root.Chart.Name }}
+      app.kubernetes.io/instance: {{ $root.Release.Name }}
+      app.kubernetes.io/component: {{ .component }}
+  template:
+    metadata:
+      labels:
+        {{- include "inferrun.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+      {{- with $root.Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ $name }}
+      terminationGracePeriodSeconds: {{ .settings.terminationGracePeriodSeconds }}
+      {{- with $root.Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with $root.Values.images.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+        - name: {{ .component }}
+          image: {{ $root.Values.images.control }}
+          imagePullPolicy: {{ $root.Values.images.pullPolicy }}
+          command: ["python", "-m", {{ .module | quote }}]
+          env:
+            - name: POD_NAME
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.name
+            - name: INFERRUN_RELEASE
+              value: {{ include "inferrun.release" $root | quote }}
+            - name: INFERRUN_TASK_QUEUE
+              value: {{ $temporal.taskQueue | quote }}
+            - name: WATCH_NAMESPACE
+              value: {{ $root.Values.watchNamespace | quote }}
+            - name: SA_RUNNER
+              value: {{ $root.Values.runnerServiceAccount | quote }}
+            - name: LOG_LEVEL
+              value: {{ .settings.logLevel | quote }}
+            {{- with $temporal.address }}
+            - name: TEMPORAL_ADDRESS
+              value: {{ . | quote }}
+            {{- end }}
+            {{- with $temporal.namespace }}
+            - name: TEMPORAL_NAMESPACE
+              value: {{ . | quote }}
+            {{- end }}
+            {{- with $temporal.uiUrl }}
+            - name: TEMPORAL_UI_URL
+              value: {{ . | quote }}
+            {{- end }}
+            {{- range .env }}
+            - name: {{ .name }}
+              value: {{ .value | quote }}
+            {{- end }}
+            {{- with $root.Values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          {{- with $temporal.envFromSecret }}
+          envFrom:
+            - secretRef:
+                name: {{ . }}
+          {{- end }}
+          ports:
+            - name: health
+              containerPort: 8080
+          livenessProbe:
+            httpGet:
+              path: /livez
+              port: health
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: health
+            periodSeconds: 5
+            timeoutSeconds: 5
+          startupProbe:
+            httpGet:
+              path: /livez
+              port: health
+            periodSeconds: 2
+            timeoutSeconds: 5
+            failureThreshold: 60
+          resources:
+            {{- toYaml .settings.resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: ["ALL"]
+          volumeMounts:
+            - name: config
+              mountPath: /etc/inferrun/config
+              readOnly: true
+            - name: tmp
+              mountPath: /tmp
+      volumes:
+        - name: config
+          configMap:
+            name: inferrun-config
+        - name: tmp
+          emptyDir: {}
+      {{- with $root.Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $root.Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $root.Values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- end -}}

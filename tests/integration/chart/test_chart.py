@@ -1,0 +1,230 @@
+"""What the chart makes: the two programs with the settings that were given, and no right beyond what they need."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import httpx
+import pytest
+
+from inferrun.defaults import Defaults, parse_defaults
+from operator_shim.settings import ShimSettings
+from tests.integration.chart.conftest import CHART, HelmRefused, Manifest, Render
+from tests.integration.crds.server import call
+from worker.settings import WorkerSettings
+
+ROLES = {"Role", "ClusterRole"}
+
+
+def of_kind(manifests: list[Manifest], *kinds: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] in kinds]
+
+
+def named(manifests: list[Manifest], kind: str, name: str) -> Manifest:
+    return next(manifest for manifest in of_kind(manifests, kind) if manifest["metadata"]["name"] == name)
+
+
+def environment(manifests: list[Manifest], component: str) -> dict[str, str]:
+    pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
+    return {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"] if "value" in entry}
+
+
+def rights(role: Manifest) -> Iterator[tuple[str, str, str]]:
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield group, resource, verb
+
+
+def test_helm_finds_nothing_wrong_with_the_chart(helm: Callable[..., str]) -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--set", "temporal.address=temporal:7233")
+
+
+@pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
+def test_no_role_has_a_wildcard_or_a_right_on_secrets(render: Render, settings: tuple[str, ...]) -> None:
+    roles = of_kind(render(*settings), *ROLES)
+    assert len(roles) == 5
+    for role in roles:
+        for group, resource, verb in rights(role):
+            assert "*" not in group + resource + verb
+            assert not resource.startswith("secrets")
+
+
+def test_with_one_namespace_all_rights_end_at_its_border_but_the_clusters_id(render: Render) -> None:
+    manifests = render("watchNamespace=models", "rbac.aggregateToDefaultRoles=false")
+    assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role", "RoleBinding")} == {"models"}
+    (cluster_role,) = of_kind(manifests, "ClusterRole")
+    (rule,) = cluster_role["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["namespaces"], ["kube-system"], ["get"])
+
+
+def test_every_binding_names_a_role_and_an_account_that_the_release_has(render: Render) -> None:
+    for settings in ((), ("watchNamespace=models",)):
+        manifests = render(*settings)
+        roles = {(role["kind"], role["metadata"]["name"]) for role in of_kind(manifests, *ROLES)}
+        accounts = {account["metadata"]["name"] for account in of_kind(manifests, "ServiceAccount")}
+        used = {
+            deployment["spec"]["template"]["spec"]["serviceAccountName"]
+            for deployment in of_kind(manifests, "Deployment")
+        }
+        bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
+        assert used == accounts
+        assert len(bindings) == 3
+        for binding in bindings:
+            assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+            assert {subject["name"] for subject in binding["subjects"]} <= accounts
+            assert {subject["namespace"] for subject in binding["subjects"]} == {"inferrun-system"}
+
+
+def test_two_releases_of_one_name_share_no_cluster_wide_object(render: Render) -> None:
+    def cluster_wide(namespace: str) -> set[str]:
+        found = of_kind(render(namespace=namespace), "ClusterRole", "ClusterRoleBinding")
+        return {manifest["metadata"]["name"] for manifest in found}
+
+    assert cluster_wide("one").isdisjoint(cluster_wide("two"))
+
+
+def test_the_programs_understand_the_settings_that_the_chart_gives_them(render: Render) -> None:
+    manifests = render(
+        "watchNamespace=models",
+        "pollingInterval=90s",
+        "maxReconcileRate=7",
+        "runnerServiceAccount=runner",
+        "temporal.taskQueue=batch",
+        "temporal.uiUrl=https://temporal.example",
+        "worker.followerSlots=5000000",
+        "worker.shutdownSeconds=20",
+    )
+    shim = ShimSettings.read(environment(manifests, "shim"))
+    worker = WorkerSettings.read(environment(manifests, "worker"))
+    assert (shim.resync_seconds, shim.lookers) == (90, 7)
+    assert (worker.follower_slots, worker.shutdown_seconds.total_seconds()) == (5_000_000, 20)
+    assert shim.runner_account == worker.runner_account == "runner"
+    for common in (shim.common, worker.common):
+        assert (common.watch_namespace, common.task_queue) == ("models", "batch")
+        assert (common.release, common.ui_url) == ("inferrun-system.inferrun", "https://temporal.example")
+
+
+def test_without_settings_all_namespaces_are_served_and_pods_get_no_token(render: Render) -> None:
+    worker = WorkerSettings.read(environment(render(), "worker"))
+    assert worker.common.watch_namespace is None
+    assert worker.runner_account == ""
+
+
+def test_the_id_of_a_release_fits_in_a_label_and_stays_its_own(render: Render) -> None:
+    ids = {
+        environment(render(namespace=f"a-namespace-with-a-long-name-{number}"), "worker")["INFERRUN_RELEASE"]
+        for number in range(3)
+    }
+    assert len(ids) == 3
+    assert all(len(found) <= 26 for found in ids)
+
+
+def test_the_config_map_holds_defaults_that_the_programs_take(render: Render) -> None:
+    data = named(render(), "ConfigMap", "inferrun-config")["data"]
+    assert parse_defaults(data, last=Defaults()) == (Defaults(), ())
+
+
+def test_a_changed_default_reaches_the_programs(render: Render) -> None:
+    manifests = render(
+        "images.runner=mine:1",
+        "settings.krateoPostLimitBytes=268435456",
+        "settings.allowedServiceAccounts={one,two}",
+        "settings.allowCrossNamespaceConfig=true",
+    )
+    defaults, problems = parse_defaults(named(manifests, "ConfigMap", "inferrun-config")["data"], last=Defaults())
+    assert problems == ()
+    assert defaults.runner_image == "mine:1"
+    assert defaults.krateo_post_limit_bytes == 268_435_456
+    assert defaults.allowed_service_accounts == ("one", "two")
+    assert defaults.allow_cross_namespace_config
+
+
+def test_the_config_map_is_mounted_as_a_folder_so_that_a_change_is_seen(render: Render) -> None:
+    for deployment in of_kind(render(), "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert {"name": "config", "configMap": {"name": "inferrun-config"}} in pod["volumes"]
+        (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "config"]
+        assert mount["mountPath"] == "/etc/inferrun/config"
+        assert "subPath" not in mount
+
+
+def test_temporals_credentials_come_from_a_secret_that_only_kubernetes_reads(render: Render) -> None:
+    manifests = render("temporal.envFromSecret=temporal-cloud", address="")
+    for component in ("shim", "worker"):
+        pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
+        assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "temporal-cloud"}}]
+        assert not {"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"} & environment(manifests, component).keys()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (("temporal.address=",), "temporal.address is not set"),
+        (("temporal.address=http://temporal:7233",), "/temporal/address"),
+        (("settings.backoffLimit=many",), "/settings/backoffLimit"),
+        (("settings.backofLimit=1",), "backofLimit"),
+        (("watchNamespace=Models",), "/watchNamespace"),
+        (("pollingInterval=soon",), "/pollingInterval"),
+        (("worker.replicas=-1",), "/worker/replicas"),
+        (("images.pullPolicy=Sometimes",), "/images/pullPolicy"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:
+    with pytest.raises(HelmRefused) as refusal:
+        render(*settings)
+    assert words in str(refusal.value)
+
+
+@pytest.fixture
+def restricted_namespace(client: httpx.Client) -> Iterator[str]:
+    """A namespace in which the API server warns of everything that Pod Security `restricted` forbids."""
+    name = f"chart-{token_hex(4)}"
+    labels = {"pod-security.kubernetes.io/warn": "restricted"}
+    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    yield name
+    call(client, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+PATHS = {
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
+
+
+def test_the_api_server_takes_everything_and_pod_security_has_no_objection(
+    client: httpx.Client, render: Render, restricted_namespace: str
+) -> None:
+    warnings: list[Any] = []  # Any: header values
+    client.event_hooks["response"] = [lambda answer: warnings.extend(answer.headers.get_list("warning"))]
+    params = {"dryRun": "All", "fieldValidation": "Strict"}
+    try:
+        for manifest in render(namespace=restricted_namespace):
+            path = PATHS[manifest["kind"]].format(namespace=restricted_namespace)
+            call(client, "POST", path, manifest, params=params)
+    finally:
+        client.event_hooks["response"] = []
+    assert warnings == []
+
+
+def test_pod_security_would_object_to_a_deployment_without_our_settings(
+    client: httpx.Client, render: Render, restricted_namespace: str
+) -> None:
+    (deployment, *_) = of_kind(render(namespace=restricted_namespace), "Deployment")
+    del deployment["spec"]["template"]["spec"]["securityContext"]
+    path = PATHS["Deployment"].format(namespace=restricted_namespace)
+    answer = client.post(path, json=deployment, params={"dryRun": "All"})
+    assert "would violate PodSecurity" in answer.headers["warning"]
+
+
+def test_the_notes_say_what_to_do_next(helm: Callable[..., str], kubeconfig: Path) -> None:
+    cluster = ("--kubeconfig", str(kubeconfig), "--namespace", "x")
+    settings = ("--set", "temporal.address=temporal:7233")
+    notes = helm("install", "inferrun", str(CHART), "--dry-run=client", *settings, *cluster)
+    assert "kubectl get inferenceruns" in notes
+    assert "kubectl -n x wait deployment" in notes
