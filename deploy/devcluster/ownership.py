@@ -12,7 +12,6 @@ from .layout import Layout
 from .narration import say
 from .problem import Problem
 
-
 NAME_YOURS = "name a cluster of your own with INFERRUN_CONTEXT and its Temporal with TEMPORAL_ADDRESS"
 
 
