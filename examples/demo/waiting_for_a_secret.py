@@ -30,7 +30,7 @@ def play(stage: Stage) -> None:
     stage.type(WATCH + """ -o jsonpath='{.status.message}{"\\n"}'""")
 
     stage.look_for("The message ends with a command. Type it as it stands; the run needs nothing else:")
-    stage.type(_cure(waiting["message"]))
+    stage.type(cure_in(waiting["message"]))
     done = runs.wait_for_success(stage, RUN, within=GOES_ON_WITHIN)
     stage.type(WATCH)
 
@@ -45,7 +45,7 @@ def play(stage: Stage) -> None:
     _compare(stage, uid)
 
 
-def _cure(message: str) -> str:
+def cure_in(message: str) -> str:
     _, found, command = message.partition("kubectl ")
     if not found:
         raise BrokenPromise(f"the status message holds no command: {message}")

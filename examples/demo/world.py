@@ -76,10 +76,14 @@ _NAMES = f"kubectl get inferenceruns -n {runs.NAMESPACE} -o name"
 
 
 def _install_product(stage: Stage) -> None:
-    temporal = stage.environment["TEMPORAL_ADDRESS"]
+    temporal = {
+        "address": stage.environment["TEMPORAL_ADDRESS"],
+        "namespace": stage.environment["TEMPORAL_NAMESPACE"],
+        "uiUrl": stage.environment["TEMPORAL_UI_URL"],
+    }
+    values = " ".join(f"--set temporal.{key}={value}" for key, value in temporal.items())
     stage.type(
-        f"helm upgrade --install inferrun deploy/helm/inferrun -n {SYSTEM} --create-namespace"
-        f" --set temporal.address={temporal} --wait --timeout 3m",
+        f"helm upgrade --install inferrun deploy/helm/inferrun -n {SYSTEM} --create-namespace {values} --wait --timeout 3m",
         within=200,
     )
 

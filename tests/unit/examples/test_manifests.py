@@ -1,0 +1,58 @@
+"""The resources under examples/ are what the product accepts, and name each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferrun.resources.config import parse_config
+from inferrun.resources.run import parse_run
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MANIFESTS = sorted(EXAMPLES.glob("*.yaml"))
+
+Object = dict[str, Any]  # Any: a resource
+
+
+def objects(*, kind: str) -> list[Object]:
+    found = (thing for path in MANIFESTS for thing in yaml.safe_load_all(path.read_text()))
+    return [thing for thing in found if thing["kind"] == kind]
+
+
+def pod_specs() -> list[tuple[str, Object]]:
+    pods = [(pod["metadata"]["name"], pod["spec"]) for pod in objects(kind="Pod")]
+    return pods + [(one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in objects(kind="Deployment")]
+
+
+def test_every_run_names_a_config_of_the_examples() -> None:
+    configs = {config["metadata"]["name"] for config in objects(kind="InferenceConfig")}
+    runs = [parse_run(run) for run in objects(kind="InferenceRun")]
+    assert {run.spec.config_ref.name for run in runs} == configs
+
+
+def test_every_config_leads_to_the_service_of_the_model_server() -> None:
+    (service,) = (one for one in objects(kind="Service") if one["metadata"]["name"] == "sklearn-iris-predictor")
+    host = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
+    for config in map(parse_config, objects(kind="InferenceConfig")):
+        assert config.spec.model.model_url == f"{host}/v2/models/{config.spec.model.model_name}/infer"
+
+
+def test_every_model_that_is_asked_is_in_the_image() -> None:
+    for config in map(parse_config, objects(kind="InferenceConfig")):
+        assert (EXAMPLES / "model-server" / str(config.spec.model.model_name) / "model-settings.json").is_file()
+
+
+@pytest.mark.parametrize(("name", "spec"), pod_specs())
+def test_every_pod_keeps_to_pod_security_restricted(name: str, spec: Object) -> None:
+    assert spec["securityContext"]["runAsNonRoot"], name
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in spec["containers"]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_no_secret_is_committed() -> None:
+    assert objects(kind="Secret") == []
