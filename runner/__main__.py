@@ -60,8 +60,11 @@ class Process:
         write_result(result, self.settings.termination_log)
         if self._progress and self._counts:
             self._progress.tell_now(self._counts)
-        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, "run ended",
-                 extra={"exit_code": int(code), "reason": str(result.reason), "detail": result.message})
+        _log.log(
+            logging.INFO if code is ExitCode.DONE else logging.ERROR,
+            "run ended",
+            extra={"exit_code": int(code), "reason": str(result.reason), "detail": result.message},
+        )
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -50,17 +50,23 @@ async def _agree_on_cut(source: Source, sink: OutputStore, memory: Memory) -> Cu
     offered = await asyncio.to_thread(source.survey) if memory.cut is None else memory.cut
     cut = await sink.begin(offered)
     if cut.fingerprint != source.fingerprint:
-        raise InputError("the input is not the one that this run began with, so its committed predictions do not belong to "
-                         "it; start a new run (a query behind the krateo label needs a fixed order: ORDER BY)")
-    _log.info("input is ready", extra={"records": cut.total, "chunk_size": cut.chunk_size,
-                                       "committed_chunks": memory.committed_chunks})
+        raise InputError(
+            "the input is not the one that this run began with, so its committed predictions do not belong to "
+            "it; start a new run (a query behind the krateo label needs a fixed order: ORDER BY)"
+        )
+    _log.info(
+        "input is ready",
+        extra={"records": cut.total, "chunk_size": cut.chunk_size, "committed_chunks": memory.committed_chunks},
+    )
     return cut
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Finished:
     if counts.completed + counts.failed != counts.total:
-        raise RunnerError(f"{counts.total} records were counted, but {counts.completed} were predicted and {counts.failed} "
-                          "failed; nothing was committed")
+        raise RunnerError(
+            f"{counts.total} records were counted, but {counts.completed} were predicted and {counts.failed} "
+            "failed; nothing was committed"
+        )
     await asyncio.to_thread(source.verify)
     return await sink.finish(counts)
 

@@ -11,25 +11,27 @@ EXCERPT = 300
 
 def layer_of(error: Exception, *, seconds: float) -> str:
     """What happened below HTTP, and what that usually means."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {seconds:g} s"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
+        return _connecting(error)
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer was cut off before its end"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
+        return "the connection was closed before the answer was complete"
+    return f"{type(error).__name__}: {error}"
+
+
+def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError) -> str:
+    peer = f"{error.host}:{error.port}"
     match error:
         case aiohttp.ClientConnectorDNSError():
             return f"the name {error.host!r} does not resolve (DNS): is the Service there, and its namespace right?"
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            return f"TLS with {error.host}:{error.port} failed: {error}"
+            return f"TLS with {peer} failed: {error}"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy {error.host}:{error.port} cannot be reached: {error.strerror}"
-        case aiohttp.ClientConnectorError():
-            return f"no connection to {error.host}:{error.port}: {_os_text(error.os_error)}; is the server up and ready?"
-        case TimeoutError():
-            return f"no answer within {seconds:g} s"
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionError():
-            return "the connection was closed before the answer was complete"
-        case aiohttp.ClientPayloadError():
-            return "the answer was cut off before its end"
-        case aiohttp.InvalidURL():
-            return f"not a URL: {error.url}"
-        case _:
-            return f"{type(error).__name__}: {error}"
+            return f"the proxy {peer} cannot be reached: {_os_text(error.os_error)}"
+    return f"no connection to {peer}: {_os_text(error.os_error)}; is the server up and ready?"
 
 
 def is_transient(error: Exception) -> bool:

@@ -49,8 +49,10 @@ class Jsonl:
         """One line per record."""
         numbered = enumerate(predictions, start=records.first)
         if records.ids:
-            values: Iterator[dict[str, Json]] = (_result(index, given, prediction) for (index, prediction), given
-                                                 in zip(numbered, records.ids, strict=True))
+            values: Iterator[dict[str, Json]] = (
+                _result(index, given, prediction)
+                for (index, prediction), given in zip(numbered, records.ids, strict=True)
+            )
         else:
             values = ({"index": index, "prediction": prediction} for index, prediction in numbered)
         return out.write(b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values))
@@ -89,10 +91,14 @@ def _lines(path: Path, chunk: Chunk, *, size: int, limit: int) -> Iterator[tuple
         while position < min(chunk.end, size):
             line = source.readline(limit + 1)
             if not line:
-                raise InputError(f"{path.name}: the file ends at byte {position}, it had {size}; it changed while it was read")
+                raise InputError(
+                    f"{path.name}: the file ends at byte {position}, it had {size}; it changed while it was read"
+                )
             if len(line) > limit:
-                raise InputError(f"{path.name} line {_line_number(path, position)}: a record is longer than {limit} bytes; "
-                                 "is this file JSON lines, one record per line?")
+                raise InputError(
+                    f"{path.name} line {_line_number(path, position)}: a record is longer than {limit} bytes; "
+                    "is this file JSON lines, one record per line?"
+                )
             if not line.isspace():
                 yield position, line.removeprefix(_BOM) if position == 0 else line
             position += len(line)
@@ -112,7 +118,7 @@ def _decode(lines: Sequence[bytes], *, first: int, path: Path, place: int) -> Re
     values: list[Json] = []
     try:
         for line in lines:
-            values.append(orjson.loads(line))  # noqa: PERF401  the length tells which line failed
+            values.append(orjson.loads(line))  # the length tells which line failed
     except orjson.JSONDecodeError as error:
         raise _fault(path, place, lines, at=len(values), text=f"is not JSON: {error}") from error
     ids: list[CustomId] = []
@@ -129,8 +135,13 @@ def _unwrap(value: Json, ids: list[CustomId], *, path: Path, place: int, lines: 
         return value
     given = value.get("custom_id")
     if "inputs" not in value:
-        raise _fault(path, place, lines, at=len(ids), text='has no "inputs"; allowed: an array of numbers, or an object '
-                     '{"custom_id": …, "inputs": [number, …]}')
+        raise _fault(
+            path,
+            place,
+            lines,
+            at=len(ids),
+            text='has no "inputs"; allowed: an array of numbers, or an object {"custom_id": …, "inputs": [number, …]}',
+        )
     if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
         raise _fault(path, place, lines, at=len(ids), text='"custom_id" must be a text or an integer')
     ids.append(given)
@@ -146,7 +157,9 @@ def _rows(values: list[Json], *, path: Path, place: int, lines: Sequence[bytes])
                 raise _fault(path, place, lines, at=at, text=fault) from error
         widths = [len(value) for value in values if isinstance(value, list)]
         at = next(position for position, width in enumerate(widths) if width != widths[0])
-        raise _fault(path, place, lines, at=at, text=f"has {widths[at]} numbers, an earlier record has {widths[0]}") from error
+        raise _fault(
+            path, place, lines, at=at, text=f"has {widths[at]} numbers, an earlier record has {widths[0]}"
+        ) from error
     return values  # type: ignore[return-value]  # width_of checked every row
 
 

@@ -12,8 +12,12 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line; a traceback is a field of it."""
-        line = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-                "level": record.levelname.lower(), "event": "log", "message": record.getMessage()}
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": "log",
+            "message": record.getMessage(),
+        }
         line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

@@ -25,8 +25,15 @@ class _Sent:
 class Pipeline:
     """Predicts the chunks of an input that are not committed yet."""
 
-    def __init__(self, source: Source, model: ModelProtocol, sink: OutputStore, *, concurrency: int,
-                 tell: Callable[[Counts], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        model: ModelProtocol,
+        sink: OutputStore,
+        *,
+        concurrency: int,
+        tell: Callable[[Counts], None],
+    ) -> None:
         self._source = source
         self._model = model
         self._sink = sink
@@ -37,7 +44,7 @@ class Pipeline:
     async def run(self, chunks: Sequence[Chunk], memory: Memory, *, total: int) -> Counts:
         """Predict and commit what is missing; the counts of the whole run are returned."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(chunks[memory.committed_chunks:], memory.committed_records, group))
+            group.create_task(self._read(chunks[memory.committed_chunks :], memory.committed_records, group))
             writing = group.create_task(self._write(Counts(total=total, completed=memory.committed_records)))
         return writing.result()
 
@@ -54,7 +61,9 @@ class Pipeline:
         async with self._slots:
             predictions = await self._model.predict(records)
         if len(predictions) != len(records.rows):
-            raise InferenceError(f"the model server answered {len(predictions)} predictions for {len(records.rows)} records")
+            raise InferenceError(
+                f"the model server answered {len(predictions)} predictions for {len(records.rows)} records"
+            )
         return predictions
 
     async def _write(self, counts: Counts) -> Counts:

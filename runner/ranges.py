@@ -21,8 +21,16 @@ _LARGEST_CHUNK = 4 * MIB
 class FileRanges:
     """An input of one or more files in a folder, in the order given."""
 
-    def __init__(self, folder: Path, files: Sequence[InputFile], *, fingerprint: str, record_format: RecordFormat,
-                 settings: Settings, look_again: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        files: Sequence[InputFile],
+        *,
+        fingerprint: str,
+        record_format: RecordFormat,
+        settings: Settings,
+        look_again: Callable[[], str],
+    ) -> None:
         self.fingerprint = fingerprint
         self._folder = folder
         self._files = files
@@ -39,16 +47,20 @@ class FileRanges:
 
     def chunks(self, cut: Cut) -> Sequence[Chunk]:
         """Every file in ranges of the cut's size, the last one shorter; no range crosses files."""
-        ranges = ((unit, start, min(start + cut.chunk_size, file.size))
-                  for unit, file in enumerate(self._files) for start in range(0, file.size, cut.chunk_size))
+        ranges = (
+            (unit, start, min(start + cut.chunk_size, file.size))
+            for unit, file in enumerate(self._files)
+            for start in range(0, file.size, cut.chunk_size)
+        )
         return [Chunk(index=index, unit=unit, start=start, end=end) for index, (unit, start, end) in enumerate(ranges)]
 
     def read(self, chunk: Chunk, *, first: int) -> Iterator[Records]:
         """The batches of one range."""
         file = self._files[chunk.unit]
         try:
-            for records in self._format.read(self._folder / file.name, chunk, size=file.size, first=first,
-                                             settings=self._settings):
+            for records in self._format.read(
+                self._folder / file.name, chunk, size=file.size, first=first, settings=self._settings
+            ):
                 self._check_width(records, file)
                 yield records
         except OSError as error:
@@ -57,15 +69,19 @@ class FileRanges:
     def verify(self) -> None:
         """Look at the files again; raises InputError if they are not what they were."""
         if self._look_again() != self.fingerprint:
-            raise InputError("the input changed while it was read; leave its files alone until the run has ended, "
-                             "then start a new run")
+            raise InputError(
+                "the input changed while it was read; leave its files alone until the run has ended, "
+                "then start a new run"
+            )
 
     def _check_width(self, records: Records, file: InputFile) -> None:
         width = len(records.rows[0])
         self._width = self._width or width
         if width != self._width:
-            raise InputError(f"{file.name}: record {records.first} has {width} numbers, earlier ones have {self._width}; "
-                             "all records of a run must have the same number of values")
+            raise InputError(
+                f"{file.name}: record {records.first} has {width} numbers, earlier ones have {self._width}; "
+                "all records of a run must have the same number of values"
+            )
 
 
 def chunk_size(total_bytes: int, *, wanted: int = 0) -> int:

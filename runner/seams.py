@@ -121,6 +121,21 @@ OpenOutput: TypeAlias = Callable[[StorageObject, Surroundings], AbstractAsyncCon
 OpenModel: TypeAlias = Callable[[Model, Surroundings], AbstractAsyncContextManager[ModelProtocol]]
 
 __all__ = [
-    "Chunk", "Counts", "CustomId", "Cut", "Finished", "Json", "Memory", "ModelProtocol", "OpenInput", "OpenModel",
-    "OpenOutput", "OutputStore", "RecordFormat", "Records", "Source", "StorageObject", "Surroundings",
+    "Chunk",
+    "Counts",
+    "CustomId",
+    "Cut",
+    "Finished",
+    "Json",
+    "Memory",
+    "ModelProtocol",
+    "OpenInput",
+    "OpenModel",
+    "OpenOutput",
+    "OutputStore",
+    "RecordFormat",
+    "Records",
+    "Source",
+    "StorageObject",
+    "Surroundings",
 ]

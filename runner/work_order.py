@@ -15,8 +15,9 @@ def read_contract(path: Path) -> Contract:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise ContractError(f"no contract can be read at {path}: {error.strerror}; the run's ConfigMap is mounted there") \
-            from error
+        raise ContractError(
+            f"no contract can be read at {path}: {error.strerror}; the run's ConfigMap is mounted there"
+        ) from error
     return parse_contract(text)
 
 
@@ -43,7 +44,9 @@ def only_label(storage: Mapping[str, Any], *, side: str) -> tuple[str, dict[str,
     """The one label of a storage map and its object; `side` is `input` or `output`."""
     if len(storage) != 1:
         given = f"it has {', '.join(sorted(storage))}" if storage else "it is empty"
-        raise ContractError(f"{side}: exactly one storage label is required, {given}; set spec.storage.{side} of the config")
+        raise ContractError(
+            f"{side}: exactly one storage label is required, {given}; set spec.storage.{side} of the config"
+        )
     label, spec = next(iter(storage.items()))
     if not isinstance(spec, dict):
         raise ContractError(f"{side}.{label}: an object is required, it is {type(spec).__name__}")

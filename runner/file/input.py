@@ -27,12 +27,20 @@ async def open_input(spec: StorageObject, around: Surroundings) -> AsyncIterator
         try:
             return _find(root, wanted, suffix=record_format.suffix)
         except OSError as error:
-            raise InputError(f"input.file.path: {wanted.path!r} of claim {wanted.claim_name!r} cannot be read: "
-                             f"{error.strerror}; the runner is user 65532") from error
+            raise InputError(
+                f"input.file.path: {wanted.path!r} of claim {wanted.claim_name!r} cannot be read: "
+                f"{error.strerror}; the runner is user 65532"
+            ) from error
 
     folder, files = look()
-    yield FileRanges(folder, files, fingerprint=fingerprint_of(files), record_format=record_format,
-                     settings=around.settings, look_again=lambda: fingerprint_of(look()[1]))
+    yield FileRanges(
+        folder,
+        files,
+        fingerprint=fingerprint_of(files),
+        record_format=record_format,
+        settings=around.settings,
+        look_again=lambda: fingerprint_of(look()[1]),
+    )
 
 
 def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
@@ -40,12 +48,19 @@ def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[
     if target.is_file():
         return target.parent, [_described(target)]
     if not target.is_dir():
-        raise InputError(f"input.file.path: {wanted.path!r} is not there in claim {wanted.claim_name!r}; {_beside(root, target)}")
-    found = sorted(path for path in target.iterdir()
-                   if path.name.endswith(suffix) and not path.name.startswith(".") and path.is_file())
+        raise InputError(
+            f"input.file.path: {wanted.path!r} is not there in claim {wanted.claim_name!r}; {_beside(root, target)}"
+        )
+    found = sorted(
+        path
+        for path in target.iterdir()
+        if path.name.endswith(suffix) and not path.name.startswith(".") and path.is_file()
+    )
     if not found:
-        raise InputError(f"input.file.path: folder {wanted.path!r} of claim {wanted.claim_name!r} holds no *{suffix} file; "
-                         f"{_listing(target)}")
+        raise InputError(
+            f"input.file.path: folder {wanted.path!r} of claim {wanted.claim_name!r} holds no *{suffix} file; "
+            f"{_listing(target)}"
+        )
     return target, [_described(path) for path in found]
 
 

@@ -78,10 +78,14 @@ class FileOutput:
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
-            raise OutputError(f"output.file: cannot write to path {self._spec.path!r} of claim {self._spec.claim_name!r}: "
-                              f"{error.strerror}; {_cure(error)}") from error
+            raise OutputError(
+                f"output.file: cannot write to path {self._spec.path!r} of claim {self._spec.claim_name!r}: "
+                f"{error.strerror}; {_cure(error)}"
+            ) from error
         except ValidationError as error:
-            raise OutputError(f"output.file: {self._location} holds a file that is not this runner's; move it away") from error
+            raise OutputError(
+                f"output.file: {self._location} holds a file that is not this runner's; move it away"
+            ) from error
 
     def _look(self) -> Memory:
         finished = self._read_manifest()
@@ -98,13 +102,20 @@ class FileOutput:
         return Memory(cut=cut, committed_chunks=len(parts), committed_records=self._next_record)
 
     def _agree(self, cut: Cut) -> Cut:
-        document = RunDocument(run_id=run_id_of(self._contract), job_name=self._contract.job_name,
-                               fingerprint=cut.fingerprint, chunk_size=cut.chunk_size, total=cut.total)
+        document = RunDocument(
+            run_id=run_id_of(self._contract),
+            job_name=self._contract.job_name,
+            fingerprint=cut.fingerprint,
+            chunk_size=cut.chunk_size,
+            total=cut.total,
+        )
         if self._publish_text(document.text(), self._layout.run):
             return cut
         run = self._read_run()
         if run is None:
-            raise OutputError(f"output.file: {self._location}/run.json vanished; leave the folder alone while the run works")
+            raise OutputError(
+                f"output.file: {self._location}/run.json vanished; leave the folder alone while the run works"
+            )
         return Cut(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
 
     def _append(self, records: Records, predictions: Sequence[Json]) -> None:
@@ -136,15 +147,20 @@ class FileOutput:
         if finished := self._read_manifest():
             return finished
         manifest = Manifest(
-            run_id=run_id_of(self._contract), job_name=self._contract.job_name,
-            model_name=self._contract.kserve.model_name, model_url=self._contract.kserve.model_url,
-            fingerprint=self._cut.fingerprint, parts=tuple(self._described(part) for part in self._layout.parts()),
+            run_id=run_id_of(self._contract),
+            job_name=self._contract.job_name,
+            model_name=self._contract.kserve.model_name,
+            model_url=self._contract.kserve.model_url,
+            fingerprint=self._cut.fingerprint,
+            parts=tuple(self._described(part) for part in self._layout.parts()),
             records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         )
         stored = sum(part.records for part in manifest.parts)
         if stored != counts.completed:
-            raise OutputError(f"output.file: {self._location} holds {stored} predictions, {counts.completed} were made; nothing "
-                              "was committed; leave the folder alone while the run works")
+            raise OutputError(
+                f"output.file: {self._location} holds {stored} predictions, {counts.completed} were made; nothing "
+                "was committed; leave the folder alone while the run works"
+            )
         self._publish_text(manifest.text(), self._layout.manifest)
         finished = self._read_manifest()
         if finished is None:
@@ -155,8 +171,13 @@ class FileOutput:
     def _described(self, part: Part) -> ManifestPart:
         with part.path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return ManifestPart(file=f"predictions/{part.path.name}", first=part.first, bytes=part.path.stat().st_size,
-                            records=self._format.count_results(part.path), sha256=digest)
+        return ManifestPart(
+            file=f"predictions/{part.path.name}",
+            first=part.first,
+            bytes=part.path.stat().st_size,
+            records=self._format.count_results(part.path),
+            sha256=digest,
+        )
 
     def _publish_text(self, text: bytes, final: Path) -> bool:
         self._own.mkdir(parents=True, exist_ok=True)
@@ -170,8 +191,10 @@ class FileOutput:
     def _read_run(self) -> RunDocument | None:
         run = read_run(self._layout.run)
         if run and run.run_id != run_id_of(self._contract):
-            raise OutputError(f"output.file: {self._location} belongs to another run ({run.run_id}); give this run another "
-                              "output path")
+            raise OutputError(
+                f"output.file: {self._location} belongs to another run ({run.run_id}); give this run another "
+                "output path"
+            )
         return run
 
     def _read_manifest(self) -> Finished | None:
@@ -181,10 +204,15 @@ class FileOutput:
             return None
         manifest = Manifest.model_validate_json(text)
         if manifest.run_id != run_id_of(self._contract):
-            raise OutputError(f"output.file: {self._location} belongs to another run ({manifest.run_id}); give this run "
-                              "another output path")
-        output = Output(location=self._location[:1024], manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
-                        sha256=hashlib.sha256(text).hexdigest())
+            raise OutputError(
+                f"output.file: {self._location} belongs to another run ({manifest.run_id}); give this run "
+                "another output path"
+            )
+        output = Output(
+            location=self._location[:1024],
+            manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
+            sha256=hashlib.sha256(text).hexdigest(),
+        )
         records = manifest.records
         return Finished(total=records.total, completed=records.completed, failed=records.failed, output=output)
 

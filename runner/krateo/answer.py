@@ -63,7 +63,7 @@ class ResultRows:
         return True
 
     def _take_rows(self) -> list[Row]:
-        if self._is_first and self._held.lstrip(_SPACE).startswith(b"]"):
+        if self._held.lstrip(_SPACE).startswith(b"]"):
             self._end(self._held.index(b"]") + 1)
             return []
         if end := _END.search(self._held):
@@ -156,4 +156,6 @@ def _not_agreed(text: bytes) -> str:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
         return "it is not JSON" if text.strip() else "its body is empty"
-    return f'it has no "result", its members are {", ".join(value)}' if isinstance(value, dict) else "it is not an object"
+    return (
+        f'it has no "result", its members are {", ".join(value)}' if isinstance(value, dict) else "it is not an object"
+    )

@@ -51,8 +51,14 @@ def read_endpoint(folder: Path, *, secret: str) -> Endpoint:
     """The endpoint in a mounted Secret; raises ValueError that names Secret and key."""
     values = {key: _value(folder, key, secret) for key in _KEYS}
     _check(values, secret)
-    return Endpoint(server_url=values["server-url"], tls=_tls(values, secret), token=values["token"],
-                    username=values["username"], password=values["password"], proxy_url=values["proxy-url"])
+    return Endpoint(
+        server_url=values["server-url"],
+        tls=_tls(values, secret),
+        token=values["token"],
+        username=values["username"],
+        password=values["password"],
+        proxy_url=values["proxy-url"],
+    )
 
 
 def _value(folder: Path, key: str, secret: str) -> str:

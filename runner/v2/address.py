@@ -18,8 +18,10 @@ def infer_url(model_url: str, model_name: str) -> str:
         raise ContractError(f"{_FIELD}: an http or https address of a model server is required, it is {model_url!r}")
     path = parts.path.rstrip("/")
     if path.endswith((":predict", ":explain")):
-        raise ContractError(f"{_FIELD}: {model_url!r} is an address of protocol v1; allowed: the server's address or "
-                            "…/v2/models/<model>/infer")
+        raise ContractError(
+            f"{_FIELD}: {model_url!r} is an address of protocol v1; allowed: the server's address or "
+            "…/v2/models/<model>/infer"
+        )
     return urlunsplit((parts.scheme, parts.netloc, _infer_path(path, model_name), parts.query, ""))
 
 
@@ -31,7 +33,9 @@ def metadata_url(url: str) -> str:
 
 def _with_scheme(url: str) -> str:
     if not url:
-        raise ContractError(f"{_FIELD}: is required; set spec.kserve.modelUrl of the config to the model server's address")
+        raise ContractError(
+            f"{_FIELD}: is required; set spec.kserve.modelUrl of the config to the model server's address"
+        )
     return url if "://" in url else f"http://{url}"
 
 
@@ -41,6 +45,7 @@ def _infer_path(path: str, model_name: str) -> str:
     if "/v2/models/" in path:
         return f"{path}/infer"
     if not model_name:
-        raise ContractError("kserve.modelName: is required when kserve.modelUrl is the server's address without "
-                            "/v2/models/<model>")
+        raise ContractError(
+            "kserve.modelName: is required when kserve.modelUrl is the server's address without /v2/models/<model>"
+        )
     return f"{path.removesuffix('/models').removesuffix('/v2')}/v2/models/{quote(model_name, safe='')}/infer"

@@ -59,13 +59,17 @@ class V2Rest:
         try:
             return decode(body, records=len(records.rows))
         except ValueError as error:
-            raise InferenceError(f"{self._who()} answered 200, but not as the V2 protocol has it: {error}; the body begins: "
-                                 f"{excerpt(body)}") from error
+            raise InferenceError(
+                f"{self._who()} answered 200, but not as the V2 protocol has it: {error}; the body begins: "
+                f"{excerpt(body)}"
+            ) from error
 
     async def _exchange(self, method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
         async def attempt() -> tuple[int, bytes]:
             try:
-                async with self._session.request(method, url, data=body, headers=_HEADERS, allow_redirects=False) as answer:
+                async with self._session.request(
+                    method, url, data=body, headers=_HEADERS, allow_redirects=False
+                ) as answer:
                     content = await answer.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 failed = InferenceError(f"{self._who()}: {layer_of(error, seconds=self._settings.request_timeout)}")

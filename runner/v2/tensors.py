@@ -31,7 +31,7 @@ def input_tensor(metadata: object, wanted: str) -> InputTensor:
     match_by_name = [one for one in described if one.get("name") == wanted]
     one = next(iter(match_by_name or described), {})
     shape = one.get("shape")
-    trailing = isinstance(shape, list) and len(shape) == 3 and shape[2] == 1  # noqa: PLR2004  [n, m, 1]
+    trailing = isinstance(shape, list) and len(shape) == 3 and shape[2] == 1
     return InputTensor(name=wanted or str(one.get("name") or DEFAULT_INPUT), has_trailing_one=trailing)
 
 
@@ -51,14 +51,13 @@ def decode(body: bytes, *, records: int) -> list[Json]:
     """One prediction per record, of the answer's first output: a number (or text) where there is one value per record, else
     a list in the output's shape without its trailing ones. Raises ValueError that says what is not as agreed."""
     output = _first_output(body)
-    data, shape = output.get("data"), output.get("shape")
-    if not isinstance(data, list):
-        raise ValueError('its first output has no "data"')
-    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape) or not shape:
-        shape = [records]
+    data = _data(output)
+    shape = _shape(output) or [records, len(data) // records]
     if shape[0] != records:
         raise ValueError(f"it holds {shape[0]} rows for {records} records")
-    return _rows(_flat(data), shape[1:], records=records)
+    if len(data) != math.prod(shape):
+        raise ValueError(f"it holds {len(data)} values, its shape {shape} asks for {math.prod(shape)}")
+    return _nested(data, shape[1:])
 
 
 def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
@@ -72,21 +71,24 @@ def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
     return outputs[0]
 
 
-def _flat(data: list[Any]) -> list[Any]:  # Any: foreign JSON
+def _shape(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
+    shape = output.get("shape")
+    return shape if isinstance(shape, list) and all(type(size) is int for size in shape) else []
+
+
+def _data(output: dict[str, Any]) -> list[Json]:  # Any: foreign JSON
+    """The values, flat; a server may nest them as the shape says."""
+    data = output.get("data")
+    if not isinstance(data, list):
+        raise ValueError('its first output has no "data"')  # noqa: TRY004  the caller tells foreign faults by ValueError
     while data and isinstance(data[0], list):
         data = list(chain.from_iterable(data))
     return data
 
 
-def _rows(data: list[Json], dimensions: list[int], *, records: int) -> list[Json]:
+def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
     while dimensions and dimensions[-1] == 1:
         dimensions = dimensions[:-1]
-    width = math.prod(dimensions)
-    if not dimensions and len(data) != records and records and len(data) % records == 0:
-        dimensions = [len(data) // records]
-        width = dimensions[0]
-    if len(data) != width * records:
-        raise ValueError(f"it holds {len(data)} values, its shape asks for {width * records}")
     for size in reversed(dimensions):
         data = [data[start : start + size] for start in range(0, len(data), size)]
     return data

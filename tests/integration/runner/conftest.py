@@ -28,7 +28,9 @@ def machine(tmp_path: Path, model: CountingModel) -> Machine:
     """A run's disk, with a contract that names the model; input and output are the test's."""
     kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
     uid = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
-    return Machine(tmp_path / "run", contract={"jobId": uid, "runId": uid, "jobName": "inf-sums-5be07ada", "kserve": kserve})
+    return Machine(
+        tmp_path / "run", contract={"jobId": uid, "runId": uid, "jobName": "inf-sums-5be07ada", "kserve": kserve}
+    )
 
 
 @pytest.fixture
@@ -36,9 +38,16 @@ def krateo(machine: Machine, handler: Handler) -> Machine:
     """The run reads from the data handler and stores there."""
     for side in ("input", "output"):
         machine.endpoint(side, {"server-url": handler.url, "token": f"secret-of-{side}"})
-        machine.contract[side] = {"krateo": {"api": {
-            "path": f"/compute/{side}", "verb": "POST", "headers": ["Accept: application/json"],
-            "endpointRef": {"name": "handler-endpoint", "namespace": "elsewhere"}}}}
+        machine.contract[side] = {
+            "krateo": {
+                "api": {
+                    "path": f"/compute/{side}",
+                    "verb": "POST",
+                    "headers": ["Accept: application/json"],
+                    "endpointRef": {"name": "handler-endpoint", "namespace": "elsewhere"},
+                }
+            }
+        }
     machine.contract["parameters"] = {"input_table_name": "irises", "output_table_name": "predicted"}
     return machine
 

@@ -76,13 +76,26 @@ class Machine:
         path = self.folder / "contract.json"
         path.write_text(json.dumps(self.contract))
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "runner", cwd=REPOSITORY, env={
+            sys.executable,
+            "-m",
+            "runner",
+            cwd=REPOSITORY,
+            env={
                 **{key: value for key, value in os.environ.items() if not key.startswith("INFERRUN_")},
-                "INFERRUN_CONTRACT": str(path), "INFERRUN_INPUT_DIR": str(self.input),
-                "INFERRUN_OUTPUT_DIR": str(self.output), "INFERRUN_ENDPOINTS_DIR": str(self.folder / "endpoints"),
-                "INFERRUN_TERMINATION_LOG": str(log), "INFERRUN_SPOOL_DIR": str(self.folder / "tmp"),
-                "pod_uid": f"pod-{self.pods}", "INFERRUN_RETRY_SECONDS": "0", **self.environment, **environment,
-            }, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+                "INFERRUN_CONTRACT": str(path),
+                "INFERRUN_INPUT_DIR": str(self.input),
+                "INFERRUN_OUTPUT_DIR": str(self.output),
+                "INFERRUN_ENDPOINTS_DIR": str(self.folder / "endpoints"),
+                "INFERRUN_TERMINATION_LOG": str(log),
+                "INFERRUN_SPOOL_DIR": str(self.folder / "tmp"),
+                "pod_uid": f"pod-{self.pods}",
+                "INFERRUN_RETRY_SECONDS": "0",
+                **self.environment,
+                **environment,
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
         return Pod(process, log)
 
 
@@ -108,6 +121,8 @@ class Pod:
         code = self.process.returncode
         assert code is not None
         text = self.log.read_text() if self.log.exists() else ""
-        result = RunnerResult.model_validate_json(text) if text else RunnerResult(reason="RunnerFailed", message="(none)")
+        result = (
+            RunnerResult.model_validate_json(text) if text else RunnerResult(reason="RunnerFailed", message="(none)")
+        )
         assert len(text.encode()) <= 3072
         return Ended(code=code, result=result, stdout=out.decode(), stderr=err.decode())

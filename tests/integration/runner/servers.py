@@ -60,7 +60,9 @@ class CountingModel:
         self.rows.update(row[0] for row in rows)
         self.requests.append({"name": tensor["name"], "shape": tensor["shape"], "datatype": tensor["datatype"]})
         output = {"name": "predict", "shape": [count, 1], "datatype": "FP32", "data": [sum(row) for row in rows]}
-        return web.Response(body=orjson.dumps({"model_name": "sum", "outputs": [output]}), content_type="application/json")
+        return web.Response(
+            body=orjson.dumps({"model_name": "sum", "outputs": [output]}), content_type="application/json"
+        )
 
 
 @dataclass

@@ -1,10 +1,7 @@
 """A run by the `krateo` label, from the data handler through the model and back."""
 
-import orjson
-from aiohttp import web
-
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.servers import CountingModel, Handler
+from tests.integration.runner.servers import Handler
 
 ROWS = [[float(index), 0.5, 1.25, 2] for index in range(150)]
 
@@ -23,8 +20,12 @@ async def test_the_handler_gets_the_bodies_that_were_agreed(krateo: Machine, han
     await krateo.pod()
     parameters = krateo.contract["parameters"]
     assert handler.asked == [parameters]
-    assert handler.stored == [{"job_uid": krateo.contract["jobId"], "pod_uid": "pod-1", "predictions": "[3.75,4.75]",
-                               **parameters}]
-    assert [headers["Authorization"] for headers in handler.headers] == ["Bearer secret-of-input", "Bearer secret-of-output"]
+    assert handler.stored == [
+        {"job_uid": krateo.contract["jobId"], "pod_uid": "pod-1", "predictions": "[3.75,4.75]", **parameters}
+    ]
+    assert [headers["Authorization"] for headers in handler.headers] == [
+        "Bearer secret-of-input",
+        "Bearer secret-of-output",
+    ]
     assert {headers["Content-Type"] for headers in handler.headers} == {"application/json"}
     assert all("Content-Length" in headers for headers in handler.headers)
