@@ -151,6 +151,7 @@ class Ender:
             reason=request.reason,
             message=request.message,
             now=read.utc_now(),
+            finished=_instant(request.finished_at),
             start_time=_instant(request.started_at),
             attempt=request.attempt,
             attempts=[item.model_dump() for item in request.attempts] or None,

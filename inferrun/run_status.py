@@ -48,21 +48,20 @@ def ended_status(
     reason: Reason,
     message: str,
     now: datetime,
+    finished: datetime | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The terminal status, with the time of the end and the duration since the first start."""
-    started = changes.get("start_time") or run.status.start_time
-    if isinstance(started, str):
-        started = datetime.fromisoformat(started)
-    since = started or run.metadata.creation_timestamp or now
+    """The terminal status; the duration counts from the first start (else the creation) to `finished` (else now)."""
+    since = changes.get("start_time") or run.status.start_time or run.metadata.creation_timestamp or now
+    end = finished or now
     return status_after(
         run,
         phase=phase,
         reason=reason,
         message=message,
         now=now,
-        completion_time=now,
-        duration=duration_text(now - since),
+        completion_time=end,
+        duration=duration_text(end - since),
         **changes,
     )
 

@@ -189,6 +189,7 @@ class RecordInput(Frozen):
     delivery: Delivery | None = None
     output: Output | None = None
     started_at: str | None = None
+    finished_at: str | None = Field(default=None, description="When its container ended; None: now")
     job_name: str = ""
     job_uid: str = ""
 

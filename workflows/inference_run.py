@@ -350,6 +350,7 @@ class InferenceRun:
             delivery=verdict.delivery,
             output=verdict.output,
             started_at=self._state.attempts[0].start_time if self._state.attempts else self._started_at,
+            finished_at=verdict.finished_at,
             job_name=job.job_name if job else "",
             job_uid=job.job_uid if job else "",
         )
