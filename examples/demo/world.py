@@ -82,6 +82,8 @@ def _install_product(stage: Stage) -> None:
         "uiUrl": stage.environment["TEMPORAL_UI_URL"],
     }
     values = " ".join(f"--set temporal.{key}={value}" for key, value in temporal.items())
+    # Helm installs definitions once and leaves older ones as they are.
+    stage.type("kubectl apply --server-side --force-conflicts -f deploy/helm/inferrun/crds")
     stage.type(
         f"helm upgrade --install inferrun deploy/helm/inferrun -n {SYSTEM} --create-namespace {values} --wait --timeout 3m",
         within=200,
