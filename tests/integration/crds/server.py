@@ -20,6 +20,10 @@ PLURALS: Final = {api.CONFIG_KIND: api.CONFIG_PLURAL, api.RUN_KIND: api.RUN_PLUR
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+LEFT_ALONE: Final = {api.ANNOTATION_PAUSED: "true"}
+"""On every object: the product may be installed in the cluster, and must not write what a test looks at."""
+
+
 class Refused(Exception):
     """The API server said that an object is invalid."""
 
@@ -118,7 +122,7 @@ class Server:
         body = {
             "apiVersion": f"{self._group}/{api.VERSION}",
             "kind": kind,
-            "metadata": {"name": name, "namespace": self._namespace},
+            "metadata": {"name": name, "namespace": self._namespace, "annotations": LEFT_ALONE},
             "spec": spec,
         }
         return call(self._client, "POST", self._path(kind), body, params=params)
