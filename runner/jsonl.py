@@ -14,7 +14,7 @@ from typing import BinaryIO
 import orjson
 
 from runner.errors import InputError
-from runner.rows import fault_of, width_of
+from runner.rows import RowFault, width_of
 from runner.settings import Settings
 from runner.values import Chunk, CustomId, Json, Records, Row
 
@@ -151,15 +151,8 @@ def _unwrap(value: Json, ids: list[CustomId], *, path: Path, place: int, lines: 
 def _rows(values: list[Json], *, path: Path, place: int, lines: Sequence[bytes]) -> list[Row]:
     try:
         width_of(values)
-    except ValueError as error:
-        for at, value in enumerate(values):
-            if fault := fault_of(value):
-                raise _fault(path, place, lines, at=at, text=fault) from error
-        widths = [len(value) for value in values if isinstance(value, list)]
-        at = next(position for position, width in enumerate(widths) if width != widths[0])
-        raise _fault(
-            path, place, lines, at=at, text=f"has {widths[at]} numbers, an earlier record has {widths[0]}"
-        ) from error
+    except RowFault as fault:
+        raise _fault(path, place, lines, at=fault.row, text=fault.text) from fault
     return values  # type: ignore[return-value]  # width_of checked every row
 
 

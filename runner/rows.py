@@ -5,23 +5,42 @@ The good case runs in C loops over whole batches; only a bad batch is looked at 
 
 from collections.abc import Sequence
 from itertools import chain
-
-from runner.values import Row
+from typing import cast
 
 _NUMBERS = {int, float}  # bool is a subclass of int, so types are compared exactly
 
 
+class RowFault(ValueError):
+    """What is wrong with the first bad row: its place in the batch, from 0, and a text that follows the row's name."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(f"row {row} {text}")
+        self.row = row
+        self.text = text
+
+
 def width_of(rows: Sequence[object]) -> int:
-    """The width that all rows share; raises ValueError that says which row is wrong, counted from 0, and how."""
-    if set(map(type, rows)) <= {list}:
-        lists: Sequence[list[object]] = rows  # type: ignore[assignment]  # checked in the line above
+    """The width that all rows share; raises RowFault for the first row that is not like the others or no row at all."""
+    if set(map(type, rows)) == {list}:
+        lists = cast("Sequence[list[object]]", rows)
         widths = set(map(len, lists))
         if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= _NUMBERS:
             return widths.pop()
-    raise ValueError(_first_fault(rows))
+    raise _first_fault(rows)
 
 
-def fault_of(row: object) -> str:
+def _first_fault(rows: Sequence[object]) -> RowFault:
+    width = 0
+    for index, row in enumerate(rows):
+        text = _fault_of(row)
+        length = len(row) if isinstance(row, list) else 0
+        width = width or length
+        if text or length != width:
+            return RowFault(index, text or f"has {length} numbers, the ones before have {width}")
+    raise AssertionError("every row is good")
+
+
+def _fault_of(row: object) -> str:
     """What is wrong with a row that is not a list of numbers, or an empty text."""
     if not isinstance(row, list):
         return f"is {_kind(row)}, an array of numbers is required"
@@ -33,22 +52,16 @@ def fault_of(row: object) -> str:
     return ""
 
 
-def _first_fault(rows: Sequence[object]) -> str:
-    for index, row in enumerate(rows):
-        if fault := fault_of(row):
-            return f"row {index} {fault}"
-    first: Row = rows[0]  # type: ignore[assignment]  # every row passed fault_of
-    for index, row in enumerate(rows):
-        if isinstance(row, list) and len(row) != len(first):
-            return f"row {index} has {len(row)} numbers, row 0 has {len(first)}"
-    return "no rows"
-
-
 def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f"the text {value[:40]!r}"
-    return {"list": "an array", "dict": "an object"}.get(type(value).__name__, f"the number {value!r}")
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {value[:40]!r}"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+    return f"the number {value!r}"

@@ -8,7 +8,7 @@ import re
 
 import orjson
 
-from runner.rows import width_of
+from runner.rows import RowFault, width_of
 from runner.values import Json, Row
 
 _BESIDE_LIMIT = 64 * 1024
@@ -16,7 +16,7 @@ _BESIDE_LIMIT = 64 * 1024
 
 _SPACE = b" \t\r\n"
 _END = re.compile(rb"\][ \t\r\n]*\]")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},"]', re.DOTALL)
 _KEY = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 
 
@@ -103,8 +103,8 @@ class ResultRows:
     def _check(self, rows: list[Row]) -> None:
         try:
             width = width_of(rows)
-        except ValueError as error:
-            raise ValueError(f"after {self._rows} good rows: {error}") from error
+        except RowFault as fault:
+            raise ValueError(f"row {self._rows + fault.row} {fault.text}") from fault
         self._width = self._width or width
         if width != self._width:
             raise ValueError(f"row {self._rows} has {width} numbers, earlier ones have {self._width}")
@@ -142,6 +142,8 @@ def _end_of_value(text: bytes, start: int) -> int | None:
     depth = 0
     for token in _TOKEN.finditer(text, start):
         match token[0]:
+            case b'"':  # a text that has not ended yet
+                return None
             case b"[" | b"{":
                 depth += 1
             case b"]" | b"}" | b"," if depth == 0:

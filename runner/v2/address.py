@@ -4,7 +4,7 @@ The Krateo controller's users give the whole address, mostly without a scheme (`
 as it stands: the model in it need not be `modelName`. A base address gets the protocol's path with `modelName` in it.
 """
 
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 from runner.errors import ContractError
 
@@ -14,7 +14,7 @@ _FIELD = "kserve.modelUrl"
 def infer_url(model_url: str, model_name: str) -> str:
     """The URL to post to; raises ContractError that names the field."""
     parts = urlsplit(_with_scheme(model_url.strip()))
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(parts):
         raise ContractError(f"{_FIELD}: an http or https address of a model server is required, it is {model_url!r}")
     path = parts.path.rstrip("/")
     if path.endswith((":predict", ":explain")):
@@ -37,6 +37,13 @@ def _with_scheme(url: str) -> str:
             f"{_FIELD}: is required; set spec.kserve.modelUrl of the config to the model server's address"
         )
     return url if "://" in url else f"http://{url}"
+
+
+def _has_good_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _infer_path(path: str, model_name: str) -> str:

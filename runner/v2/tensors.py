@@ -52,7 +52,7 @@ def decode(body: bytes, *, records: int) -> list[Json]:
     a list in the output's shape without its trailing ones. Raises ValueError that says what is not as agreed."""
     output = _first_output(body)
     data = _data(output)
-    shape = _shape(output) or [records, len(data) // records]
+    shape = _shape(output) or [records, max(len(data) // records, 1)]
     if shape[0] != records:
         raise ValueError(f"it holds {shape[0]} rows for {records} records")
     if len(data) != math.prod(shape):

@@ -1,0 +1,80 @@
+"""V2 requests and answers as JSON."""
+
+import orjson
+import pytest
+
+from runner.v2.tensors import InputTensor, decode, encode, input_tensor
+
+
+def answer(**output: object) -> bytes:
+    return orjson.dumps({"model_name": "m", "outputs": [{"name": "predict", **output}]})
+
+
+def test_a_request_holds_one_flat_input_of_rows_by_columns() -> None:
+    body = orjson.loads(encode([[1, 2.5], [3, 4]], InputTensor(name="input-0")))
+    assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
+
+
+def test_a_series_model_gets_a_trailing_one() -> None:
+    metadata = {"inputs": [{"name": "past_values", "datatype": "FP32", "shape": [-1, 512, 1]}]}
+    tensor = input_tensor(metadata, "past_values")
+    assert orjson.loads(encode([[1.0] * 512], tensor))["inputs"][0]["shape"] == [1, 512, 1]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {}, [], {"inputs": None}, {"inputs": []}, {"inputs": ["x"]}, {"inputs": [{"name": "x", "shape": [-1, 4]}]},
+     {"inputs": [{"name": "x"}]}, {"inputs": [{"name": "x", "shape": "?"}]}, {"inputs": [{"shape": [-1, 3, 2]}]}],
+)  # fmt: skip
+def test_metadata_without_a_trailing_one_gives_rows_by_columns(metadata: object) -> None:
+    assert input_tensor(metadata, "input-0") == InputTensor(name="input-0")
+
+
+def test_the_named_input_is_looked_up_among_several() -> None:
+    metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "shape": [-1, 4, 1]}]}
+    assert input_tensor(metadata, "b").has_trailing_one
+    assert not input_tensor(metadata, "a").has_trailing_one
+
+
+def test_an_input_that_nobody_named_takes_its_name_from_the_metadata() -> None:
+    assert input_tensor({"inputs": [{"name": "past_values"}]}, "").name == "past_values"
+    assert input_tensor(None, "").name == "input-0"
+
+
+@pytest.mark.parametrize(
+    ("output", "predictions"),
+    [
+        ({"shape": [2], "data": [0, 1]}, [0, 1]),
+        ({"shape": [2, 1], "data": [0.5, 1.5]}, [0.5, 1.5]),
+        ({"shape": [2, 1], "data": [[0.5], [1.5]]}, [0.5, 1.5]),
+        ({"shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}, [[1, 2, 3], [4, 5, 6]]),
+        ({"shape": [2, 3], "data": [[1, 2, 3], [4, 5, 6]]}, [[1, 2, 3], [4, 5, 6]]),
+        ({"shape": [2, 2, 1], "data": [1, 2, 3, 4]}, [[1, 2], [3, 4]]),
+        ({"shape": [2, 2, 2], "data": [1, 2, 3, 4, 5, 6, 7, 8]}, [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
+        ({"data": [1, 2]}, [1, 2]),
+        ({"data": [1, 2, 3, 4]}, [[1, 2], [3, 4]]),
+        ({"shape": [2], "datatype": "BYTES", "data": ["a", "b"]}, ["a", "b"]),
+    ],
+)
+def test_an_answer_becomes_one_prediction_per_record(output: dict[str, object], predictions: list[object]) -> None:
+    assert decode(answer(**output), records=2) == predictions
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b"Traceback (most recent call last)", "not JSON"),
+        (b'{"error": "no"}', '"outputs"'),
+        (b'{"outputs": []}', '"outputs"'),
+        (b"[1, 2]", '"outputs"'),
+        (answer(shape=[2]), '"data"'),
+        (answer(shape=[3], data=[1, 2, 3]), "3 rows for 2 records"),
+        (answer(shape=[2, 2], data=[1, 2, 3]), "3 values"),
+        (answer(shape=[2], data=[1, 2, 3, 4]), "4 values"),
+        (answer(data=[1, 2, 3]), "3 values"),
+        (answer(data=[]), "0 values"),
+    ],
+)
+def test_an_answer_that_is_not_as_agreed_is_told(body: bytes, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        decode(body, records=2)
