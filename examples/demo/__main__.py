@@ -1,6 +1,7 @@
 """The demo: sets a small world up on the cluster of `make cluster` and plays five scenes in it.
 
     python -m examples.demo up       set up and play (`make demo`)
+    python -m examples.demo scene 2  play one scene again, in the world that is set up
     python -m examples.demo down     remove what it set up (`make demo-down`)
 
 It may be played again, also after it was interrupted. Everything is real: the commands that are shown are the ones that are
@@ -63,10 +64,21 @@ def perform() -> None:
         world.bring_images(stage)
         world.set_up(stage)
     for scene in SCENES:
-        with stage.scene(scene.TITLE, story=scene.STORY):
-            scene.play(stage)
+        play(scene, stage)
     closing.bow(stage)
     stage.say(f"All promises were kept, in {seconds_since(began)}.")
+
+
+def play(scene: Scene, stage: Stage) -> None:
+    with stage.scene(scene.TITLE, story=scene.STORY):
+        scene.play(stage)
+
+
+def play_alone(number: int, stage: Stage) -> None:
+    world.remove_runs(stage)
+    if number != 1:
+        world.leave_as_scene_1_does(stage)
+    play(SCENES[number - 1], stage)
 
 
 def main(arguments: list[str]) -> int:
@@ -74,6 +86,8 @@ def main(arguments: list[str]) -> int:
         match arguments:
             case [] | ["up"]:
                 perform()
+            case ["scene", number] if number in [str(place) for place in range(1, len(SCENES) + 1)]:
+                play_alone(int(number), Stage(checkout=CHECKOUT, environment=cluster_environment()))
             case ["down"]:
                 world.take_down(Stage(checkout=CHECKOUT, environment=cluster_environment()))
             case _:

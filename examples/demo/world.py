@@ -5,11 +5,12 @@ What is there already stays; what earlier demos left of their runs goes.
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 
 from examples.demo import runs
-from examples.demo.stage import Stage
+from examples.demo.stage import BrokenPromise, Stage
 
 SYSTEM = "inferrun-system"
 MANIFESTS = ("namespaces", "postgres", "data-handler", "model-server", "file-claim")
@@ -75,6 +76,15 @@ def remove_runs(stage: Stage) -> None:
 _NAMES = f"kubectl get inferenceruns -n {runs.NAMESPACE} -o name"
 
 
+def leave_as_scene_1_does(stage: Stage) -> None:
+    """The config is applied and the Secret is copied, so that any other scene can be played by itself."""
+    stage.read("kubectl apply -f examples/iris-config.yaml")
+    found = runs.get(stage, "secret", ENDPOINT, namespace="demo-secrets")
+    if found is None:
+        raise BrokenPromise("the world is not set up: play the whole demo first")
+    _apply_secret(stage, ENDPOINT, runs.NAMESPACE, data=found["data"])
+
+
 def _install_product(stage: Stage) -> None:
     temporal = {
         "address": stage.environment["TEMPORAL_ADDRESS"],
@@ -91,25 +101,17 @@ def _install_product(stage: Stage) -> None:
 
 
 def _make_secrets(stage: Stage) -> None:
-    """A password and a token that nobody chose; made once, since the table knows the password from its first start."""
-    token = secrets.token_hex(16)
-    if runs.get(stage, "secret", "postgres") is None:
-        _secret(stage, "postgres", runs.NAMESPACE, {"password": secrets.token_hex(16)})
-    if (
-        runs.get(stage, "secret", "data-handler") is None
-        or runs.get(stage, "secret", ENDPOINT, namespace="demo-secrets") is None
-    ):
-        _secret(stage, "data-handler", runs.NAMESPACE, {"token": token})
-        _secret(stage, ENDPOINT, "demo-secrets", {"server-url": HANDLER_URL, "token": token})
-    stage.say(f"Secrets made: postgres, data-handler in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets")
+    """A password and a token that nobody chose; what is there stays, since table and handler know it from their start."""
+    for name, key in (("postgres", "password"), ("data-handler", "token")):
+        if runs.get(stage, "secret", name) is None:
+            _apply_secret(stage, name, runs.NAMESPACE, stringData={key: secrets.token_hex(16)})
+    handler = runs.get(stage, "secret", "data-handler") or {}
+    url = base64.b64encode(HANDLER_URL.encode()).decode()
+    _apply_secret(stage, ENDPOINT, "demo-secrets", data={"server-url": url, "token": handler["data"]["token"]})
+    stage.say(f"\n  Secrets: postgres, data-handler in {runs.NAMESPACE}; {ENDPOINT} in demo-secrets")
 
 
-def _secret(stage: Stage, name: str, namespace: str, values: dict[str, str]) -> None:
+def _apply_secret(stage: Stage, name: str, namespace: str, **values: dict[str, str]) -> None:
     """By standard input: what is secret stands in no command line."""
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace},
-        "stringData": values,
-    }
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, **values}
     stage.read("kubectl apply -f -", given=json.dumps(secret))
