@@ -8,6 +8,7 @@ problem names the field, shows its value and says what is allowed. Nothing here 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from inferrun.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import InferenceConfigSpec
+from inferrun.resources.config import InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import one_line
 from inferrun.resources.storage import KNOWN_LABELS
@@ -29,6 +30,14 @@ OWN_RUNNER_VERSIONS: Final = ("v2",)
 HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
+
+_UNITS: Final = {
+    **{f"{letter}i": Decimal(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
+    **{letter: Decimal(1000**power) for power, letter in enumerate("kMGTPE", start=1)},
+    "m": Decimal("0.001"),
+    "u": Decimal("0.000001"),
+    "n": Decimal("0.000000001"),
+}
 
 _PLAIN_WORDS: Final = {
     "missing": "it is required",
@@ -92,6 +101,7 @@ def config_problems(
         *_model_problems(spec),
         *_storage_problems(spec),
         *_resource_problems(spec),
+        *_requests_beyond_limits(spec.resources or ResourceRequirements()),
         *_service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
     )
 
@@ -272,6 +282,27 @@ def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                         f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                     ),
                 )
+
+
+def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem]:
+    limits = resources.limits or {}
+    for resource, value in (resources.requests or {}).items():
+        if resource in limits and amount(value) > amount(limits[resource]):
+            yield Problem(
+                field=f"spec.resources.requests.{resource}",
+                value=shown(value),
+                allowed=f"allowed is at most the limit, {limits[resource]}",
+            )
+
+
+def amount(quantity: int | str) -> Decimal:
+    """What a Kubernetes quantity such as 500m, 1.5 or 256Mi amounts to; what is none counts as nothing."""
+    text = str(quantity)
+    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+    try:
+        return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
+    except InvalidOperation:
+        return Decimal(0)
 
 
 def _service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:

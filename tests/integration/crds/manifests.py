@@ -254,6 +254,12 @@ TOLD_ON_STATUS: Final = (
         field="spec.resources.limits.cpus",
         value="did you mean cpu",
     ),
+    config(
+        "a request beyond its limit",
+        resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}},
+        field="spec.resources.requests.memory",
+        value="at most the limit, 1Gi",
+    ),
     run("a schedule that never fires", schedule="0 0 30 2 *", field="spec.schedule", value="never fires"),
     run("a range that ends before it begins", schedule="30-10 * * * *", field="spec.schedule", value="30-10"),
     run(

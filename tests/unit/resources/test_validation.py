@@ -108,6 +108,23 @@ def test_a_value_that_cannot_work_is_told_once(spec: dict[str, object], problem:
     assert fields(config_problems(config(**spec))) == [problem]
 
 
+@pytest.mark.parametrize(
+    ("request_", "limit", "fits"),
+    [
+        ("500m", 1, True),
+        ("1500m", "1.5", True),
+        ("1501m", "1.5", False),
+        ("1Gi", "1G", False),
+        ("1G", "1Gi", True),
+        ("1e3", "1k", True),
+        (2, 1, False),
+    ],
+)
+def test_a_request_must_fit_its_limit(request_: int | str, limit: int | str, *, fits: bool) -> None:
+    problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
+    assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
+
+
 def test_a_custom_image_may_speak_any_protocol_that_has_a_name() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
 
