@@ -1,0 +1,64 @@
+"""When each Job of a namespace was first seen, by one clock: that of the watch, which is also the clock of the applies."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+
+from inferrun.kube.api import JOBS, RUNS, KubeApi, Object
+from inferrun.kube.informer import Informer, Key
+
+WAIT_SECONDS = 300
+
+
+class TooSlow(Exception):
+    """What was waited for did not happen in time."""
+
+
+class Sightings:
+    """Watches one namespace for as long as the block lasts."""
+
+    def __init__(self, api: KubeApi, namespace: str) -> None:
+        self._jobs = Informer(api, JOBS, namespace=namespace, listener=self._job_changed)
+        self._runs = Informer(api, RUNS, namespace=namespace, listener=self._wake)
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.first_seen: dict[str, float] = {}
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._jobs.run()), asyncio.create_task(self._runs.run())]
+        await self._jobs.synced.wait()
+        await self._runs.synced.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def jobs(self) -> list[Object]:
+        """The Jobs as last seen."""
+        return [item for _, item in self._jobs.items()]
+
+    def runs(self) -> list[Object]:
+        """The runs as last seen."""
+        return [item for _, item in self._runs.items()]
+
+    async def wait(self, question: Callable[[], bool], *, what: str) -> None:
+        """Return as soon as a change makes it so. Raises TooSlow."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not question():
+                    await self._changed.wait()
+                    self._changed.clear()
+                return
+        raise TooSlow(f"waited {WAIT_SECONDS} s for {what}")
+
+    def _job_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is None:
+            self.first_seen.setdefault(key[1], time.monotonic())
+        self._wake(key, before, after)
+
+    def _wake(self, _key: Key, _before: Object | None, _after: Object | None) -> None:
+        self._changed.set()

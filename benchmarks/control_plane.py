@@ -1,0 +1,184 @@
+"""A Kubernetes control plane and a Temporal server for one measurement: the real programs, on loopback, in a folder.
+
+etcd, kube-apiserver and kube-controller-manager are those of the development cluster, but there is no scheduler and no
+kubelet, so that Jobs and Pods are made and no Pod ever starts. Nothing else writes to it: no other installation takes
+part in what is measured, and no cluster that somebody works with is slowed down or changed.
+"""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.programs import Program, free_port, listens, start
+
+TOKEN = "benchmark"
+"""Of a server on loopback that lives for minutes."""
+
+START_SECONDS = 60
+
+
+class NoPrograms(Exception):
+    """The programs of the development cluster are not there."""
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What runs, and how to reach it."""
+
+    kubeconfig: Path
+    temporal_address: str
+    programs: tuple[Program, ...]
+
+
+@contextmanager
+def control_plane(folder: Path, *, binaries: Path) -> Iterator[ControlPlane]:
+    """Start everything below `folder`, and end it, whatever happens in between."""
+    _check(binaries)
+    ports = {name: free_port() for name in ("etcd", "etcd-peer", "api", "manager", "temporal")}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    programs: list[Program] = []
+    with ExitStack() as ends:
+
+        def up(name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
+            program = start(name, command, logs=folder, environment=environment)
+            ends.callback(program.end)
+            programs.append(program)
+            program.wait_until(is_ready, seconds=START_SECONDS)
+
+        up("temporal", _temporal(folder, binaries, ports["temporal"]), listens(ports["temporal"]))
+        up("etcd", _etcd(folder, ports["etcd"], ports["etcd-peer"]), listens(ports["etcd"]))
+        _accounts_key(folder)
+        up("kube-apiserver", _api_server(folder, binaries, ports), _is_ready(folder, ports["api"]))
+        kubeconfig = _kubeconfig(folder, ports["api"])
+        manager = _controller_manager(folder, binaries, ports["manager"], kubeconfig)
+        up("kube-controller-manager", manager, listens(ports["manager"]))
+        yield ControlPlane(kubeconfig, f"127.0.0.1:{ports['temporal']}", tuple(programs))
+
+
+def _check(binaries: Path) -> None:
+    names = ("kube-apiserver", "kube-controller-manager", "temporal")
+    missing = [name for name in names if not (binaries / name).exists()]
+    missing += [] if shutil.which("etcd") else ["etcd"]
+    if missing:
+        raise NoPrograms(f"{', '.join(missing)} not found; `make cluster` builds or installs them")
+
+
+def _temporal(folder: Path, binaries: Path, port: int) -> list[str]:
+    """The pragmas are the development cluster's: without them the server itself is what is measured."""
+    flags = ["--ip", "127.0.0.1", "--port", str(port), "--headless", "--log-level", "error"]
+    storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
+    return [
+        str(binaries / "temporal"),
+        "server",
+        "start-dev",
+        *flags,
+        *storage,
+        "--sqlite-pragma",
+        "synchronous=NORMAL",
+    ]
+
+
+def _etcd(folder: Path, port: int, peer: int) -> list[str]:
+    client, other = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
+    return [
+        "etcd",
+        "--name=benchmark",
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={other}",
+        f"--initial-advertise-peer-urls={other}",
+        f"--initial-cluster=benchmark={other}",
+        "--log-level=error",
+        "--logger=zap",
+    ]
+
+
+def _accounts_key(folder: Path) -> None:
+    for command in (
+        ["openssl", "genpkey", "-quiet", "-algorithm", "RSA", "-out", "accounts.key"],
+        ["openssl", "pkey", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"],
+    ):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def _api_server(folder: Path, binaries: Path, ports: dict[str, int]) -> list[str]:
+    (folder / "tokens").write_text(f"{TOKEN},benchmark,benchmark,system:masters\n")
+    return [
+        str(binaries / "kube-apiserver"),
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={ports['api']}",
+        f"--cert-dir={folder / 'certificates'}",
+        f"--etcd-servers=http://127.0.0.1:{ports['etcd']}",
+        f"--token-auth-file={folder / 'tokens'}",
+        "--authorization-mode=Node,RBAC",
+        "--service-cluster-ip-range=10.97.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        f"--service-account-key-file={folder / 'accounts.pub'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        # An address on loopback is no endpoint that the API server would accept for its own Service.
+        "--endpoint-reconciler-type=none",
+        "--feature-gates=SizeBasedListCostEstimate=false",
+        "--profiling=false",
+    ]
+
+
+def _controller_manager(folder: Path, binaries: Path, port: int, kubeconfig: Path) -> list[str]:
+    return [
+        str(binaries / "kube-controller-manager"),
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",
+        f"--cert-dir={folder / 'certificates'}",
+        "--leader-elect=false",
+        f"--service-account-private-key-file={folder / 'accounts.key'}",
+    ]
+
+
+def _kubeconfig(folder: Path, port: int) -> Path:
+    """JSON, which is YAML too."""
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority": str(folder / "certificates" / "apiserver.crt"),
+    }
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "benchmark",
+        "contexts": [{"name": "benchmark", "context": {"cluster": "benchmark", "user": "benchmark"}}],
+        "clusters": [{"name": "benchmark", "cluster": cluster}],
+        "users": [{"name": "benchmark", "user": {"token": TOKEN}}],
+    }
+    path = folder / "kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _is_ready(folder: Path, port: int) -> Callable[[], bool]:
+    def question() -> bool:
+        certificate = folder / "certificates" / "apiserver.crt"
+        if not certificate.exists():
+            return False
+        request = urllib.request.Request(
+            f"https://127.0.0.1:{port}/readyz", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        try:
+            tls = ssl.create_default_context(cafile=str(certificate))
+            with urllib.request.urlopen(request, timeout=2, context=tls) as answer:  # noqa: S310 -- our own https URL
+                return bool(answer.status == 200)
+        except (OSError, ssl.SSLError):
+            return False
+
+    return question
