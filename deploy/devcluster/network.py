@@ -39,7 +39,7 @@ KERNEL_SETTINGS = (
 def make_network() -> None:
     """Make the bridge before any Pod runs: the API server, DNS and Temporal listen on its address."""
     succeeds(["modprobe", "br_netfilter"])
-    if not Path(f"/sys/class/net/{BRIDGE}").exists():
+    if not has_bridge():
         run(
             ["ip", "link", "add", BRIDGE, "type", "bridge"],
             cure="the kernel must allow bridges; see `ip link add` above",
@@ -56,6 +56,10 @@ def make_network() -> None:
         rule = [*words, "-m", "comment", "--comment", COMMENT]
         if not succeeds(["iptables", "-w", "-t", table, "-C", chain, *rule]):
             run(["iptables", "-w", "-t", table, "-I", chain, *rule], cure="iptables must work on this machine")
+
+
+def has_bridge() -> bool:
+    return succeeds(["ip", "link", "show", "dev", BRIDGE])
 
 
 def is_ours(rule: str) -> bool:
@@ -82,7 +86,7 @@ def remove_network() -> None:
         for table in ("filter", "nat", "mangle"):
             for words in removal(run(["iptables", "-w", "-t", table, "-S"]).splitlines()):
                 succeeds(["iptables", "-w", "-t", table, *words])
-    if shutil.which("ip") is not None and Path(f"/sys/class/net/{BRIDGE}").exists():
+    if has_bridge():
         run(["ip", "link", "delete", BRIDGE])
 
 

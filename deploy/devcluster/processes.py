@@ -171,7 +171,9 @@ def wait_ready(name: str, question: Callable[[], bool], *, records: Records, log
             raise Problem(f"{name} ended while it started", cure=f"read its log: {log}", detail=tail(log))
         if time.monotonic() > deadline:
             raise Problem(
-                f"{name} did not answer within {duration(seconds)}", cure=f"read its log: {log}", detail=tail(log)
+                f"{name} did not answer within {duration(seconds)}",
+                cure=f"read its log: {log}; make cluster-down and make cluster begin anew",
+                detail=tail(log),
             )
         time.sleep(POLL_SECONDS)
 

@@ -93,10 +93,10 @@ def _wait_for_end(identities: list[Identity]) -> None:
 
 
 def mounts_below(folders: Iterable[Path], mounts: str) -> list[str]:
-    """Mount points inside the folders, innermost and latest first."""
+    """Mount points inside the folders, innermost and latest first; a folder that is itself one belongs to the machine."""
     roots = tuple(folders)
     points = [line.split()[1].encode().decode("unicode_escape") for line in mounts.splitlines()]
-    return [point for point in reversed(points) if any(Path(point).is_relative_to(root) for root in roots)]
+    return [point for point in reversed(points) if any(root in Path(point).parents for root in roots)]
 
 
 def unmount(layout: Layout = LAYOUT) -> None:

@@ -10,6 +10,7 @@ MOUNTS = """\
 cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 cgroup2 /run/elsewhere/cgroup cgroup2 rw 0 0
+tmpfs /run/cluster tmpfs rw 0 0
 overlay /run/cluster/task/a/rootfs overlay rw 0 0
 tmpfs /var/lib/cluster/kubelet/pods/1/volumes/with\\040blank tmpfs rw 0 0
 tmpfs /var/lib/clusters tmpfs rw 0 0
