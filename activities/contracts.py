@@ -3,8 +3,6 @@
 Who finds a ConfigMap of that name owned by the run takes what is in it, whatever config and settings say by now.
 """
 
-from temporalio.exceptions import ApplicationError
-
 from activities import manifests
 from activities.snapshot import Compiled, Refusal, read_snapshot
 from inferrun.kube.api import CONFIG_MAPS, KubeApi, Object
@@ -34,14 +32,6 @@ async def find_config_map(api: KubeApi, run: RunRef) -> Compiled | None:
     except NotFound:
         return None
     return read_snapshot(stored["data"]) if is_owned(stored, run) else None
-
-
-async def read_config_map(api: KubeApi, run: RunRef) -> Compiled:
-    """What the run was started with; a run that was deleted with its ConfigMap meanwhile is an error that is retried."""
-    found = await find_config_map(api, run)
-    if found is None:
-        raise ApplicationError("the run's ConfigMap is gone", type=Reason.RUN_DELETED)
-    return found
 
 
 def is_owned(stored: Object, run: RunRef) -> bool:

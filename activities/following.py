@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from temporalio import activity
 
 from activities import pods as read
-from activities.contracts import read_config_map
+from activities.contracts import find_config_map
 from activities.diagnosis import diagnose, wants_events
 from activities.jobwatch import JobWatch, changed
 from activities.judgement import Evidence, judge, judge_disruptions, judge_job_gone, judge_stuck
@@ -73,7 +73,10 @@ class Follower:
     async def follow_job(self, request: FollowInput) -> FollowResult:
         """Until the container starts or the Job ends, as asked."""
         await self._watch.synced()
-        snapshot = (await read_config_map(self._api, request.run)).snapshot
+        compiled = await find_config_map(self._api, request.run)
+        if compiled is None:  # deleted with its run, most likely: the next launch finds out
+            return FollowResult(verdict=judge_job_gone(), must_stop=True)
+        snapshot = compiled.snapshot
         event = self._watch.subscribe(request.run.namespace, request.job_name)
         try:
             return await self._follow(request, snapshot, event)

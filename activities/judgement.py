@@ -74,7 +74,7 @@ def judge_disruptions(evidence: Evidence) -> Verdict | None:
 def _judge_success(evidence: Evidence) -> Verdict:
     pod = next((pod for pod in evidence.pods if read.phase(pod) == "Succeeded"), None)
     end = read.ended(pod) if pod else None
-    result = parse_result(end.message) if end else None
+    result = _result_of(evidence.snapshot, end) if end else None
     if result is None and evidence.snapshot.is_our_runner:
         message = "the runner exited 0, but its result could not be read; the next attempt finds what it committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
@@ -107,7 +107,7 @@ def _judge_pod_deadline(pod: Object, end: read.Ended | None) -> Verdict:
 
 
 def _judge_exit(evidence: Evidence, pod: Object, end: read.Ended) -> Verdict:
-    result = parse_result(end.message)
+    result = _result_of(evidence.snapshot, end)
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
         message = result.message if result else "the runner ended itself at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
@@ -128,6 +128,11 @@ def _judge_exit(evidence: Evidence, pod: Object, end: read.Ended) -> Verdict:
         text = f"{text}; {hint}"
     may_retry = end.exit_code != ExitCode.CONTRACT
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
+
+
+def _result_of(snapshot: Snapshot, end: read.Ended) -> RunnerResult | None:
+    """Counts and promises are believed of our runner only; what another image says is text."""
+    return parse_result(end.message) if snapshot.is_our_runner else None
 
 
 def _had_its_time(job: Object, end: read.Ended) -> bool:

@@ -62,7 +62,7 @@ class Launcher:
         if run.status.is_terminal:
             return _terminal(run)
         if run.metadata.annotations.get(names.ANNOTATION_CANCEL_REQUESTED) == "true":
-            return LaunchResult(state=LaunchState.CANCELLED, reason=Reason.CANCELLED, message="it was cancelled")
+            return _cancelled(run)
         request = _resumed(request, run)
         try:
             compiled = await self._compiled(request.run, run)
@@ -203,6 +203,18 @@ class Launcher:
 def _terminal(run: InferenceRun) -> LaunchResult:
     reason = Reason(run.status.reason) if run.status.reason in list(Reason) else Reason.RUNNER_FAILED
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
+
+
+def _cancelled(run: InferenceRun) -> LaunchResult:
+    """The Job that an earlier workflow of the run may have left goes with it."""
+    job = run.status.job_status
+    return LaunchResult(
+        state=LaunchState.CANCELLED,
+        reason=Reason.CANCELLED,
+        message="it was cancelled",
+        job_name=(job.name if job else None) or "",
+        job_uid=(job.uid if job else None) or "",
+    )
 
 
 def _resumed(request: LaunchInput, run: InferenceRun) -> LaunchInput:

@@ -15,8 +15,9 @@ MAX_BACKOFF = 360
 RELAUNCH_DELAY = 5
 """Seconds before a launch that no attempt is counted for."""
 
-CLOCK_TOLERANCE = 1.0
-"""Seconds left that count as none: the kubelet tells times in whole seconds."""
+CLOCK_TOLERANCE = 2.0
+"""Seconds left that count as none: the kubelet tells times in whole seconds, and a runner may end itself a little early.
+No less than the slack with which a launch is judged to have had its time, else such launches follow each other."""
 
 
 class StepKind(StrEnum):
@@ -47,10 +48,17 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     is_time_up = seconds_left is not None and seconds_left <= CLOCK_TOLERANCE
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
         return Step(StepKind.LAUNCH, verdict.reason, "its timeoutSeconds was raised", delay=RELAUNCH_DELAY)
-    if verdict.kind is VerdictKind.OUT_OF_TIME or is_time_up:
+    if verdict.kind is VerdictKind.OUT_OF_TIME:
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
+    return _after_failure(verdict, attempt=attempt, backoff_limit=backoff_limit, is_time_up=is_time_up)
+
+
+def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_time_up: bool) -> Step:
     if not verdict.may_retry or attempt > backoff_limit:
         return Step(StepKind.FAIL, verdict.reason, verdict.message)
+    if is_time_up:
+        message = f"no time is left for another attempt; before: {verdict.message}"
+        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
     return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
 
 

@@ -8,7 +8,7 @@ terminal status that is there already. The workflow closes with the run's end; d
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from pydantic import Field
@@ -57,6 +57,7 @@ class RunInput(RunRef):
     attempt: int = 1
     seconds_used: float = 0
     timeout_seconds: int | None = Field(default=None, description="timeoutSeconds as edited under way")
+    pending_since: str | None = Field(default=None, description="When it began to wait; None: at the run's creation")
     attempts: tuple[AttemptRecord, ...] = ()
 
     @property
@@ -96,8 +97,10 @@ class InferenceRun:
             if not is_cancelled_exception(error):
                 raise
             end = await self._end_cancelled()
-            await self._record(end)
-            raise
+            recorded = await self._record(end)
+            if recorded.phase is not Phase.SUCCEEDED:
+                raise
+            return self._close(end, recorded)  # the cancellation came too late
         return self._close(end, await self._record(end))
 
     async def _live(self) -> RecordInput:
@@ -105,8 +108,7 @@ class InferenceRun:
             launched = await self._launch()
             if isinstance(launched, RecordInput):
                 return launched
-            verdict = await self._watch(launched)
-            self._count_time(verdict)
+            verdict = self._timed(await self._watch(launched))
             step = next_step(
                 verdict,
                 attempt=self._state.attempt,
@@ -118,6 +120,10 @@ class InferenceRun:
                 return self._end(
                     verdict, Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED, step.reason
                 )
+            if verdict.kind is VerdictKind.NEVER_RAN:  # its waiting goes on
+                self._begin_waiting(self._pending_since(launched))
+            else:
+                self._begin_waiting(_rfc3339(workflow.now() + timedelta(seconds=step.delay)))
             await self._wait_before_next(
                 step.delay, counted=step.counted, limit=launched.backoff_limit, why=step.message
             )
@@ -125,19 +131,12 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A Job that runs, or the end of the run; waits for as long as the config is not there or not right."""
         while True:
-            launched = await invoke(calls.LAUNCH, self._launch_input(), LaunchResult, summary=self._launch_summary())
+            launched = await self._create()
             if launched.state is LaunchState.LAUNCHED:
-                self._job = launched
-                self._started_at = None
-                update = {
-                    "launch": launched.launch,
-                    "attempt": launched.attempt,
-                    "attempts": launched.attempts,
-                    "seconds_used": launched.seconds_used,
-                }
-                self._state = self._state.model_copy(update=update)
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
                 return launched
+            if launched.state is LaunchState.CANCELLED:
+                return await self._end_cancelled()
             if launched.state is not LaunchState.WAITING:
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._end_now(reason, launched.message)
@@ -146,6 +145,30 @@ class InferenceRun:
                 return self._end_now(Reason.PENDING_TIMEOUT, f"it waited too long: {launched.message}")
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state)
+
+    async def _create(self) -> LaunchResult:
+        """What became of the launch. Cancellation waits for that: a Job that may exist is never left alone."""
+        launching = start(calls.LAUNCH, self._launch_input(), LaunchResult, summary=self._launch_summary())
+        try:
+            launched = await asyncio.shield(launching)
+        except asyncio.CancelledError:
+            self._take_over(await launching)
+            raise
+        self._take_over(launched)
+        return launched
+
+    def _take_over(self, launched: LaunchResult) -> None:
+        if launched.job_name:
+            self._job = launched
+        if launched.state is LaunchState.LAUNCHED:
+            self._started_at = None
+            update = {
+                "launch": launched.launch,
+                "attempt": launched.attempt,
+                "attempts": launched.attempts,
+                "seconds_used": launched.seconds_used,
+            }
+            self._state = self._state.model_copy(update=update)
 
     async def _wait_for_a_look(self, launched: LaunchResult) -> bool:
         """Wait for a signal or the re-check; False once the time for waiting is over."""
@@ -272,7 +295,12 @@ class InferenceRun:
         return self._end_now(Reason.CANCELLED, "it was cancelled")
 
     async def _record(self, end: RecordInput) -> RecordResult:
-        return await invoke(calls.RECORD, end, RecordResult, summary=f"record {end.phase} ({end.reason})")
+        """What the status says now. A cancellation that comes while it is written is too late."""
+        recording = start(calls.RECORD, end, RecordResult, summary=f"record {end.phase} ({end.reason})")
+        try:
+            return await asyncio.shield(recording)
+        except asyncio.CancelledError:
+            return await recording
 
     def _close(self, end: RecordInput, recorded: RecordResult) -> RunResult:
         """The workflow's result; a run that failed fails its workflow, with the reason as the failure's type."""
@@ -328,7 +356,7 @@ class InferenceRun:
             launch=self._state.launch,
             attempt=self._state.attempt,
             job_name=launched.job_name,
-            start_time=verdict.started_at or self._started_at,
+            start_time=verdict.started_at,
             completion_time=verdict.finished_at,
             exit_code=verdict.exit_code,
             reason=reason,
@@ -360,15 +388,19 @@ class InferenceRun:
         verdict = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message)
         return self._end(verdict, Phase.FAILED, reason)
 
-    def _count_time(self, verdict: Verdict) -> None:
-        """Add the launch's seconds to the run's clock."""
+    def _timed(self, verdict: Verdict) -> Verdict:
+        """Add the launch's seconds to the run's clock, and its times to the verdict where it lacks them."""
         started = verdict.started_at or self._started_at
         if started is None:
-            return
-        finished = _parse(verdict.finished_at) if verdict.finished_at else workflow.now()
-        used = max(0.0, (finished - _parse(started)).total_seconds())
+            return verdict
+        finished = verdict.finished_at or _rfc3339(workflow.now())
+        used = max(0.0, (_parse(finished) - _parse(started)).total_seconds())
         self._state = self._state.model_copy(update={"seconds_used": self._state.seconds_used + used})
         self._started_at = None
+        return verdict.model_copy(update={"started_at": started, "finished_at": finished})
+
+    def _begin_waiting(self, since: str) -> None:
+        self._state = self._state.model_copy(update={"pending_since": since})
 
     def _timeout(self, launched: LaunchResult) -> int:
         edited = self._state.timeout_seconds
@@ -385,7 +417,12 @@ class InferenceRun:
     def _pending_seconds_left(self, launched: LaunchResult) -> float | None:
         if not launched.pending_timeout_seconds:
             return None
-        return launched.pending_timeout_seconds - (workflow.now() - _parse(launched.pending_since)).total_seconds()
+        waited = (workflow.now() - _parse(self._pending_since(launched))).total_seconds()
+        return launched.pending_timeout_seconds - waited
+
+    def _pending_since(self, launched: LaunchResult) -> str:
+        """When it began to wait: a launch that never ran does not begin anew."""
+        return self._state.pending_since or launched.pending_since
 
 
 def _parse(instant: str) -> datetime:

@@ -70,12 +70,22 @@ class RunStore:
 
 def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
     """A merge patch of what differs; what is unset now is removed."""
-    before, after = run.status.to_manifest(), wanted.to_manifest()
-    changed: Object = {key: value for key, value in after.items() if before.get(key) != value}
-    changed |= dict.fromkeys(before.keys() - after.keys())
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.RUN_KIND,
         "metadata": {"uid": run.metadata.uid, "resourceVersion": run.metadata.resource_version},
-        "status": changed,
+        "status": merge_patch(run.status.to_manifest(), wanted.to_manifest()),
     }
+
+
+def merge_patch(before: Object, after: Object) -> Object:
+    """What turns one object into another (RFC 7386): merging goes into objects, so a member that went must be named."""
+    patch: Object = dict.fromkeys(before.keys() - after.keys())
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := merge_patch(old, value):
+                patch[key] = inner
+        elif old != value:
+            patch[key] = value
+    return patch
