@@ -13,7 +13,7 @@ To type along in another terminal:
 Try next:
     kubectl get inferenceruns -A --watch                              what happens, as it happens
     kubectl describe inferencerun measurements -n kserve-test         attempts, Events, where the output is
-    kubectl exec -n kserve-test files -- find /data/predictions       the predictions and their manifest
+    kubectl exec -n kserve-test deploy/files -- find /data/predictions       the predictions and their manifest
     kubectl explain inferenceconfig.spec                              every field, in words
     kubectl create -f - <<< "$(sed 's/name: iris-january/generateName: iris-/' examples/iris-run.yaml)"
 Done:

@@ -42,14 +42,14 @@ def play(stage: Stage) -> None:
     location = done["output"]["location"]
     folder = location.partition("/")[2]
     stage.type(
-        f"kubectl exec -n {runs.NAMESPACE} files -- sh -c 'cd /data/{folder} && ls && head -n 2 predictions/part-000000-*'"
+        f"kubectl exec -n {runs.NAMESPACE} deploy/files -- sh -c 'cd /data/{folder} && ls && head -n 2 predictions/part-000000-*'"
     )
     _check_results(stage, location)
 
 
 def _lay_out(stage: Stage) -> None:
     stage.type(
-        f"kubectl exec -n {runs.NAMESPACE} files -- sh -c"
+        f"kubectl exec -n {runs.NAMESPACE} deploy/files -- sh -c"
         f" 'rm -rf /data/predictions && python /models/measure.py {RECORDS} > /data/measurements.jsonl"
         " && head -n 2 /data/measurements.jsonl'"
     )
@@ -116,5 +116,5 @@ def _check_results(stage: Stage, location: str) -> None:
 
 
 def _lines(stage: Stage, files: str) -> list[runs.Object]:
-    text = stage.read(f'kubectl exec -n {runs.NAMESPACE} files -- sh -c "cat {files}"')
+    text = stage.read(f'kubectl exec -n {runs.NAMESPACE} deploy/files -- sh -c "cat {files}"')
     return [json.loads(line) for line in text.splitlines()]

@@ -14,7 +14,9 @@ Rows = list[list[float]]
 
 def predictions(stage: Stage, model: str, rows: Rows) -> list[int]:
     answer = stage.read(
-        f"kubectl exec -i -n kserve-test files -- python /models/predict.py {model}", given=json.dumps(rows), within=120
+        f"kubectl exec -i -n kserve-test deploy/files -- python /models/predict.py {model}",
+        given=json.dumps(rows),
+        within=120,
     )
     classes: list[int] = json.loads(answer)
     return classes

@@ -47,9 +47,8 @@ def set_up(stage: Stage) -> None:
     remove_runs(stage)
     stage.type("kubectl apply " + " ".join(f"-f examples/{name}.yaml" for name in MANIFESTS[1:]))
     stage.type(
-        f"kubectl wait -n {runs.NAMESPACE} --for=condition=Available deployment --all --timeout=180s"
-        f" && kubectl wait -n {runs.NAMESPACE} --for=condition=Ready pod/files --timeout=60s",
-        within=260,
+        f"kubectl wait -n {runs.NAMESPACE} --for=condition=Available deployment --all --timeout=180s",
+        within=200,
     )
 
 
