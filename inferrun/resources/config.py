@@ -17,8 +17,6 @@ from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceConfigStatus
 
 RUN_AS_USER: Final = 65532
-BACKOFF_LIMIT: Final = 2
-AUTO_DELETE_DELAY_SECONDS: Final = 300
 
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]

@@ -31,15 +31,6 @@ class Delivery(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class ConditionType(StrEnum):
-    """The conditions that this product writes."""
-
-    SUCCEEDED = "Succeeded"
-    FINISHED = "Finished"
-    READY = "Ready"
-    SYNCED = "Synced"
-
-
 class ConditionStatus(StrEnum):
     """The three values of a condition."""
 
