@@ -1,0 +1,247 @@
+"""The Temporal schedules of scheduled runs, on a real Temporal server."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.client import (
+    Client,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleDescription,
+    ScheduleOverlapPolicy,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.common import RawValue
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from inferrun.resources import ConcurrencyPolicy, parse_run
+from inferrun.schedules import RunSchedule, schedule_of
+from operator_shim.temporal_schedules import TemporalSchedules
+from workflows import calls
+from workflows.submit import SCHEDULED_START_TIME
+
+WAIT_SECONDS = 30
+
+
+def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec: object) -> RunSchedule:
+    metadata = {"name": "nightly", "namespace": "team", "uid": uid or str(uuid.uuid4())}
+    return schedule_of(
+        parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": expression, **spec}})
+    )
+
+
+@pytest.fixture
+def schedules(temporal: Client, task_queue: str) -> TemporalSchedules:
+    return TemporalSchedules(temporal, installation="here", task_queue=task_queue, has_attributes=False)
+
+
+async def described(client: Client, schedule: RunSchedule) -> ScheduleDescription:
+    return await client.get_schedule_handle(schedule.id).describe()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["* * * * *", "*/7 3,5 * * *", "0 0 13 * FRI", "30 6-18/4 * * mon-fri", "0 0 29 2 *", "59 23 1,15,16 MAR-JUN 7"],
+)
+async def test_a_schedule_that_is_as_it_should_be_is_not_written_again(
+    temporal: Client, schedules: TemporalSchedules, expression: str
+) -> None:
+    wanted = scheduled(expression, timeZone="America/New_York", startingDeadlineSeconds=10, suspend=True)
+    await schedules.ensure(wanted, config="iris")
+    await schedules.ensure(wanted, config="iris")
+    assert (await described(temporal, wanted)).info.last_updated_at is None
+
+
+CHANGES: Mapping[str, dict[str, Any]] = {  # Any: fields of a spec
+    "schedule": {"schedule": "0 10 * * MON"},
+    "time zone": {"timeZone": "Europe/Rome"},
+    "policy": {"concurrencyPolicy": "Replace"},
+    "deadline": {"startingDeadlineSeconds": 60},
+    "suspend": {"suspend": True},
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+async def test_an_edit_is_in_the_schedules_own_description(
+    temporal: Client, schedules: TemporalSchedules, field: str
+) -> None:
+    before = scheduled()
+    await schedules.ensure(before, config="iris")
+    after = scheduled(uid=before.uid, **CHANGES[field])
+    await schedules.ensure(after, config="iris")
+    found = await described(temporal, after)
+    assert found.info.last_updated_at is not None
+    assert (found.schedule.state.paused, found.schedule.state.note) == (after.is_paused, after.note)
+    assert found.schedule.spec.time_zone_name == after.time_zone
+    assert found.schedule.policy.catchup_window == timedelta(seconds=after.catch_up_seconds)
+    expected = {ConcurrencyPolicy.FORBID: "SKIP", ConcurrencyPolicy.REPLACE: "CANCEL_OTHER"}[after.policy]
+    assert found.schedule.policy.overlap.name == expected
+    await schedules.ensure(after, config="iris")
+    assert (await described(temporal, after)).info.last_updated_at == found.info.last_updated_at
+
+
+async def test_an_edit_changes_the_next_times(schedules: TemporalSchedules) -> None:
+    before = scheduled("0 9 * * *")
+    first = await schedules.ensure(before, config="iris")
+    after = await schedules.ensure(scheduled("30 11 * * *", uid=before.uid), config="iris")
+    assert {(moment.hour, moment.minute) for moment in first.next_times} == {(9, 0)}
+    assert {(moment.hour, moment.minute) for moment in after.next_times} == {(11, 30)}
+
+
+async def test_the_next_times_follow_the_time_zone(schedules: TemporalSchedules) -> None:
+    fires = await schedules.ensure(scheduled("0 9 1 7 *", timeZone="Asia/Tokyo"), config="iris")
+    assert fires.next_times[0].astimezone(UTC).hour == 0
+
+
+async def test_a_restricted_day_of_month_or_week_fires_on_either(schedules: TemporalSchedules) -> None:
+    fires = await schedules.ensure(scheduled("0 0 1 * MON"), config="iris")
+    assert fires.next_times
+    assert all(moment.day == 1 or moment.isoweekday() == 1 for moment in fires.next_times)
+    assert any(moment.isoweekday() == 1 and moment.day != 1 for moment in fires.next_times)
+
+
+async def test_a_change_made_by_hand_is_undone(temporal: Client, schedules: TemporalSchedules) -> None:
+    wanted = scheduled()
+    await schedules.ensure(wanted, config="iris")
+    handle = temporal.get_schedule_handle(wanted.id)
+
+    def by_hand(found: ScheduleUpdateInput) -> ScheduleUpdate:
+        changed = found.description.schedule
+        changed.policy = replace(changed.policy, overlap=ScheduleOverlapPolicy.BUFFER_ALL)
+        return ScheduleUpdate(changed)
+
+    await handle.update(by_hand)
+    await handle.pause(note="by hand")
+    await schedules.ensure(wanted, config="iris")
+    found = (await described(temporal, wanted)).schedule
+    assert (found.policy.overlap, found.state.paused) == (ScheduleOverlapPolicy.SKIP, False)
+
+
+async def test_a_schedule_that_was_paused_for_a_wrong_edit_goes_on_once_that_is_mended(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
+    wanted = scheduled()
+    await schedules.ensure(wanted, config="iris")
+    await schedules.pause(wanted.id, note="InvalidSchedule")
+    assert (await described(temporal, wanted)).schedule.state.paused
+    await schedules.ensure(wanted, config="iris")
+    assert not (await described(temporal, wanted)).schedule.state.paused
+
+
+async def test_deleting_and_pausing_a_schedule_that_is_not_there_is_success(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
+    wanted = scheduled()
+    await schedules.pause(wanted.id, note="gone")
+    await schedules.ensure(wanted, config="iris")
+    await schedules.delete(wanted.id)
+    await schedules.delete(wanted.id)
+    with pytest.raises(RPCError, match="not found"):
+        await described(temporal, wanted)
+
+
+async def test_two_shims_at_once_make_one_schedule(temporal: Client, schedules: TemporalSchedules) -> None:
+    wanted = scheduled()
+    fires = await asyncio.gather(*(schedules.ensure(wanted, config="iris") for _ in range(4)))
+    assert len({fire.next_times for fire in fires}) == 1
+    assert (await described(temporal, wanted)).schedule.state.note == wanted.note
+
+
+async def test_a_schedule_carries_the_installation(temporal: Client, schedules: TemporalSchedules) -> None:
+    wanted = scheduled()
+    await schedules.ensure(wanted, config="iris")
+    assert await (await described(temporal, wanted)).memo() == {"installation": "here"}
+
+
+@workflow.defn(name=calls.SUBMIT_WORKFLOW)
+class Recorder:
+    """What a fire starts, in place of the front door: tells what it was given, and ends when told or cancelled."""
+
+    def __init__(self) -> None:
+        self._may_end = False
+
+    @workflow.signal
+    def end(self) -> None:
+        self._may_end = True
+
+    @workflow.query
+    def due(self) -> datetime | None:
+        return workflow.info().typed_search_attributes.get(SCHEDULED_START_TIME)
+
+    @workflow.run
+    async def run(self, request: RawValue) -> dict[str, Any]:  # Any: JSON
+        await workflow.wait_condition(lambda: self._may_end)
+        given: dict[str, Any] = workflow.payload_converter().from_payload(request.payload, dict)
+        return given
+
+
+async def standing(client: Client, wanted: RunSchedule) -> tuple[list[str], int]:
+    """The states of what a schedule has started, oldest first, and how many fires it skipped."""
+    found = await described(client, wanted)
+    started = [action.action for action in found.info.recent_actions]
+    ids = [one.workflow_id for one in started if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+    states = [(await client.get_workflow_handle(one).describe()).status for one in ids]
+    return [state.name if state else "" for state in states], found.info.num_actions_skipped_overlap
+
+
+async def until_it_stands(client: Client, wanted: RunSchedule, expected: tuple[list[str], int]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (now := await standing(client, wanted)) != expected:
+        assert time.monotonic() < deadline, f"it stands at {now}"
+        await asyncio.sleep(0.05)
+
+
+async def until_the_next_second() -> None:
+    """The ids of two fires differ by their second."""
+    fired = int(time.time())
+    while int(time.time()) == fired:
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("Forbid", (["RUNNING"], 1)),
+        ("Allow", (["RUNNING", "RUNNING"], 0)),
+        ("Replace", (["CANCELED", "RUNNING"], 0)),
+    ],
+)
+async def test_a_fire_while_a_run_is_under_way_follows_the_policy(
+    temporal: Client, schedules: TemporalSchedules, task_queue: str, policy: str, expected: tuple[list[str], int]
+) -> None:
+    wanted = scheduled(concurrencyPolicy=policy)
+    await schedules.ensure(wanted, config="iris")
+    handle = temporal.get_schedule_handle(wanted.id)
+    async with Worker(temporal, task_queue=task_queue, workflows=[Recorder]):
+        await handle.trigger()
+        await until_it_stands(temporal, wanted, (["RUNNING"], 0))
+        await until_the_next_second()
+        await handle.trigger()
+        await until_it_stands(temporal, wanted, expected)
+
+
+async def test_a_fire_is_told_its_parent_and_its_nominal_time(
+    temporal: Client, schedules: TemporalSchedules, task_queue: str
+) -> None:
+    wanted = scheduled()
+    await schedules.ensure(wanted, config="iris")
+    async with Worker(temporal, task_queue=task_queue, workflows=[Recorder]):
+        await temporal.get_schedule_handle(wanted.id).trigger()
+        await until_it_stands(temporal, wanted, (["RUNNING"], 0))
+        [fired] = (await described(temporal, wanted)).info.recent_actions
+        assert isinstance(fired.action, ScheduleActionExecutionStartWorkflow)
+        handle = temporal.get_workflow_handle(fired.action.workflow_id)
+        due = await handle.query(Recorder.due)
+        await handle.signal(Recorder.end)
+        given = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
+    assert due is not None
+    assert abs((due - datetime.now(UTC)).total_seconds()) < WAIT_SECONDS
+    assert given == {"namespace": "team", "parent": {"name": "nightly", "uid": wanted.uid}}
