@@ -201,9 +201,7 @@ async def until_it_stands(client: Client, wanted: RunSchedule, expected: tuple[l
 
 async def until_the_next_second() -> None:
     """The ids of two fires differ by their second."""
-    fired = int(time.time())
-    while int(time.time()) == fired:
-        await asyncio.sleep(0.05)
+    await asyncio.sleep(1.01 - time.time() % 1)
 
 
 @pytest.mark.parametrize(
