@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import aiohttp
-
 _TRUE = frozenset({"1", "t", "true"})
 _CERTIFICATE_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _UNSUPPORTED = ("aws-access-key", "aws-secret-key")
@@ -43,7 +41,7 @@ class Endpoint:
         if self.token:
             return f"Bearer {self.token}"
         if self.password:
-            return aiohttp.BasicAuth(self.username, self.password, encoding="utf-8").encode()
+            return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         return ""
 
 
@@ -105,7 +103,7 @@ def _pem(values: Mapping[str, str], key: str, secret: str) -> str:
     if not text or text.startswith("-----BEGIN"):
         return text
     try:
-        return base64.b64decode(text).decode("ascii")
+        return base64.b64decode("".join(text.split()), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"key {key} of Secret {secret!r} is neither PEM nor base64 of PEM") from error
 
