@@ -1,0 +1,46 @@
+"""Installs the product by its chart, once, and gives each test a namespace of its own."""
+
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.stage import ACTOR_IMAGE, ROOT, SYSTEM, Space, Stage, attached, config
+
+
+@pytest.fixture(scope="session")
+def stage() -> Stage:
+    """The cluster with the product and the test image on it."""
+    found = attached()
+    command = ["python3", "-m", "deploy.devcluster", "image", ACTOR_IMAGE, "tests/e2e/images/actor"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    install(found)
+    return found
+
+
+def install(stage: Stage, *settings: str) -> None:
+    """Install or upgrade the chart and start its programs anew, so that they run the images that were built last."""
+    values = [f"temporal.address={stage.temporal_address}", f"temporal.uiUrl={stage.ui_url}", *settings]
+    sets = [word for value in values for word in ("--set", value)]
+    chart = str(ROOT / "deploy" / "helm" / "inferrun")
+    stage.kubectl("apply", "--server-side", "--force-conflicts", "-f", f"{chart}/crds/")
+    stage.helm("upgrade", "--install", "inferrun", chart, "--create-namespace", *sets)
+    for name in ("inferrun-shim", "inferrun-worker"):
+        stage.kubectl("-n", SYSTEM, "rollout", "restart", f"deployment/{name}")
+    for name in ("inferrun-shim", "inferrun-worker"):
+        stage.kubectl("-n", SYSTEM, "rollout", "status", f"deployment/{name}", "--timeout=120s", seconds=130)
+
+
+@pytest.fixture
+def space(stage: Stage) -> Iterator[Space]:
+    """A namespace with the config `actor`, removed afterwards with all that is in it."""
+    name = f"e2e-{uuid.uuid4().hex[:8]}"
+    stage.kubectl("create", "namespace", name)
+    space = Space(stage, name)
+    try:
+        space.apply(config("actor", backoffLimit=0))
+        yield space
+    finally:
+        space.kubectl("delete", "inferenceruns", "--all", "--wait=false", check=False)
+        stage.kubectl("delete", "namespace", name, "--wait=false", check=False)

@@ -1,0 +1,188 @@
+"""The stage of the end-to-end tests: the development cluster with the product installed by its chart.
+
+Tests act on it as a user does, with kubectl; they wait until something is seen, with a deadline.
+"""
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "inferrun-system"
+ACTOR_IMAGE = "localhost/inferrun-tests/actor:dev"
+
+Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One cluster and the programs to act on it."""
+
+    binaries: Path
+    kubeconfig: Path
+    temporal_address: str
+    ui_url: str
+
+    def kubectl(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60) -> str:
+        """Run kubectl; its standard output. A failure shows what it said."""
+        done = self.try_kubectl(*words, given=given, seconds=seconds)
+        if check and done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def try_kubectl(
+        self, *words: str, given: str | None = None, seconds: float = 60
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run kubectl and take what comes."""
+        return self._run("kubectl", *words, given=given, seconds=seconds)
+
+    def helm(self, *words: str, seconds: float = 180) -> str:
+        """Run helm; its standard output."""
+        done = self._run("helm", *words, given=None, seconds=seconds)
+        if done.returncode != 0:
+            raise AssertionError(f"helm {' '.join(words)}: {done.stderr}{done.stdout}")
+        return done.stdout
+
+    def temporal(self, *words: str, seconds: float = 60) -> str:
+        """Run the Temporal CLI; its standard output."""
+        done = self._run("temporal", *words, given=None, seconds=seconds)
+        if done.returncode != 0:
+            raise AssertionError(f"temporal {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def part(self, action: str, name: str) -> None:
+        """Stop or start one part of the cluster, such as `temporal`."""
+        command = ["python3", "-m", "deploy.devcluster", action, name]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: {done.stderr}{done.stdout}")
+
+    def _run(self, program: str, *words: str, given: str | None, seconds: float) -> "subprocess.CompletedProcess[str]":
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "TEMPORAL_ADDRESS": self.temporal_address,
+            "HELM_NAMESPACE": SYSTEM,
+        }
+        return subprocess.run(
+            [str(self.binaries / program), *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=seconds,
+            check=False,
+        )
+
+
+@dataclass(frozen=True)
+class Space:
+    """One namespace of a test."""
+
+    stage: Stage
+    name: str
+
+    def kubectl(self, *words: str, given: str | None = None, check: bool = True) -> str:
+        """kubectl in this namespace."""
+        return self.stage.kubectl("-n", self.name, *words, given=given, check=check)
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """One object, or None."""
+        done = self.stage.try_kubectl("-n", self.name, "get", kind, name, "-o", "json")
+        if done.returncode != 0 and "NotFound" in done.stderr:
+            return None
+        assert done.returncode == 0, done.stderr
+        found: Object = json.loads(done.stdout)
+        return found
+
+    def items(self, kind: str, selector: str = "") -> list[Object]:
+        """All objects of a kind here."""
+        words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
+        items: list[Object] = json.loads(self.kubectl(*words))["items"]
+        return items
+
+    def apply(self, *manifests: Object) -> None:
+        """Apply manifests, JSON being YAML."""
+        self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+
+    def status(self, run: str) -> Object:
+        """A run's status; empty before there is one, or a run."""
+        found = self.get("inferencerun", run)
+        status: Object = (found or {}).get("status") or {}
+        return status
+
+    def phase(self, run: str) -> str:
+        """A run's phase and reason, as `Failed/DeadlineExceeded`."""
+        status = self.status(run)
+        return f"{status.get('phase', '')}/{status.get('reason', '')}"
+
+    def wait_for(self, run: str, *, phase: str, reason: str | None = None, seconds: float = 60) -> Object:
+        """The status, once phase and reason are these; a run that ended otherwise fails the test at once."""
+
+        def look() -> Object | None:
+            status = self.status(run)
+            if status.get("phase") == phase and reason in (None, status.get("reason")):
+                return status
+            has_ended = status.get("phase") in ("Succeeded", "Failed")
+            assert not has_ended, f"{run} ended {status['phase']}/{status.get('reason')}: {status.get('message')}"
+            return None
+
+        return until(look, seconds=seconds, what=f"{run} is {phase}/{reason}", now=lambda: self.phase(run))
+
+
+def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Callable[[], object] = lambda: "") -> T:
+    """What `look` finds, looked for again and again; the deadline's message says what was there instead."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}; it is {now()}")
+        time.sleep(0.3)
+
+
+def attached() -> Stage:
+    """The stage that `make cluster` has left; its env file is read where the environment does not say."""
+    values = dict(os.environ)
+    env_file = ROOT / ".devcluster" / "env"
+    if env_file.is_file():
+        found = re.findall(r"^(\w+)=['\"]?(.*?)['\"]?$", env_file.read_text(), flags=re.MULTILINE)
+        values = {**values, **dict(found)}
+    missing = [key for key in ("KUBECONFIG", "INFERRUN_BIN", "TEMPORAL_ADDRESS") if key not in values]
+    if missing:
+        raise RuntimeError(f"{', '.join(missing)} not set: run `make cluster` first")
+    return Stage(
+        binaries=Path(values["INFERRUN_BIN"]),
+        kubeconfig=Path(values["KUBECONFIG"]),
+        temporal_address=values["TEMPORAL_ADDRESS"],
+        ui_url=values.get("TEMPORAL_UI_URL", ""),
+    )
+
+
+def config(name: str, **spec: object) -> Object:
+    """A config of the actor image, which does what a run's parameters say."""
+    storage = {"input": {"mine": {"from": "nowhere"}}, "output": {"mine": {"to": "nowhere"}}}
+    defaults: Object = {"image": ACTOR_IMAGE, "storage": storage}
+    return {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceConfig",
+        "metadata": {"name": name},
+        "spec": {**defaults, **spec},
+    }
+
+
+def run(name: str, config_name: str, *, parameters: dict[str, str] | None = None, **spec: object) -> Object:
+    """A run of a config."""
+    body: Object = {"configRef": {"name": config_name}, **spec}
+    if parameters:
+        body["parameters"] = parameters
+    return {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}, "spec": body}

@@ -1,0 +1,235 @@
+"""One run from its apply to its end, on a real node, through the chart."""
+
+import json
+import time
+from datetime import datetime
+
+from tests.e2e.stage import Object, Space, config, run, until
+
+
+def _no_trace(space: Space, uid: str) -> bool:
+    selector = f"inferrun.dev/run-uid={uid}"
+    return not any(space.items(kind, selector) for kind in ("pods", "jobs", "configmaps"))
+
+
+def _workflow_status(space: Space, workflow_id: str) -> str:
+    shown = json.loads(space.stage.temporal("workflow", "describe", "-w", workflow_id, "-o", "json"))
+    return str(shown["workflowExecutionInfo"]["status"])
+
+
+def _workflow_id(space: Space, name: str) -> str:
+    uid = _uid(space, name)
+    return f"inferencerun/{space.name}/{name}/{uid}"
+
+
+def _uid(space: Space, name: str) -> str:
+    found = space.get("inferencerun", name)
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def _seconds(status: Object, start: str, end: str) -> float:
+    return (datetime.fromisoformat(status[end]) - datetime.fromisoformat(status[start])).total_seconds()
+
+
+def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
+    space.apply(run("plain", "actor"))
+
+    status = space.wait_for("plain", phase="Succeeded", seconds=60)
+
+    assert status["exitCode"] == 0
+    assert status["delivery"] == "Unknown"
+    assert status["jobStatus"]["name"].startswith("inf-plain-")
+    conditions = {item["type"]: item["status"] for item in status["conditions"]}
+    assert conditions == {"Succeeded": "True", "Finished": "True", "Ready": "True", "Synced": "True"}
+    assert _workflow_status(space, _workflow_id(space, "plain")) == "WORKFLOW_EXECUTION_STATUS_COMPLETED"
+    space.kubectl("wait", "inferencerun/plain", "--for=condition=Succeeded", "--timeout=5s")
+
+
+def test_pending_is_said_within_a_second_of_the_apply(space: Space) -> None:
+    space.apply(run("prompt", "actor", parameters={"sleep": "5"}))
+    applied = time.monotonic()
+
+    until(lambda: space.status("prompt").get("phase"), seconds=1, what="a phase")
+
+    assert time.monotonic() - applied < 1.5
+
+
+def test_a_run_beyond_its_deadline_fails_and_leaves_no_pod_though_it_ignores_sigterm(space: Space) -> None:
+    space.apply(run("late", "actor", timeoutSeconds=5, parameters={"sleep": "600", "ignore": "yes"}))
+
+    status = space.wait_for("late", phase="Failed", reason="DeadlineExceeded", seconds=60)
+
+    assert _seconds(status, "startTime", "completionTime") <= 5 + 15
+    assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'late')}")
+    assert _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
+
+
+def test_an_image_that_cannot_be_pulled_is_named_on_the_status(space: Space) -> None:
+    space.apply(config("nowhere", image="localhost/no/such:1"), run("unpulled", "nowhere"))
+
+    status = space.wait_for("unpulled", phase="Pending", reason="ImagePullFailed", seconds=30)
+
+    assert "localhost/no/such:1" in status["message"]
+    assert "spec.image" in status["message"]
+
+
+def test_an_invalid_image_name_fails_at_once(space: Space) -> None:
+    space.apply(config("crooked", image="Not/An:Image:Name"), run("crooked", "crooked"))
+
+    status = space.wait_for("crooked", phase="Failed", reason="InvalidImageName", seconds=30)
+
+    assert "Not/An:Image:Name" in status["message"]
+    until(
+        lambda: not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'crooked')}"),
+        seconds=20,
+        what="no Pod left",
+    )
+
+
+def test_a_run_whose_secret_is_missing_goes_on_by_itself_once_it_is_copied(space: Space) -> None:
+    stage = space.stage
+    endpoint = {"api": {"path": "/x", "verb": "POST", "endpointRef": {"name": "data", "namespace": "default"}}}
+    kserve = {"modelName": "m", "modelUrl": "http://nobody.invalid", "modelInputName": "i"}
+    storage = {"input": {"krateo": endpoint}, "output": {"krateo": endpoint}}
+    body = config("ours", kserve=kserve, storage=storage, backoffLimit=0)
+    del body["spec"]["image"]
+    space.apply(body, run("secretless", "ours"))
+    status = space.wait_for("secretless", phase="Pending", reason="SecretNotFound", seconds=30)
+    command = "kubectl get secret data -n default -o jsonpath="
+    assert command in status["message"]
+
+    space.kubectl("create", "secret", "generic", "data", "--from-literal=server-url=http://127.0.0.1:9")
+
+    status = space.wait_for("secretless", phase="Failed", seconds=150)
+    assert status["reason"] == "InputFailed"  # it ran, and its data handler does not listen
+    assert stage.ui_url in status["workflow"]["url"]
+
+
+def test_exit_code_4_is_retried_as_backoff_limit_says_and_its_meaning_is_told(space: Space) -> None:
+    space.apply(run("unlucky", "actor", backoffLimit=1, parameters={"exit": "4", "say": "the model is on fire"}))
+
+    status = space.wait_for("unlucky", phase="Failed", reason="InferenceFailed", seconds=90)
+
+    assert status["exitCode"] == 4
+    assert "the model server did not predict" in status["message"]
+    assert "the model is on fire" in status["message"]
+    assert [item["attempt"] for item in status["attempts"]] == [1, 2]
+    assert len(space.items("jobs")) == 2
+
+
+def test_exit_code_2_is_not_retried(space: Space) -> None:
+    space.apply(run("hopeless", "actor", backoffLimit=5, parameters={"exit": "2", "say": "no such field"}))
+
+    status = space.wait_for("hopeless", phase="Failed", reason="InvalidContract", seconds=60)
+
+    assert status["exitCode"] == 2
+    assert len(status["attempts"]) == 1
+    assert len(space.items("jobs")) == 1
+
+
+def test_a_container_that_takes_too_much_memory_is_told_as_such(space: Space) -> None:
+    space.apply(
+        config("small", backoffLimit=0, resources={"limits": {"memory": "40Mi"}}),
+        run("hungry", "small", parameters={"memory": "200", "sleep": "1"}),
+    )
+
+    status = space.wait_for("hungry", phase="Failed", reason="OutOfMemory", seconds=60)
+
+    assert "40Mi" in status["message"]
+
+
+def test_a_pod_that_no_node_takes_is_told_with_the_scheduler_s_words(space: Space) -> None:
+    space.apply(config("huge", resources={"requests": {"cpu": "500"}}), run("huge", "huge"))
+
+    status = space.wait_for("huge", phase="Pending", reason="Unschedulable", seconds=30)
+
+    assert "Insufficient cpu" in status["message"]
+
+
+def test_a_quota_that_leaves_no_room_is_told_and_the_run_goes_on_when_it_is_lifted(space: Space) -> None:
+    space.kubectl("create", "quota", "tight", "--hard=pods=0")
+    space.apply(run("crowded", "actor"))
+    status = space.wait_for("crowded", phase="Pending", reason="QuotaExceeded", seconds=60)
+    assert "tight" in status["message"]
+
+    space.kubectl("delete", "quota", "tight")
+
+    space.wait_for("crowded", phase="Succeeded", seconds=120)
+
+
+def test_a_missing_config_is_waited_for(space: Space) -> None:
+    space.apply(run("early", "later"))
+    status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=10)
+    assert "later" in status["message"]
+
+    space.apply(config("later"))
+
+    space.wait_for("early", phase="Succeeded", seconds=60)
+
+
+def test_deleting_a_running_run_leaves_nothing_of_it(space: Space) -> None:
+    space.apply(run("doomed", "actor", parameters={"sleep": "600"}))
+    space.wait_for("doomed", phase="Running", seconds=60)
+    uid, workflow = _uid(space, "doomed"), _workflow_id(space, "doomed")
+
+    space.kubectl("delete", "inferencerun", "doomed")
+
+    until(lambda: _no_trace(space, uid), seconds=30, what="no Pod, Job or ConfigMap")
+    until(
+        lambda: _workflow_status(space, workflow) == "WORKFLOW_EXECUTION_STATUS_CANCELED",
+        seconds=10,
+        what="the workflow is closed",
+    )
+
+
+def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
+    space.apply(run("unwanted", "actor", parameters={"sleep": "600"}))
+    space.wait_for("unwanted", phase="Running", seconds=60)
+
+    space.stage.temporal("workflow", "cancel", "-w", _workflow_id(space, "unwanted"))
+
+    space.wait_for("unwanted", phase="Failed", reason="Cancelled", seconds=40)
+    assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'unwanted')}")
+
+
+def test_a_run_is_deleted_after_its_delay_when_its_config_says_so(space: Space) -> None:
+    space.apply(
+        config("tidy", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=2, backoffLimit=0),
+        run("good", "tidy"),
+        run("bad", "tidy", parameters={"exit": "5"}),
+    )
+    uid = _uid(space, "good")
+    space.wait_for("bad", phase="Failed", reason="OutputFailed", seconds=60)
+
+    until(lambda: space.get("inferencerun", "good") is None, seconds=60, what="the good run is deleted")
+
+    until(lambda: _no_trace(space, uid), seconds=30, what="nothing is left of the good run")
+    assert space.get("inferencerun", "bad") is not None
+
+
+def test_a_longer_time_limit_acts_while_the_run_is_under_way(space: Space) -> None:
+    space.apply(run("extended", "actor", timeoutSeconds=4, parameters={"sleep": "10"}))
+    space.wait_for("extended", phase="Running", seconds=60)
+
+    space.kubectl("patch", "inferencerun", "extended", "--type=merge", "-p", '{"spec":{"timeoutSeconds":60}}')
+
+    space.wait_for("extended", phase="Succeeded", seconds=60)
+
+
+def test_a_finished_run_is_never_executed_again(space: Space) -> None:
+    space.apply(run("once", "actor"))
+    status = space.wait_for("once", phase="Succeeded", seconds=60)
+
+    space.kubectl("delete", "job", status["jobStatus"]["name"])
+    space.kubectl("annotate", "inferencerun", "once", "touched=yes")
+    space.stage.kubectl("-n", "inferrun-system", "rollout", "restart", "deployment/inferrun-shim")
+    space.stage.kubectl(
+        "-n", "inferrun-system", "rollout", "status", "deployment/inferrun-shim", "--timeout=60s", seconds=70
+    )
+
+    space.apply(run("marker", "actor"))
+    space.wait_for("marker", phase="Succeeded", seconds=60)
+    jobs = [item["metadata"]["name"] for item in space.items("jobs")]
+    assert all(name.startswith("inf-marker-") for name in jobs), jobs
+    assert space.status("once")["completionTime"] == status["completionTime"]
