@@ -20,7 +20,12 @@ def play(stage: Stage) -> None:
     stage.promise(
         bool(scheduled.get("nextScheduleTimes")), f"next: {', '.join(scheduled.get('nextScheduleTimes', []))}"
     )
-    child = stage.wait("the next full minute's run succeeds", lambda: _succeeded_child(stage), within=130)
+    child = stage.wait(
+        "the next full minute's run succeeds",
+        lambda: _succeeded_child(stage),
+        within=130,
+        now=lambda: runs.line(stage, RUN),
+    )
     stage.type(f"kubectl get inferenceruns -n {runs.NAMESPACE}")
     stage.kept(f"{child} was created by the schedule")
 

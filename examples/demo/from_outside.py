@@ -16,7 +16,7 @@ a few lines that uses the plain Temporal client; the second is Temporal's own co
 
 
 def play(stage: Stage) -> None:
-    moment = int(time.time())
+    moment = time.strftime("%m%d-%H%M%S")
     by_program, by_shell = f"iris-from-a-program-{moment}", f"iris-from-the-shell-{moment}"
     stage.type(f".venv/bin/python examples/from_a_program.py --id {by_program}", within=120)
     request = {
