@@ -1,0 +1,50 @@
+"""A store from outside the tree in a whole run: the runner finds it by its entry point and needs no change."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.servers import CountingModel, counting_model
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[CountingModel]:
+    async with counting_model() as server:
+        yield server
+
+
+@pytest.fixture
+def machine(tmp_path: Path, model: CountingModel) -> Machine:
+    kserve = {"modelName": "sum", "modelUrl": model.url}
+    contract = {
+        "jobId": "uid",
+        "jobName": "inf-sqlite",
+        "kserve": kserve,
+        "input": {"sqlite": {"path": "data.db", "table": "given"}},
+        "output": {"sqlite": {"path": "data.db"}},
+    }
+    return Machine(tmp_path / "run", contract=contract)
+
+
+async def test_a_foreign_store_carries_a_run(machine: Machine, site: Path) -> None:
+    connection = sqlite3.connect(machine.input / "data.db")
+    connection.execute("create table given (id integer primary key, a real, b real)")
+    connection.executemany("insert into given values (?, ?, ?)", [(place, place, 0.5) for place in range(200)])
+    connection.commit()
+    connection.close()
+    ended = await machine.pod(PYTHONPATH=str(site))
+    assert (ended.code, ended.message) == (0, "200 of 200 records predicted"), ended.stderr
+    assert ended.result.delivery == "ExactlyOnce"
+    connection = sqlite3.connect(machine.output / "data.db")
+    stored = connection.execute("select value from prediction order by place").fetchall()
+    connection.close()
+    assert [float(value) for (value,) in stored] == [place + 0.5 for place in range(200)]
+
+
+async def test_without_the_package_the_labels_that_are_known_are_named(machine: Machine) -> None:
+    ended = await machine.pod()
+    assert ended.code == 2
+    assert ended.message == "input.sqlite: 'sqlite' is not known here; allowed: file, krateo"
