@@ -127,7 +127,6 @@ def _api_server(folder: Path, binaries: Path, ports: dict[str, int]) -> list[str
         # An address on loopback is no endpoint that the API server would accept for its own Service.
         "--endpoint-reconciler-type=none",
         "--feature-gates=SizeBasedListCostEstimate=false",
-        "--profiling=false",
     ]
 
 

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -181,7 +182,17 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
     else:
         config.load_incluster_config(configuration)
     configuration.connection_pool_maxsize = 200
+    configuration.proxy = configuration.proxy or _proxy_in_environment(configuration.host)
+    # aiohttp would look for a proxy and for credentials in a .netrc, in a thread, before each request; the latter would
+    # also stand in the way of a token.
+    configuration.client_session_kwargs = {"trust_env": False}
     return KubeApi(configuration)
+
+
+def _proxy_in_environment(url: str) -> str | None:
+    """The proxy that HTTPS_PROXY and NO_PROXY name for the API server, as kubectl reads them."""
+    address = urlsplit(url)
+    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
 
 
 async def _token_of(configuration: client.Configuration) -> str | None:
