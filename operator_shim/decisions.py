@@ -20,6 +20,7 @@ class ActionKind(StrEnum):
     START = "Start"
     CANCEL = "Cancel"
     SCHEDULE = "Schedule"
+    RELEASE = "Release"
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.IN
 
 def decide(run: InferenceRun) -> Action:
     """The action for a run that exists."""
-    if run.metadata.is_being_deleted or run.is_paused:
-        return NOTHING
-    if run.status.is_terminal or is_of_the_old_controller(run):
+    if run.metadata.is_being_deleted:
+        return Action(ActionKind.RELEASE) if api.LEGACY_FINALIZER in run.metadata.finalizers else NOTHING
+    if run.is_paused or run.status.is_terminal or is_of_the_old_controller(run):
         return NOTHING
     problems = run_problems(run) if not run.status.contract else ()
     if problems:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from inferrun import api as names
 from inferrun.defaults import Defaults
 from inferrun.kube.api import CONFIGS, RUNS, KubeApi, Object
 from inferrun.kube.informer import Informer, Key
@@ -46,12 +47,15 @@ class Shim:
         defaults: Callable[[], Defaults],
         runner_account: str,
     ) -> None:
+        self._api = api
         self._runs = RunStore(api)
         self._workflows = workflows
         self._schedules = schedules
         self._resync_seconds = resync_seconds
         self._queue: LookQueue[Key] = LookQueue(self._look, lookers=lookers)
         self._deleted: dict[Key, dict[str, InferenceRun]] = {}
+        self._told: dict[str, int] = {}
+        self._touched: set[Key] = set()
         self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._run_changed)
         self._configs = ConfigStatuses(api, defaults=defaults, runner_account=runner_account)
         self._config_queue: LookQueue[Key] = LookQueue(self._look_at_config, lookers=2)
@@ -75,6 +79,7 @@ class Shim:
         """Look at everything that has not ended, now and then: what an event or a workflow missed is found here."""
         while True:
             await asyncio.sleep(self._resync_seconds)
+            self._told.clear()
             for key, item in self._run_watch.items():
                 if (item.get("status") or {}).get("phase") not in (Phase.SUCCEEDED, Phase.FAILED):
                     self._queue.add(key)
@@ -108,10 +113,12 @@ class Shim:
         for run_key, item in self._run_watch.items():
             reference = item["spec"].get("configRef") or {}
             if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
+                self._touched.add(run_key)
                 self._queue.add(run_key)
 
     async def _look(self, key: Key) -> None:
         for run in list(self._deleted.get(key, {}).values()):
+            self._told.pop(run.metadata.uid, None)
             await self._let_go(run)
             self._deleted[key].pop(run.metadata.uid)
         if not self._deleted.get(key):
@@ -139,6 +146,8 @@ class Shim:
             await self._workflows.cancel(run)
         elif action.kind is ActionKind.START:
             await self._start(run)
+        elif action.kind is ActionKind.RELEASE:
+            await self._release(run)
 
     async def _refuse(self, run: InferenceRun, action: Action) -> None:
         if run.spec.is_schedule:
@@ -150,11 +159,33 @@ class Shim:
         if accepts(run):
             message = "accepted, its workflow is being started"
             await self._say(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message)
-        await self._workflows.ensure(run)
-        if run.status.contract and run.status.observed_generation != run.metadata.generation:
-            await self._workflows.spec_changed(run)
-        elif _waits_for_config(run.to_manifest()):
+        await self._tell(run)
+
+    async def _tell(self, run: InferenceRun) -> None:
+        """See that a workflow executes the run and knows its spec; once per generation, and again at a resync."""
+        metadata = run.metadata
+        if self._told.get(metadata.uid) != metadata.generation:
+            await self._workflows.ensure(run)
+            if run.status.observed_generation not in (None, metadata.generation):
+                await self._tell_of_an_edit(run)
+            self._told[metadata.uid] = metadata.generation
+        key = (metadata.namespace, metadata.name)
+        if key in self._touched:
             await self._workflows.look_again(run)
+            self._touched.discard(key)
+
+    async def _tell_of_an_edit(self, run: InferenceRun) -> None:
+        if run.status.contract:
+            await self._workflows.spec_changed(run)
+        else:
+            await self._workflows.look_again(run)
+
+    async def _release(self, run: InferenceRun) -> None:
+        """Let a run go that the Krateo controller held: its finalizer is nobody's any more."""
+        metadata = run.metadata
+        left = [name for name in metadata.finalizers if name != names.LEGACY_FINALIZER]
+        condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        await self._api.patch(RUNS, metadata.namespace, metadata.name, {"metadata": {**condition, "finalizers": left}})
 
     async def _keep_schedule(self, run: InferenceRun) -> None:
         seconds = await self._schedules.keep(run, children=self._children(run))
@@ -191,6 +222,4 @@ def _has_ended(item: Object) -> bool:
 def _waits_for_config(item: Object) -> bool:
     """Whether a run waits, without a Job, for something that its config may change."""
     status = item.get("status") or {}
-    return (
-        status.get("phase") == Phase.PENDING and not status.get("contract") and status.get("reason") != Reason.ACCEPTED
-    )
+    return status.get("phase") == Phase.PENDING and not status.get("contract")

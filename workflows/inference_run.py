@@ -131,6 +131,7 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A Job that runs, or the end of the run; waits for as long as the config is not there or not right."""
         while True:
+            looks = self._looks
             launched = await self._create()
             if launched.state is LaunchState.LAUNCHED:
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
@@ -141,7 +142,7 @@ class InferenceRun:
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._end_now(reason, launched.message)
             workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
-            if not await self._wait_for_a_look(launched):
+            if not await self._wait_for_a_look(launched, looks):
                 return self._end_now(Reason.PENDING_TIMEOUT, f"it waited too long: {launched.message}")
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state)
@@ -170,9 +171,8 @@ class InferenceRun:
             }
             self._state = self._state.model_copy(update=update)
 
-    async def _wait_for_a_look(self, launched: LaunchResult) -> bool:
-        """Wait for a signal or the re-check; False once the time for waiting is over."""
-        looks = self._looks
+    async def _wait_for_a_look(self, launched: LaunchResult, looks: int) -> bool:
+        """Wait for a signal since the count was `looks`, or the re-check; False once the time for waiting is over."""
         left = self._pending_seconds_left(launched)
         if left is not None and left <= 0:
             return False

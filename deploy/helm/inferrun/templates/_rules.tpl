@@ -4,6 +4,9 @@
   resources: ["inferenceruns", "inferenceconfigs"]
   verbs: ["get", "list", "watch"]
 - apiGroups: ["ai.krateo.io"]
+  resources: ["inferenceruns"]
+  verbs: ["patch"]  # takes the Krateo controller's finalizer off a run that is being deleted
+- apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
   verbs: ["get", "patch", "update"]
 - apiGroups: [""]
