@@ -79,7 +79,7 @@ class Follower:
         snapshot = compiled.snapshot
         event = self._watch.subscribe(request.run.namespace, request.job_name)
         try:
-            return await self._follow(request, snapshot, event)
+            return await self._follow(request, compiled.snapshot, event)
         finally:
             self._watch.unsubscribe(request.run.namespace, request.job_name, event)
 
