@@ -20,7 +20,7 @@ def _volume(name: str, phase: str) -> dict[str, Any]:  # Any: a manifest
 
 
 def test_a_package_that_brings_two_missing_commands_is_installed_once() -> None:
-    present = {"etcd", "runc", "buildah", "iptables", "conntrack", "ip", "mmdebstrap", "openssl", "umount"}
+    present = {"etcd", "runc", "buildah", "skopeo", "iptables", "conntrack", "ip", "mmdebstrap", "openssl", "umount"}
     assert wanted_packages(present.__contains__, has_cni=False) == ["containerd", "containernetworking-plugins"]
 
 
