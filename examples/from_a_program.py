@@ -13,6 +13,7 @@ import asyncio
 import json
 import sys
 
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.envconfig import ClientConfig
@@ -45,6 +46,9 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
         result = await handle.result()
     except WorkflowFailureError as failure:
         return tell_failure(failure)
+    except RPCError as error:
+        print(f"Temporal is out of reach ({error.message}); the same id finds the run again", file=sys.stderr)
+        return 1
     except asyncio.CancelledError:
         await handle.cancel()
         print("asked for the run's end")
@@ -60,10 +64,11 @@ async def follow(handle: WorkflowHandle) -> None:
     told = ""
     while True:
         try:
-            details = (await handle.query("__temporal_workflow_metadata"))["currentDetails"]
-        except (RPCError, KeyError):
+            metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+            details = metadata.current_details
+        except RPCError:
             details = told
-        if details != told:
+        if details and details != told:
             print(f"  {details.splitlines()[0]}")
             told = details
         await asyncio.sleep(LOOK_SECONDS)

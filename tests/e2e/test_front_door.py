@@ -1,0 +1,214 @@
+"""Runs that programs start: with the plain Temporal client, which knows nothing of this product."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from tests.e2e.stage import ROOT, Object, Space, Stage, run, until
+
+SECONDS = 90
+
+Submission = WorkflowHandle[Any, Any]  # Any: the plain client knows JSON only
+
+
+@pytest.fixture
+async def client(stage: Stage) -> Client:
+    return await Client.connect(stage.temporal_address)
+
+
+def request(space: Space, *, parameters: dict[str, str] | None = None, **more: object) -> Object:
+    return {"namespace": space.name, "configRef": "actor", "parameters": parameters or {}, **more}
+
+
+def new_id(space: Space) -> str:
+    return f"{space.name}-{uuid.uuid4().hex[:6]}"
+
+
+async def submit(client: Client, argument: Object, *, key: str) -> Submission:
+    return await client.start_workflow("SubmitInferenceRun", argument, id=key, task_queue="inferrun")
+
+
+async def result_of(handle: Submission) -> Object:
+    result: Object = await asyncio.wait_for(handle.result(), SECONDS)
+    return result
+
+
+async def failure_of(handle: Submission) -> ApplicationError:
+    with pytest.raises(WorkflowFailureError) as caught:
+        await asyncio.wait_for(handle.result(), SECONDS)
+    assert isinstance(caught.value.cause, ApplicationError), caught.value.cause
+    return caught.value.cause
+
+
+async def appears(space: Space, name: str, *, phase: str) -> Object:
+    return await asyncio.to_thread(space.wait_for, name, phase=phase, seconds=SECONDS)
+
+
+def is_listed(space: Space, key: str) -> bool:
+    query = f"WorkflowId = '{key}' AND ExecutionStatus = 'Completed'"
+    return bool(json.loads(space.stage.temporal("workflow", "list", "--query", query, "-o", "json")))
+
+
+async def test_a_programs_run_is_a_run_like_any_other(space: Space, client: Client) -> None:
+    key = new_id(space)
+    result = await result_of(await submit(client, request(space, timeoutSeconds=60), key=key))
+    [found] = space.items("inferenceruns")
+    assert (result["phase"], result["name"], result["uid"]) == ("Succeeded", key, found["metadata"]["uid"])
+    assert (result["exitCode"], result["delivery"], result["duration"]) == (0, "Unknown", found["status"]["duration"])
+    assert found["spec"] == {"configRef": {"name": "actor"}, "parameters": {}, "timeoutSeconds": 60}
+
+
+async def test_an_id_that_no_resource_can_have_becomes_a_readable_name(space: Space, client: Client) -> None:
+    key = f"{space.name}/Day 21:09"
+    result = await result_of(await submit(client, request(space), key=key))
+    assert result["name"].startswith(f"{space.name}-day-21-09-")
+    [found] = space.items("inferenceruns")
+    assert found["metadata"]["annotations"]["inferrun.dev/submitted-by"] == key
+
+
+async def test_the_same_id_twice_is_one_run(space: Space, client: Client) -> None:
+    key = new_id(space)
+    first = await result_of(await submit(client, request(space), key=key))
+    again = await result_of(await submit(client, request(space), key=key))
+    assert again == first
+    assert len(space.items("jobs")) == 1
+
+
+async def test_the_same_id_is_remembered_after_its_run_was_deleted(space: Space, client: Client) -> None:
+    key = new_id(space)
+    first = await result_of(await submit(client, request(space), key=key))
+    space.kubectl("delete", "inferencerun", key)
+    await asyncio.to_thread(until, lambda: is_listed(space, key), seconds=SECONDS, what="the closed workflow is listed")
+    again = await result_of(await submit(client, request(space), key=key))
+    assert again == first
+    assert space.items("inferenceruns") == []
+    error = await failure_of(await submit(client, request(space, timeoutSeconds=5), key=key))
+    assert error.type == "RequestMismatch"
+
+
+async def test_another_request_under_the_same_id_is_refused(space: Space, client: Client) -> None:
+    key = new_id(space)
+    await result_of(await submit(client, request(space), key=key))
+    error = await failure_of(await submit(client, request(space, parameters={"sleep": "1"}), key=key))
+    assert error.type == "RequestMismatch"
+    assert key in str(error)
+
+
+async def test_a_run_of_that_name_made_by_hand_is_never_taken_over(space: Space, client: Client) -> None:
+    key = new_id(space)
+    space.apply(run(key, "actor"))
+    error = await failure_of(await submit(client, request(space), key=key))
+    assert error.type == "NameTaken"
+
+
+async def test_a_run_that_failed_fails_the_programs_workflow_with_its_reason(space: Space, client: Client) -> None:
+    parameters = {"exit": "4", "say": "the model said no"}
+    error = await failure_of(await submit(client, request(space, parameters=parameters), key=new_id(space)))
+    assert (error.type, error.non_retryable) == ("InferenceFailed", True)
+    assert error.details[0]["exitCode"] == 4
+    assert "the model said no" in error.details[0]["message"]
+
+
+async def test_cancelling_the_workflow_cancels_the_run_and_returns_when_that_has_ended(
+    space: Space, client: Client
+) -> None:
+    key = new_id(space)
+    handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
+    await appears(space, key, phase="Running")
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError) as caught:
+        await asyncio.wait_for(handle.result(), SECONDS)
+    assert isinstance(caught.value.cause, CancelledError)
+    assert space.phase(key) == "Failed/Cancelled"
+    assert space.items("pods") == []
+
+
+async def test_a_submission_cancelled_at_once_leaves_nothing_that_runs(space: Space, client: Client) -> None:
+    handle = await submit(client, request(space, parameters={"sleep": "600"}), key=new_id(space))
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), SECONDS)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
+    assert {item["status"]["phase"] for item in space.items("inferenceruns")} <= {"Failed"}
+    assert space.items("pods") == []
+
+
+async def test_a_run_deleted_under_way_is_told_to_the_program_at_once(space: Space, client: Client) -> None:
+    key = new_id(space)
+    handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
+    await appears(space, key, phase="Running")
+    space.kubectl("delete", "inferencerun", key)
+    error = await asyncio.wait_for(failure_of(handle), 30)
+    assert error.type == "RunDeleted"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"namespace": "no-such-namespace"}, "no-such-namespace"),
+        ({"timeoutSeconds": "soon"}, "timeoutSeconds"),
+        ({"schedule": "* * * * *"}, "schedule"),
+        ({"labels": {"not a label": "x"}}, "not a label"),
+    ],
+)
+async def test_what_cannot_be_run_is_refused_with_the_fields_name(
+    space: Space, client: Client, change: Object, named: str
+) -> None:
+    error = await failure_of(await submit(client, {**request(space), **change}, key=new_id(space)))
+    assert error.type == "RequestRefused"
+    assert named in str(error)
+
+
+def test_the_temporal_command_line_starts_a_run_too(space: Space) -> None:
+    key = new_id(space)
+    words = ("--type", "SubmitInferenceRun", "--task-queue", "inferrun", "--workflow-id", key)
+    space.stage.temporal("workflow", "execute", *words, "--input", json.dumps(request(space)), seconds=SECONDS)
+    assert space.phase(key) == "Succeeded/Succeeded"
+
+
+def test_the_example_program_prints_the_result(space: Space) -> None:
+    key = new_id(space)
+    command = [sys.executable, str(ROOT / "examples" / "from_a_program.py"), "--id", key]
+    asked = json.dumps(request(space, parameters={"sleep": "5"}))
+    done = subprocess.run(
+        [*command, "--request", asked],
+        env={**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    head, _, result = done.stdout.partition("{")
+    assert json.loads("{" + result)["name"] == key
+    assert f"Waits for InferenceRun `{space.name}/{key}`." in head
+
+
+def test_the_example_program_cancels_its_run_when_it_is_interrupted(space: Space) -> None:
+    key = new_id(space)
+    command = [sys.executable, str(ROOT / "examples" / "from_a_program.py"), "--id", key]
+    asked = json.dumps(request(space, parameters={"sleep": "600"}))
+    program = subprocess.Popen(
+        [*command, "--request", asked],
+        env={**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        space.wait_for(key, phase="Running", seconds=SECONDS)
+        program.send_signal(2)
+        program.communicate(timeout=30)
+    finally:
+        program.kill()
+    until(
+        lambda: space.phase(key) == "Failed/Cancelled", seconds=SECONDS, what="cancelled", now=lambda: space.phase(key)
+    )

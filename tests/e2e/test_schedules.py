@@ -1,0 +1,226 @@
+"""Schedules through the chart: Temporal keeps the clock, the resource says what it is to do."""
+
+import json
+import time
+from datetime import UTC, datetime
+
+from tests.e2e.stage import Object, Space, run, until
+
+SECONDS = 60
+NEVER_SOON = "0 0 29 2 *"
+
+
+def schedule(name: str, *, every: str = NEVER_SOON, parameters: dict[str, str] | None = None, **spec: object) -> Object:
+    return run(name, "actor", parameters=parameters, schedule=every, **spec)
+
+
+def identity(space: Space, name: str) -> str:
+    found = space.get("inferencerun", name)
+    assert found is not None
+    return f"inferencerun/{space.name}/{name}/{found['metadata']['uid']}"
+
+
+def kept(space: Space, schedule_id: str) -> Object | None:
+    """The Temporal schedule's own description; None where there is none."""
+    listed = json.loads(space.stage.temporal("schedule", "list", "-o", "json"))
+    if schedule_id not in [item["scheduleId"] for item in listed]:
+        return None
+    described: Object = json.loads(space.stage.temporal("schedule", "describe", "-s", schedule_id, "-o", "json"))
+    return described
+
+
+def fire(space: Space, name: str) -> None:
+    """Fire now; the next fire is told apart by its second."""
+    space.stage.temporal("schedule", "trigger", "-s", identity(space, name))
+    time.sleep(1.01 - time.time() % 1)
+
+
+def children(space: Space, name: str) -> list[Object]:
+    parent = identity(space, name).rpartition("/")[2]
+    found = space.items("inferenceruns", f"inferrun.dev/schedule-uid={parent}")
+    return sorted(found, key=lambda item: str(item["metadata"]["name"]))
+
+
+def phases(space: Space, name: str) -> list[str]:
+    found = [item.get("status") or {} for item in children(space, name)]
+    return [f"{status.get('phase')}/{status.get('reason')}" for status in found]
+
+
+def edit(space: Space, name: str, **spec: object) -> None:
+    space.kubectl("patch", "inferencerun", name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def next_times(space: Space, name: str) -> list[datetime]:
+    return [datetime.fromisoformat(moment) for moment in space.status(name).get("nextScheduleTimes") or []]
+
+
+def keep(space: Space, manifest: Object) -> str:
+    """Apply a schedule and wait until it is kept; its name."""
+    space.apply(manifest)
+    name = str(manifest["metadata"]["name"])
+    space.wait_for(name, phase="Scheduled", seconds=30)
+    return name
+
+
+def test_a_schedule_fires_and_its_child_is_a_run_of_its_own(space: Space) -> None:
+    name = keep(space, schedule("minutely", every="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome"))
+    told = next_times(space, name)
+    assert told
+    assert 0 < (told[0] - datetime.now(UTC)).total_seconds() <= 60
+
+    until(lambda: "Succeeded/Succeeded" in phases(space, name), seconds=90, what="a child succeeded")
+
+    child = children(space, name)[0]
+    due = told[0].strftime("%Y%m%d%H%M%S")
+    assert child["metadata"]["name"] == f"minutely-{due}"
+    assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == told[0].strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert child["metadata"]["ownerReferences"][0]["name"] == name
+    assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50}
+    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is told")
+    assert datetime.fromisoformat(status["lastScheduleTime"]) == told[0]
+    until(lambda: (times := next_times(space, name)) and times[0] > told[0], seconds=15, what="the next time is told")
+
+
+def _with(space: Space, name: str, field: str) -> Object | None:
+    status = space.status(name)
+    return status if status.get(field) else None
+
+
+def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None:
+    name = keep(space, schedule("edited", every="0 9 * * *"))
+    edit(
+        space,
+        name,
+        schedule="30 11 * * *",
+        timeZone="Asia/Tokyo",
+        concurrencyPolicy="Allow",
+        startingDeadlineSeconds=60,
+    )
+
+    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is told")
+
+    found = kept(space, identity(space, name))
+    assert found is not None
+    assert found["schedule"]["spec"]["timezoneName"] == "Asia/Tokyo"
+    [calendar] = found["schedule"]["spec"]["structuredCalendar"]
+    assert (calendar["hour"][0]["start"], calendar["minute"][0]["start"]) == (11, 30)
+    assert found["schedule"]["policies"]["overlapPolicy"] == "SCHEDULE_OVERLAP_POLICY_ALLOW_ALL"
+    assert found["schedule"]["policies"]["catchupWindow"] == "60s"
+
+
+def test_an_edit_of_the_parameters_is_in_the_next_child(space: Space) -> None:
+    name = keep(space, schedule("fresh", parameters={"say": "one"}))
+    fire(space, name)
+    until(lambda: len(children(space, name)) == 1, seconds=30, what="a child")
+    edit(space, name, parameters={"say": "two"})
+    until(lambda: phases(space, name) == ["Succeeded/Succeeded"], seconds=SECONDS, what="the first ended")
+    fire(space, name)
+    until(lambda: len(children(space, name)) == 2, seconds=30, what="a second child")
+    assert [child["spec"]["parameters"]["say"] for child in children(space, name)] == ["one", "two"]
+
+
+def test_suspend_pauses_and_its_end_goes_on(space: Space) -> None:
+    name = keep(space, schedule("pausing"))
+    edit(space, name, suspend=True)
+    space.wait_for(name, phase="Suspended", reason="Suspended", seconds=30)
+    found = kept(space, identity(space, name))
+    assert found is not None
+    assert found["schedule"]["state"]["paused"] is True
+    assert next_times(space, name) == []
+
+    edit(space, name, suspend=False)
+    space.wait_for(name, phase="Scheduled", seconds=30)
+    found = kept(space, identity(space, name))
+    assert found is not None
+    assert not found["schedule"]["state"].get("paused")
+
+
+def test_a_deleted_schedule_is_gone_with_its_runs_and_their_pods(space: Space) -> None:
+    name = keep(space, schedule("leaving", parameters={"sleep": "600"}))
+    fire(space, name)
+    until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
+    gone = identity(space, name)
+    space.kubectl("delete", "inferencerun", name)
+
+    until(lambda: kept(space, gone) is None, seconds=30, what="no Temporal schedule")
+    until(lambda: not space.items("inferenceruns"), seconds=30, what="no run")
+    until(lambda: not space.items("pods"), seconds=30, what="no Pod")
+
+
+def test_a_run_under_way_is_not_joined_by_another_one_unless_asked(space: Space) -> None:
+    name = keep(space, schedule("alone", parameters={"sleep": "600"}))
+    fire(space, name)
+    until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
+    fire(space, name)
+    until(lambda: _skipped(space, name) == 1, seconds=30, what="the fire was skipped")
+    assert len(children(space, name)) == 1
+    assert [active["name"] for active in space.status(name)["active"]] == [children(space, name)[0]["metadata"]["name"]]
+
+    edit(space, name, concurrencyPolicy="Allow")
+    until(lambda: _policy(space, name).endswith("ALLOW_ALL"), seconds=30, what="the edit")
+    fire(space, name)
+    until(lambda: phases(space, name) == ["Running/Running"] * 2, seconds=SECONDS, what="two children run")
+
+
+def _skipped(space: Space, name: str) -> int:
+    found = kept(space, identity(space, name))
+    assert found is not None
+    return int(found["info"].get("overlapSkipped", 0))
+
+
+def _policy(space: Space, name: str) -> str:
+    found = kept(space, identity(space, name))
+    assert found is not None
+    return str(found["schedule"]["policies"]["overlapPolicy"])
+
+
+def test_replace_cancels_the_run_under_way_and_starts_the_next_after_it(space: Space) -> None:
+    name = keep(space, schedule("replacing", concurrencyPolicy="Replace", parameters={"sleep": "600"}))
+    fire(space, name)
+    until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
+    fire(space, name)
+    expected = ["Failed/Cancelled", "Running/Running"]
+    until(lambda: phases(space, name) == expected, seconds=SECONDS, what="replaced", now=lambda: phases(space, name))
+
+
+def test_history_limits_keep_the_newest_of_each_kind(space: Space) -> None:
+    wanted = schedule("tidy", concurrencyPolicy="Allow", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
+    name = keep(space, wanted)
+    for ending in ("0", "4", "0", "4"):
+        edit(space, name, parameters={"exit": ending})
+        before = {child["metadata"]["name"] for child in children(space, name)}
+        fire(space, name)
+        until(lambda: _new_and_ended(space, name, before), seconds=SECONDS, what=f"a child that exits {ending}")  # noqa: B023
+    expected = ["Succeeded/Succeeded", "Failed/InferenceFailed"]
+    until(lambda: phases(space, name) == expected, seconds=30, what="pruned", now=lambda: phases(space, name))
+
+
+def _new_and_ended(space: Space, name: str, before: set[str]) -> bool:
+    new = [child for child in children(space, name) if child["metadata"]["name"] not in before]
+    return bool(new) and (new[0].get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def test_an_expression_that_never_fires_is_told_and_stops_the_schedule_until_it_is_mended(space: Space) -> None:
+    name = keep(space, schedule("wrong", every="0 9 * * *"))
+    edit(space, name, schedule="0 0 31 2 *")
+    status = space.wait_for(name, phase="Suspended", reason="InvalidSchedule", seconds=30)
+    assert "spec.schedule" in status["message"]
+    found = kept(space, identity(space, name))
+    assert found is not None
+    assert found["schedule"]["state"]["paused"] is True
+
+    edit(space, name, schedule="0 10 * * *")
+    space.wait_for(name, phase="Scheduled", seconds=30)
+    assert all(moment.hour == 10 for moment in next_times(space, name))
+
+
+def test_a_fire_whose_run_is_gone_deletes_its_schedule(space: Space) -> None:
+    """As after a deletion that no shim has seen: the Temporal schedule is there and its InferenceRun is not."""
+    parent = {"name": "lost", "uid": f"uid-{space.name}"}
+    lost = f"inferencerun/{space.name}/lost/{parent['uid']}"
+    words = ("--schedule-id", lost, "--workflow-id", lost, "--type", "SubmitInferenceRun", "--task-queue", "inferrun")
+    argument = json.dumps({"namespace": space.name, "parent": parent})
+    space.stage.temporal("schedule", "create", *words, "--calendar", '{"hour":"3"}', "--input", argument)
+    space.stage.temporal("schedule", "trigger", "-s", lost)
+    until(lambda: kept(space, lost) is None, seconds=30, what="no Temporal schedule")
+    assert space.items("inferenceruns") == []
