@@ -1,5 +1,7 @@
 """Says in a person's words on which layer a request failed: name, connection, TLS, time, or the answer itself. Pure."""
 
+import os
+
 import aiohttp
 import orjson
 
@@ -52,4 +54,4 @@ def excerpt(body: bytes) -> str:
 
 
 def _os_text(error: OSError) -> str:
-    return error.strerror or str(error)
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

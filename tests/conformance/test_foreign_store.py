@@ -35,7 +35,7 @@ async def test_a_foreign_store_carries_a_run(machine: Machine, site: Path) -> No
     connection.executemany("insert into given values (?, ?, ?)", [(place, place, 0.5) for place in range(200)])
     connection.commit()
     connection.close()
-    ended = await machine.pod(PYTHONPATH=str(site))
+    ended = await machine.process(PYTHONPATH=str(site))
     assert (ended.code, ended.message) == (0, "200 of 200 records predicted"), ended.stderr
     assert ended.result.delivery == "ExactlyOnce"
     connection = sqlite3.connect(machine.output / "data.db")
@@ -45,6 +45,6 @@ async def test_a_foreign_store_carries_a_run(machine: Machine, site: Path) -> No
 
 
 async def test_without_the_package_the_labels_that_are_known_are_named(machine: Machine) -> None:
-    ended = await machine.pod()
+    ended = await machine.process()
     assert ended.code == 2
     assert ended.message == "input.sqlite: 'sqlite' is not known here; allowed: file, krateo"

@@ -1,4 +1,8 @@
-"""Runs `python -m runner` as a Pod would: a process with a contract, mounted folders and a termination log."""
+"""Runs the runner as a Pod would, with a contract, mounted folders and a termination log.
+
+`pod` carries the contract out inside the test's own process, which costs milliseconds; `process` and `start` run the real
+program, for what only a process shows: exit codes, signals, its log, its memory.
+"""
 
 import asyncio
 import json
@@ -10,7 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferrun.outcome import RunnerResult
+from inferrun.outcome import MESSAGE_LIMIT, RunnerResult
+from inferrun.reasons import Reason
+from runner.errors import RunnerError, first_error
+from runner.execution import execute
+from runner.result_file import failure, write_result
+from runner.settings import read_settings
+from runner.values import Counts
+from runner.work_order import read_contract
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0
@@ -65,38 +76,58 @@ class Machine:
             (self.folder / "endpoints" / side / key).write_text(value)
 
     async def pod(self, **environment: str) -> Ended:
-        """Run one Pod to its end."""
+        """Run one Pod's work to its end, in this process."""
+        settings = read_settings(self._environment(environment))
+        told: list[Counts] = []
+        try:
+            contract = read_contract(settings.contract)
+            result = await asyncio.wait_for(execute(contract, settings, tell=told.append), LIMIT)
+        except (RunnerError, ExceptionGroup) as error:
+            cause = first_error(error)
+            if not isinstance(cause, RunnerError):
+                raise
+            write_result(failure(cause, told[-1] if told else None), settings.termination_log)
+            return _ended(int(cause.code), settings.termination_log)
+        write_result(result, settings.termination_log)
+        return _ended(0, settings.termination_log)
+
+    async def process(self, **environment: str) -> Ended:
+        """Run one Pod's process to its end."""
         started = await self.start(**environment)
         return await started.end()
 
     async def start(self, **environment: str) -> "Pod":
-        """Start a Pod."""
-        self.pods += 1
-        log = self.folder / f"termination-{self.pods}"
-        path = self.folder / "contract.json"
-        path.write_text(json.dumps(self.contract))
+        """Start a Pod's process."""
+        variables = self._environment(environment)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "runner",
             cwd=REPOSITORY,
-            env={
-                **{key: value for key, value in os.environ.items() if not key.startswith("INFERRUN_")},
-                "INFERRUN_CONTRACT": str(path),
-                "INFERRUN_INPUT_DIR": str(self.input),
-                "INFERRUN_OUTPUT_DIR": str(self.output),
-                "INFERRUN_ENDPOINTS_DIR": str(self.folder / "endpoints"),
-                "INFERRUN_TERMINATION_LOG": str(log),
-                "INFERRUN_SPOOL_DIR": str(self.folder / "tmp"),
-                "pod_uid": f"pod-{self.pods}",
-                "INFERRUN_RETRY_SECONDS": "0",
-                **self.environment,
-                **environment,
-            },
+            env=variables,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        return Pod(process, log)
+        return Pod(process, Path(variables["INFERRUN_TERMINATION_LOG"]))
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """The next Pod's variables; its contract is put into its place."""
+        self.pods += 1
+        path = self.folder / "contract.json"
+        path.write_text(json.dumps(self.contract))
+        return {
+            **{key: value for key, value in os.environ.items() if not key.startswith("INFERRUN_")},
+            "INFERRUN_CONTRACT": str(path),
+            "INFERRUN_INPUT_DIR": str(self.input),
+            "INFERRUN_OUTPUT_DIR": str(self.output),
+            "INFERRUN_ENDPOINTS_DIR": str(self.folder / "endpoints"),
+            "INFERRUN_TERMINATION_LOG": str(self.folder / f"termination-{self.pods}"),
+            "INFERRUN_SPOOL_DIR": str(self.folder / "tmp"),
+            "pod_uid": f"pod-{self.pods}",
+            "INFERRUN_RETRY_SECONDS": "0",
+            **self.environment,
+            **more,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +151,11 @@ class Pod:
             raise AssertionError(f"the Pod did not end within {LIMIT:g} s: {err.decode()[-2000:]}") from None
         code = self.process.returncode
         assert code is not None
-        text = self.log.read_text() if self.log.exists() else ""
-        result = (
-            RunnerResult.model_validate_json(text) if text else RunnerResult(reason="RunnerFailed", message="(none)")
-        )
-        assert len(text.encode()) <= 3072
-        return Ended(code=code, result=result, stdout=out.decode(), stderr=err.decode())
+        return _ended(code, self.log, stdout=out.decode(), stderr=err.decode())
+
+
+def _ended(code: int, log: Path, *, stdout: str = "", stderr: str = "") -> Ended:
+    text = log.read_bytes() if log.exists() else b""
+    assert len(text) <= MESSAGE_LIMIT
+    result = RunnerResult.model_validate_json(text) if text else RunnerResult(reason=Reason.RUNNER_FAILED)
+    return Ended(code=code, result=result, stdout=stdout, stderr=stderr)
