@@ -11,11 +11,11 @@ NEXT = """\
 To type along in another terminal:
     set -a; . .devcluster/env; set +a; PATH=$INFERRUN_BIN:$PATH
 Try next:
-    kubectl get inferenceruns -A --watch                              what happens, as it happens
-    kubectl describe inferencerun measurements -n kserve-test         attempts, Events, where the output is
-    kubectl exec -n kserve-test deploy/files -- find /data/predictions       the predictions and their manifest
-    kubectl explain inferenceconfig.spec                              every field, in words
-    kubectl create -f - <<< "$(sed 's/name: iris-january/generateName: iris-/' examples/iris-run.yaml)"
+    kubectl get inferenceruns -A --watch                                  what happens, as it happens
+    kubectl describe inferencerun measurements -n kserve-test             attempts, Events, where the output is
+    kubectl exec -n kserve-test deploy/files -- find /data/predictions    the predictions and their manifest
+    kubectl explain inferenceconfig.spec                                  every field, in words
+    sed 's/name: iris-january/generateName: iris-/' examples/iris-run.yaml | kubectl create -f -    another run
 Done:
     make demo-down        removes the demo, the cluster stays
     make cluster-down     removes the cluster, too"""

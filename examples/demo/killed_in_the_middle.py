@@ -88,8 +88,8 @@ def _pod(stage: Stage, *, namespace: str, labels: str) -> Pod:
 
 def _kill(stage: Stage, pod: Pod) -> None:
     """By the container's control group; where its processes are on another machine, Kubernetes is asked to do it."""
-    processes = f"grep -l {pod.container} /proc/[0-9]*/cgroup | cut -d/ -f3"
-    if stage.read(f"{processes} 2>/dev/null || true").strip():
+    processes = f"grep -ls {pod.container} /proc/[0-9]*/cgroup | cut -d/ -f3"
+    if stage.read(f"{processes} || true").strip():
         stage.type(f"kill -9 $({processes})  # {pod.name}")
     else:
         stage.type(f"kubectl delete pod {pod.name} -n {pod.namespace} --grace-period=0 --force")

@@ -30,7 +30,8 @@ def line(stage: Stage, run: str) -> str:
     seen = status(stage, run)
     records = seen.get("records") or {}
     counted = f", {records.get('completed', 0)} of {records['total']} records" if records.get("total") else ""
-    return f"{seen.get('phase', 'no status')} {seen.get('reason', '')}{counted}".strip()
+    phase, reason = seen.get("phase", "no status"), seen.get("reason", "")
+    return (phase if reason in (phase, "") else f"{phase}, {reason}") + counted
 
 
 def wait_for_reason(stage: Stage, run: str, reason: str, *, within: float) -> Object:
