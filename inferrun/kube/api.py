@@ -15,9 +15,10 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import yaml
 from kubernetes.aio import client, config
 
-from inferrun.kube.errors import Gone, KubeError, Unreachable, error_of
+from inferrun.kube.errors import Gone, KubeError, NotConfigured, Unreachable, error_of
 
 Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
 
@@ -62,6 +63,10 @@ class KubeApi:
     async def close(self) -> None:
         """Close the connections."""
         await self._rest.close()
+
+    async def version(self) -> Object:
+        """The API server's version."""
+        return await self._json("GET", "/version")
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         """One object; `NotFound` where there is none."""
@@ -175,12 +180,16 @@ class KubeApi:
 
 
 async def connect(*, kubeconfig: Path | None, context: str | None = None) -> KubeApi:
-    """A client of the cluster that `kubeconfig` names, or of the cluster whose Pod this is."""
+    """A client of the cluster that `kubeconfig` names, or of the cluster whose Pod this is. Raises NotConfigured."""
     configuration = client.Configuration()
-    if kubeconfig is not None:
-        await config.load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
-    else:
-        config.load_incluster_config(configuration)
+    try:
+        if kubeconfig is not None:
+            await config.load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
+        else:
+            config.load_incluster_config(configuration)
+    except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
+        # The client raises the latter two for a file that is YAML but no kubeconfig.
+        raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
     configuration.connection_pool_maxsize = 200
     configuration.proxy = configuration.proxy or _proxy_in_environment(configuration.host)
     # aiohttp would look for a proxy and for credentials in a .netrc, in a thread, before each request; the latter would

@@ -8,7 +8,8 @@
     ├── Conflict          409 on a write: the object has changed since it was read
     │   └── AlreadyExists 409 on a create: an object of that name is there
     ├── Gone              410: a watch's or a list's position is too old
-    └── Invalid           any other 4xx: the request will be refused again
+    ├── Invalid           any other 4xx: the request will be refused again
+    └── NotConfigured     what is to name the cluster does not
 
 Every text is bounded; it is the API server's message, which names the object and the field.
 """
@@ -67,6 +68,10 @@ class Gone(KubeError):
 
 class Invalid(KubeError):
     """The request will be refused again as it is."""
+
+
+class NotConfigured(KubeError):
+    """The kubeconfig is missing or wrong, or does not hold the context that was asked for."""
 
 
 def error_of(status: int, body: bytes) -> KubeError:
