@@ -83,11 +83,16 @@ def _take_over(layout: Layout) -> None:
             )
         with step(f"clear away what the cluster of {found} left"):
             _end_all(layout)
+    elif layout.ending.exists():
+        with step("end what is left of the cluster before"):
+            _end_all(layout)
     ownership.claim(layout)
 
 
 def _end_all(layout: Layout) -> None:
     records = Records(layout.records)
+    # Interrupted from here on, the next command of either kind ends the rest first.
+    layout.ending.touch()
     # The kubelet first, else it would start again what ends; storage last, so that the others end in order.
     first = ("kubelet", "kube-controller-manager", "kube-scheduler")
     for name in (
@@ -100,6 +105,7 @@ def _end_all(layout: Layout) -> None:
         stop(name, records=records, seconds=5)
     remains.clear(layout)
     layout.owner.unlink(missing_ok=True)
+    layout.ending.unlink(missing_ok=True)
 
 
 def _prepare(layout: Layout) -> None:
@@ -133,20 +139,30 @@ def _configure(layout: Layout) -> list[Part]:
 def start_part(part: Part, layout: Layout = LAYOUT) -> None:
     """Start a part unless it runs, and wait until it answers: the order of the parts is that of need."""
     records, log = Records(layout.records), layout.logs / f"{part.name}.log"
-    if records.running(part.name) is None:
-        for address, port in part.listens:
-            network.need_free(part.name, address, port)
-        for folder in part.folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        for path, content in part.files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-            path.chmod(0o600)
-        with step(f"start {part.name}"):
-            start(part.name, part.command, records=records, log=log, extra_env=part.environment)
-            wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
+    _await_answer_or_end(part, records)
+    if records.running(part.name) is not None:
+        wait_ready(part.name, part.ready, records=records, log=log, seconds=0)
         return
-    wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
+    _write_files(part)
+    for address, port in part.listens:
+        network.need_free(part.name, address, port)
+    with step(f"start {part.name}"):
+        start(part.name, part.command, records=records, log=log, extra_env=part.environment)
+        wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
+
+
+def _await_answer_or_end(part: Part, records: Records) -> None:
+    """A part that was told to end just before this still runs for a moment."""
+    wait_until(lambda: records.running(part.name) is None or part.ready(), seconds=part.seconds)
+
+
+def _write_files(part: Part) -> None:
+    for folder in part.folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, content in part.files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        path.chmod(0o600)
 
 
 def _settle(layout: Layout) -> None:

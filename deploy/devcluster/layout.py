@@ -106,6 +106,11 @@ class Layout:
         return self.state / "owner.json"
 
     @property
+    def ending(self) -> Path:
+        """There while a cluster is being ended."""
+        return self.state / "ending"
+
+    @property
     def volumes(self) -> Path:
         return self.cluster / "volumes"
 
