@@ -9,15 +9,15 @@ IN_VENV := .venv/bin/
 # What of the cluster a test needs is in this file, written by `make cluster`.
 ATTACHED := set -a; . ./.devcluster/env; set +a;
 # The order in which `make test` runs them: cheap and telling first.
-STAGES := lint types generated unit cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
+STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lint types generated unit test cluster cluster-down status images load workflow integration e2e \
+.PHONY: help venv lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-demo: venv ## set everything up and run the main job on real parts
+demo: venv cluster images ## set everything up and run the main job on real parts
 	@$(IN_VENV)python -m examples.demo up
 
 demo-down: venv ## remove what the demo made
@@ -60,6 +60,9 @@ generated: venv ## compare committed generated files with what generates them
 unit: venv ## tests that open no socket
 	@$(IN_VENV)pytest -q tests/unit
 
+conformance: venv ## every store against one suite
+	@$(IN_VENV)pytest -q tests/conformance
+
 workflow: venv ## tests of workflows on a Temporal server
 	@$(ATTACHED) $(IN_VENV)pytest -q tests/workflow
 
@@ -69,5 +72,5 @@ integration: venv ## tests against the API server
 e2e: venv ## tests on the node, through the chart
 	@$(ATTACHED) $(IN_VENV)pytest -q tests/e2e
 
-bench: venv ## measure against the control plane and Temporal
+bench: venv cluster ## measure against the control plane and Temporal
 	@$(ATTACHED) $(IN_VENV)python -m benchmarks
