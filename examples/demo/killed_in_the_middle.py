@@ -32,7 +32,7 @@ def play(stage: Stage) -> None:
     stage.promise(runs.status(stage, RUN).get("phase") != "Succeeded", "the run was not over yet")
     stage.type(f"kubectl get pods -n {runs.NAMESPACE} -l {_labels(stage)}")
 
-    done = runs.wait_for_success(stage, RUN, within=150)
+    done = runs.wait_for_success(stage, RUN, within=300)
     stage.type(f"kubectl get inferencerun {RUN} -n {runs.NAMESPACE} -o wide")
     stage.promise(done.get("attempt", 0) >= 2, f"attempt {done.get('attempt')}: the killed one was told and counted")
     stage.promise(
