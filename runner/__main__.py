@@ -21,6 +21,7 @@ import uvloop
 
 from inferrun.exitcodes import ExitCode
 from inferrun.outcome import RunnerResult
+from runner.cost import spent
 from runner.errors import DeadlineReached, RunnerError, Stopped, first_error
 from runner.execution import execute
 from runner.logs import configure_logs
@@ -60,11 +61,8 @@ class Process:
         write_result(result, self.settings.termination_log)
         if self._progress and self._counts:
             self._progress.tell_now(self._counts)
-        _log.log(
-            logging.INFO if code is ExitCode.DONE else logging.ERROR,
-            "run ended",
-            extra={"exit_code": int(code), "reason": str(result.reason), "detail": result.message},
-        )
+        how = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **spent()}
+        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, "run ended", extra=how)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -26,6 +27,9 @@ from runner.seams import OutputStore, RecordFormat, StorageObject, Surroundings
 from runner.values import Chunk, Counts, Cut, Finished, Json, Memory, Records
 
 T = TypeVar("T")
+
+_CLOSING_SECONDS = 1.0
+"""Seconds that the end of a run waits for a volume that does not answer."""
 
 
 class FileOutput:
@@ -45,6 +49,8 @@ class FileOutput:
         self._cut: Cut | None = None
         self._next_record = 0
         self._written_records = 0
+        self._disk = threading.Lock()
+        self._is_closed = False
 
     async def open(self) -> Memory:
         """Make the folders and see what is committed."""
@@ -68,15 +74,20 @@ class FileOutput:
         return await self._on_disk(lambda: self._publish_manifest(counts))
 
     def close(self) -> None:
-        """Drop what is not committed."""
+        """Drop what is not committed; work that a cancelled call left on its thread comes to its end first, or to nothing."""
+        if not self._disk.acquire(timeout=_CLOSING_SECONDS):
+            return
+        self._is_closed = True
         if self._open_part:
-            self._open_part.close()
+            with suppress(OSError):  # what a full volume could not take is dropped anyway
+                self._open_part.close()
         shutil.rmtree(self._own, ignore_errors=True)
+        self._disk.release()
 
     async def _on_disk(self, work: Callable[[], T]) -> T:
         """Do blocking work on a thread; what the file system refuses becomes an error that names the claim."""
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(self._alone, work)
         except OSError as error:
             raise OutputError(
                 f"output.file: cannot write to path {self._spec.path!r} of claim {self._spec.claim_name!r}: "
@@ -86,6 +97,12 @@ class FileOutput:
             raise OutputError(
                 f"output.file: {self._location} holds a file that is not this runner's; move it away"
             ) from error
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        with self._disk:
+            if self._is_closed:
+                raise OutputError(f"output.file: {self._location} was closed")
+            return work()
 
     def _look(self) -> Memory:
         finished = self._read_manifest()

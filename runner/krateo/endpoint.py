@@ -71,8 +71,7 @@ def _value(folder: Path, key: str, secret: str) -> str:
 def _check(values: Mapping[str, str], secret: str) -> None:
     if not values["server-url"]:
         raise ValueError(f"Secret {secret!r} has no key server-url, which holds the data handler's address")
-    parts = urlsplit(values["server-url"])
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if not _is_address(values["server-url"]):
         raise ValueError(f"key server-url of Secret {secret!r} must be an http or https address")
     if values["token"] and values["password"]:
         raise ValueError(f"Secret {secret!r} has both token and password; only one way to log in is allowed")
@@ -82,6 +81,14 @@ def _check(values: Mapping[str, str], secret: str) -> None:
         raise ValueError(f"Secret {secret!r} has only one of client-certificate-data and client-key-data")
     if unsupported := [key for key in _UNSUPPORTED if values[key]]:
         raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, AWS signatures are not supported")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _tls(values: Mapping[str, str], secret: str) -> ssl.SSLContext:

@@ -13,8 +13,8 @@ _FIELD = "kserve.modelUrl"
 
 def infer_url(model_url: str, model_name: str) -> str:
     """The URL to post to; raises ContractError that names the field."""
-    parts = urlsplit(_with_scheme(model_url.strip()))
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(parts):
+    parts = _split(_with_scheme(model_url.strip()))
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ContractError(f"{_FIELD}: an http or https address of a model server is required, it is {model_url!r}")
     path = parts.path.rstrip("/")
     if path.endswith((":predict", ":explain")):
@@ -39,11 +39,13 @@ def _with_scheme(url: str) -> str:
     return url if "://" in url else f"http://{url}"
 
 
-def _has_good_port(parts: SplitResult) -> bool:
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None where its host or port cannot be one."""
     try:
-        return parts.port != 0
+        parts = urlsplit(url)
+        return None if parts.port == 0 else parts
     except ValueError:
-        return False
+        return None
 
 
 def _infer_path(path: str, model_name: str) -> str:

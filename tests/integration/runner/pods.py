@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,13 +93,14 @@ class Machine:
 
     async def process(self, **environment: str) -> Ended:
         """Run one Pod's process to its end."""
-        started = await self.start(**environment)
+        started = await self.start(environment=environment)
         return await started.end()
 
-    async def start(self, **environment: str) -> "Pod":
-        """Start a Pod's process."""
-        variables = self._environment(environment)
+    async def start(self, *, environment: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "Pod":
+        """Start a Pod's process; `before` is a command that starts it in turn."""
+        variables = self._environment(environment or {})
         process = await asyncio.create_subprocess_exec(
+            *before,
             sys.executable,
             "-m",
             "runner",
@@ -152,6 +153,13 @@ class Pod:
         code = self.process.returncode
         assert code is not None
         return _ended(code, self.log, stdout=out.decode(), stderr=err.decode())
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  what is waited for is another process's doing
+            await asyncio.sleep(0.01)
 
 
 def _ended(code: int, log: Path, *, stdout: str = "", stderr: str = "") -> Ended:

@@ -46,6 +46,7 @@ def test_a_name_is_quoted_in_the_path() -> None:
         ("http://", "iris", "kserve.modelUrl", "http or https"),
         ("host/v1/models/iris:predict", "iris", "kserve.modelUrl", "/v2/models/"),
         ("host", "", "kserve.modelName", "is required"),
+        ("http://[::1/v2", "iris", "kserve.modelUrl", "http or https"),
         ("http://host:notaport/v2", "iris", "kserve.modelUrl", "http or https"),
     ],
 )

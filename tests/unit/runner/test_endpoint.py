@@ -49,6 +49,7 @@ def test_an_insecure_endpoint_is_not_verified(tmp_path: Path) -> None:
     [
         ({"server_url": ""}, "has no key server-url"),
         ({"server_url": "handler:8088"}, "server-url of Secret 'handler-endpoint' must be an http or https address"),
+        ({"server_url": "http://[::1"}, "server-url of Secret 'handler-endpoint' must be an http or https address"),
         ({"token": "a", "username": "b", "password": "c"}, "both token and password"),
         ({"proxy_url": "socks5://proxy"}, "proxy-url of Secret 'handler-endpoint' must begin with http://"),
         ({"certificate_authority_data": "???"}, "certificate-authority-data .* neither PEM nor base64"),

@@ -1,0 +1,346 @@
+"""A run by the `file` label: chunks are committed once, whatever happens to its Pods."""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import orjson
+import pytest
+from aiohttp import web
+
+from tests.integration.runner.pods import Machine, until
+from tests.integration.runner.servers import CountingModel
+
+COUNT = 2000
+SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
+
+
+@pytest.fixture(autouse=True)
+def rows(file: Machine) -> None:
+    write_rows(file)
+
+
+def write_rows(machine: Machine, count: int = COUNT, name: str = "rows.jsonl") -> None:
+    text = "".join(f"[{index}, 0.5]\n" for index in range(count))
+    (machine.input / "data" / name).write_text(text)
+
+
+def run_folder(machine: Machine) -> Path:
+    return machine.output / "results" / str(machine.contract["jobName"])
+
+
+def results(machine: Machine) -> list[dict[str, object]]:
+    parts = sorted((run_folder(machine) / "predictions").iterdir())
+    return [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
+
+
+def is_whole(machine: Machine, count: int = COUNT) -> bool:
+    return results(machine) == [{"index": index, "prediction": index + 0.5} for index in range(count)]
+
+
+def parts(machine: Machine) -> list[str]:
+    folder = run_folder(machine) / "predictions"
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def _has_more_parts(machine: Machine, *, than: int) -> bool:
+    return len(parts(machine)) > than
+
+
+async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: Machine, model: CountingModel) -> None:
+    ended = await file.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted"), ended.stderr
+    assert is_whole(file)
+    assert set(model.rows.values()) == {1}
+    assert ended.result.delivery == "ExactlyOnce"
+    assert ended.progress()[-1] == {"total": COUNT, "completed": COUNT, "failed": 0}
+    manifest = (run_folder(file) / "manifest.json").read_bytes()
+    assert ended.result.output.location == "made/results/inf-sums-5be07ada"
+    assert ended.result.output.manifest == "made/results/inf-sums-5be07ada/manifest.json"
+    assert ended.result.output.sha256 == hashlib.sha256(manifest).hexdigest()
+
+
+async def test_the_manifest_lists_every_part_with_its_hash_and_adds_up(file: Machine) -> None:
+    await file.pod(**SMALL)
+    manifest = json.loads((run_folder(file) / "manifest.json").read_text())
+    assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
+    assert sum(part["records"] for part in manifest["parts"]) == COUNT
+    assert len(manifest["parts"]) > 10
+    for part in manifest["parts"]:
+        content = (run_folder(file) / part["file"]).read_bytes()
+        assert part["sha256"] == hashlib.sha256(content).hexdigest()
+        assert part["first"] == orjson.loads(content.splitlines()[0])["index"]
+    assert [path.name for path in run_folder(file).iterdir() if path.name.startswith(".")] == []
+
+
+async def test_a_pod_that_is_killed_loses_and_doubles_nothing(file: Machine, model: CountingModel) -> None:
+    held = asyncio.Event()
+
+    async def hold_in_the_middle(_: web.Request) -> web.StreamResponse | None:
+        if sum(model.rows.values()) >= COUNT // 2:
+            await held.wait()
+        return None
+
+    model.before = hold_in_the_middle
+    pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "1"})
+    await until(lambda: model.under_way == 1 and sum(model.rows.values()) >= COUNT // 2 and len(parts(file)) > 5)
+    pod.signal(signal.SIGKILL)
+    assert (await pod.end()).code == -signal.SIGKILL
+    held.set()
+    await until(lambda: model.under_way == 0)
+    assert not (run_folder(file) / "manifest.json").exists()
+    committed = {result["index"] for result in results(file)}
+    assert 0 < len(committed) < COUNT
+    model.rows.clear()
+    ended = await file.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted"), ended.stderr
+    assert is_whole(file)
+    sent_again = committed & set(model.rows)
+    assert not sent_again
+    assert set(model.rows.values()) == {1}
+
+
+async def test_many_kills_still_end_in_one_whole_run(file: Machine, model: CountingModel) -> None:
+    for _ in range(4):
+        pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "2"})
+        await until(partial(_has_more_parts, file, than=len(parts(file))))
+        pod.signal(signal.SIGKILL)
+        assert (await pod.end()).code == -signal.SIGKILL
+    assert (await file.process(**SMALL)).code == 0
+    assert is_whole(file)
+    assert model.requests
+
+
+async def test_a_committed_run_is_found_and_not_predicted_again(file: Machine, model: CountingModel) -> None:
+    first = await file.pod(**SMALL)
+    seen = len(model.requests)
+    write_rows(file, count=5)  # even when its input is gone by then
+    again = await file.process(**SMALL)
+    assert (again.code, again.result) == (0, first.result)
+    assert len(model.requests) == seen
+
+
+async def test_two_pods_of_a_run_at_once_commit_it_once(file: Machine) -> None:
+    first, second = await asyncio.gather(file.process(**SMALL), file.process(**SMALL))
+    assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+    assert first.result == second.result
+    assert is_whole(file)
+
+
+async def test_a_changed_input_is_not_joined_to_what_is_committed(file: Machine, model: CountingModel) -> None:
+    async def fail_late(_: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=500) if len(model.requests) > 20 else None
+
+    model.before = fail_late
+    assert (await file.pod(**SMALL)).code == 4
+    before = results(file)
+    assert before
+    write_rows(file, count=COUNT + 1)
+    ended = await file.pod(**SMALL)
+    assert ended.code == 3
+    assert ended.message.startswith("the input is not the one that this run began with")
+    assert results(file) == before
+
+
+async def test_an_input_that_changes_under_way_commits_nothing(file: Machine, model: CountingModel) -> None:
+    async def append(_: web.Request) -> web.StreamResponse | None:
+        with (file.input / "data" / "rows.jsonl").open("a") as more:
+            more.write("[1, 2]\n")
+        return None
+
+    model.before = append
+    ended = await file.pod(**SMALL)
+    assert ended.code == 3
+    assert ended.message.startswith("the input changed while it was read")
+    assert not (run_folder(file) / "manifest.json").exists()
+
+
+async def test_two_runs_share_an_output_path(file: Machine) -> None:
+    assert (await file.pod()).code == 0
+    first = run_folder(file)
+    file.contract |= {"jobId": "other", "runId": "other", "jobName": "inf-sums-other"}
+    assert (await file.pod()).code == 0
+    assert is_whole(file)
+    assert run_folder(file) != first
+    assert (first / "manifest.json").exists()
+
+
+async def test_a_folder_of_another_run_is_left_alone(file: Machine) -> None:
+    assert (await file.pod()).code == 0
+    before = (run_folder(file) / "manifest.json").read_bytes()
+    file.contract |= {"jobId": "other", "runId": "other"}
+    ended = await file.pod()
+    assert ended.code == 5
+    assert "belongs to another run (5be07ada-" in ended.message
+    assert (run_folder(file) / "manifest.json").read_bytes() == before
+
+
+async def test_the_runs_of_a_schedule_are_told_apart_by_their_own_uid(file: Machine) -> None:
+    assert (await file.pod()).code == 0
+    file.contract |= {"runId": "another-fire"}  # the jobId stays the schedule's
+    assert (await file.pod()).code == 5
+
+
+async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
+    file.contract["output"] = {"file": {"claimName": "given", "path": "data"}}
+    ended = await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))
+    assert ended.code == 0
+    file.contract |= {"jobId": "other", "runId": "other", "jobName": "inf-other"}
+    file.contract["input"] = {"file": {"claimName": "given", "path": "data"}}
+    assert (await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))).message == "2000 of 2000 records predicted"
+
+
+async def test_a_folder_is_read_file_by_file_in_the_order_of_names(file: Machine) -> None:
+    (file.input / "data" / "rows.jsonl").unlink()
+    for name, numbers in (("b.jsonl", (3, 4)), ("a.jsonl", (1, 2)), ("notes.txt", ("x",)), (".c.jsonl", ("y",))):
+        (file.input / "data" / name).write_text("".join(f"[{number}, 0]\n" for number in numbers))
+    file.contract["input"] = {"file": {"claimName": "given", "path": "data"}}
+    assert (await file.pod()).code == 0
+    assert [result["prediction"] for result in results(file)] == [1, 2, 3, 4]
+
+
+async def test_ids_of_records_are_carried_to_their_results(file: Machine) -> None:
+    lines = '{"custom_id": "a", "inputs": [1, 2]}\n\n{"custom_id": "b", "inputs": [3, 4]}'
+    (file.input / "data" / "rows.jsonl").write_text(lines)
+    assert (await file.pod()).code == 0
+    assert results(file) == [
+        {"index": 0, "custom_id": "a", "prediction": 3},
+        {"index": 1, "custom_id": "b", "prediction": 7},
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n \n"])
+async def test_an_empty_file_is_a_run_of_no_records(file: Machine, text: str) -> None:
+    (file.input / "data" / "rows.jsonl").write_text(text)
+    ended = await file.pod()
+    assert (ended.code, ended.message) == (0, "0 of 0 records predicted")
+    assert (run_folder(file) / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("text", ["[1, 0.5]", "[1, 0.5]\n", "\n[1, 0.5]\r\n\r\n"])
+async def test_one_record_is_predicted_however_its_line_ends(file: Machine, text: str) -> None:
+    (file.input / "data" / "rows.jsonl").write_bytes(text.encode())
+    assert (await file.pod()).message == "1 of 1 records predicted"
+    assert results(file) == [{"index": 0, "prediction": 1.5}]
+
+
+async def test_a_line_longer_than_a_chunk_is_one_record_all_the_same(file: Machine) -> None:
+    row = ",".join(["1"] * 5000)
+    (file.input / "data" / "rows.jsonl").write_text(f"[{row}]\n" * 3)
+    assert (await file.pod(**SMALL)).message == "3 of 3 records predicted"
+    assert [result["prediction"] for result in results(file)] == [5000] * 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"path": "data/none.jsonl"}, "'data/none.jsonl' is not there in claim 'given'; 'data' holds rows.jsonl"),
+        ({"path": "dota/rows.jsonl"}, "'dota/rows.jsonl' is not there in claim 'given'; the claim holds data"),
+        ({"path": "."}, "folder '.' of claim 'given' holds no *.jsonl file; holds data"),
+    ],
+)
+async def test_a_missing_input_says_what_is_there(file: Machine, spec: dict[str, str], text: str) -> None:
+    file.contract["input"]["file"] |= spec
+    ended = await file.pod()
+    assert (ended.code, ended.message) == (3, f"input.file.path: {text}")
+
+
+async def test_a_format_that_nobody_brings_is_a_bad_contract(file: Machine) -> None:
+    file.contract["input"]["file"]["format"] = "parquet"
+    ended = await file.pod()
+    assert (ended.code, ended.message) == (2, "input.file.format: 'parquet' is not known here; allowed: jsonl")
+
+
+async def test_a_bad_record_is_told_and_what_came_before_stays(file: Machine) -> None:
+    with (file.input / "data" / "rows.jsonl").open("a") as more:
+        more.write('[1, "x"]\n')
+    ended = await file.pod(**SMALL)
+    assert ended.code == 3
+    assert ended.message.startswith("rows.jsonl line 2001 holds the text 'x' at position 1")
+    assert len(parts(file)) > 10
+
+
+async def test_an_output_that_is_a_file_is_told(file: Machine) -> None:
+    (file.output / "results").write_text("not a folder")
+    ended = await file.pod()
+    assert ended.code == 5
+    assert ended.message.startswith("output.file: cannot write to path 'results' of claim 'made': Not a directory")
+
+
+async def test_a_file_of_somebody_else_in_the_runs_folder_is_told(file: Machine) -> None:
+    run_folder(file).mkdir(parents=True)
+    (run_folder(file) / "run.json").write_text("{}")
+    ended = await file.pod()
+    assert ended.code == 5
+    assert "holds a file that is not this runner's" in ended.message
+
+
+async def test_an_output_that_may_not_be_written_is_told(file: Machine) -> None:
+    file.output.chmod(0o555)
+    pod = await file.start(before=without_roots_privileges())
+    ended = await pod.end()
+    assert ended.code == 5
+    assert "Permission denied; the runner is user 65532; the volume must be writable" in ended.message
+
+
+async def test_an_input_that_may_not_be_read_is_told(file: Machine) -> None:
+    (file.input / "data" / "rows.jsonl").chmod(0o000)
+    pod = await file.start(before=without_roots_privileges())
+    ended = await pod.end()
+    assert ended.code == 3
+    assert "cannot be read: Permission denied; the runner is user 65532" in ended.message
+
+
+async def test_a_full_volume_is_told_and_the_run_goes_on_when_there_is_room(file: Machine) -> None:
+    with small_volume(file.output, kib=40):
+        ended = await file.pod(**SMALL)
+        assert ended.code == 5
+        assert "No space left on device; make room on the claim; the run goes on behind" in ended.message
+        committed = len(parts(file))
+        assert committed > 3
+        await remount(file.output, "size=4m")
+        assert (await file.pod(**SMALL)).code == 0
+        assert is_whole(file)
+
+
+async def test_a_volume_that_is_mounted_read_only_is_told(file: Machine) -> None:
+    with small_volume(file.output, kib=40):
+        await remount(file.output, "ro")
+        ended = await file.pod()
+        assert ended.code == 5
+        assert "Read-only file system; the volume is mounted read-only; its claim needs" in ended.message
+
+
+def without_roots_privileges() -> list[str]:
+    """What a command must be preceded by so that file modes hold for it."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("root needs setpriv to give its privileges up")
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+
+
+async def remount(folder: Path, option: str) -> None:
+    """Change an option of a mounted file system."""
+    process = await asyncio.create_subprocess_exec("mount", "-o", f"remount,{option}", str(folder))
+    assert await process.wait() == 0
+
+
+@contextmanager
+def small_volume(folder: Path, *, kib: int) -> Iterator[None]:
+    """A file system of its own, of so many KiB, over a folder."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting needs privileges")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
