@@ -117,9 +117,8 @@ class InferenceRun:
             )
             self._keep_attempt(launched, verdict, step.reason)
             if step.kind is not StepKind.LAUNCH:
-                return self._end(
-                    verdict, Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED, step.reason
-                )
+                phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
+                return self._end(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             if verdict.kind is VerdictKind.NEVER_RAN:  # its waiting goes on
                 self._begin_waiting(self._pending_since(launched))
             else:

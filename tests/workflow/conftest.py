@@ -1,4 +1,5 @@
-"""A real Temporal server for the tests of workflow code: a dev server of their own, in memory, on loopback."""
+"""Temporal servers for the tests of workflow code, on loopback: a real dev server of their own, in memory, and one whose
+clock can be skipped."""
 
 import os
 import shutil
@@ -6,15 +7,24 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
 
 from inferrun.temporal.plugin import inferrun_plugin
+from tests.workflow.cluster import Cluster
+from tests.workflow.stage import Stage, on_stage
+from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
+
+CONTINUE_AS_NEW_AFTER = 200
+"""Events after which the server suggests to continue as new: few, so that a test gets there; by default 4,096."""
 
 
 def temporal_program() -> Path:
@@ -44,6 +54,7 @@ def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     log = tmp_path_factory.mktemp("temporal") / "server.log"
     command = [str(temporal_program()), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={CONTINUE_AS_NEW_AFTER}"]
     with log.open("w") as output:
         server = subprocess.Popen([*command, "--log-level", "error"], stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -80,3 +91,26 @@ async def temporal(temporal_address: str) -> Client:
 def task_queue() -> str:
     """A queue that no other test polls."""
     return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """A server whose clock can be skipped; the tests that use it share its time and this loop."""
+    try:
+        program = server_program()
+    except ServerMissing as missing:
+        pytest.fail(str(missing))
+    environment = await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=str(program), plugins=[inferrun_plugin()]
+    )
+    async with environment:
+        yield environment
+
+
+@pytest.fixture(params=[1000, 0], ids=["cached", "replayed"])
+def staged(
+    request: pytest.FixtureRequest, skipping: WorkflowEnvironment
+) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
+    """Puts a cluster in memory on stage: once as in production, once with each workflow task replaying the history."""
+    cached_workflows: int = request.param
+    return lambda cluster: on_stage(skipping, cluster, cached_workflows=cached_workflows)

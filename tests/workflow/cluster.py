@@ -1,0 +1,284 @@
+"""A cluster in memory behind the seam of the activity table: one run, whose Jobs do what a test has planned.
+
+Everything happens at times of the Temporal server's own clock, so that it can be skipped. A follower that has nothing to
+say yet fails and asks to be tried again when it has: a running activity would hold the clock.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from inferrun.reasons import Phase, Reason
+from workflows import calls
+from workflows.calls import (
+    DeleteRunInput,
+    FollowInput,
+    FollowResult,
+    FollowUntil,
+    LaunchInput,
+    LaunchResult,
+    LaunchState,
+    PublishInput,
+    RecordInput,
+    RecordResult,
+    RunRef,
+    StopInput,
+    StopResult,
+    Verdict,
+    VerdictKind,
+)
+
+NEVER = timedelta(days=30)
+RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae67d8d344")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a Job's Pod does: starts after so many seconds, ends so many later. None: not by itself."""
+
+    starts_after: int | None = 2
+    ends_after: int | None = 3
+    verdict: Verdict | None = None
+    """How it ends; None: it succeeds. With `starts_after` None this is how it ends without having started."""
+    must_stop: bool = False
+    waits_for: str = "its image is being pulled"
+
+
+def succeeds(*, starts_after: int = 2, ends_after: int = 3) -> Plan:
+    """A Pod that does its work."""
+    return Plan(starts_after=starts_after, ends_after=ends_after)
+
+
+def fails(reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_retry: bool = True) -> Plan:
+    """A Pod that ends with an exit code."""
+    message = f"exit code {exit_code}"
+    failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, exit_code=exit_code, may_retry=may_retry)
+    return Plan(verdict=failed)
+
+
+@dataclass
+class Job:
+    """One launch."""
+
+    request: LaunchInput
+    name: str
+    created: datetime
+    plan: Plan
+    stopped_at: datetime | None = None
+    grace: int | None = None
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.name}"
+
+    @property
+    def started(self) -> datetime | None:
+        seconds = self.plan.starts_after
+        return None if seconds is None else self.created + timedelta(seconds=seconds)
+
+    @property
+    def ended(self) -> datetime | None:
+        begin = self.started or self.created
+        seconds = self.plan.ends_after
+        return None if seconds is None else begin + timedelta(seconds=seconds)
+
+    def verdict(self) -> Verdict:
+        times = {"started_at": rfc3339(self.started), "finished_at": rfc3339(self.ended)} if self.started else {}
+        end = self.plan.verdict or Verdict(
+            kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150", exit_code=0
+        )
+        return end.model_copy(update=times)
+
+
+@dataclass
+class Cluster:
+    """One run and its Jobs."""
+
+    plans: list[Plan] = field(default_factory=lambda: [Plan()])
+    """One for each launch; the last one serves all further ones."""
+    waits: list[Reason] = field(default_factory=list)
+    """What the run waits for before it can be launched, one for each look."""
+    always_waits: Reason | None = None
+    refusal: Reason | None = None
+    timeout_seconds: int = 0
+    pending_timeout_seconds: int = 0
+    backoff_limit: int = 2
+    is_deleted: bool = False
+    is_cancel_requested: bool = False
+    is_follower_busy: bool = False
+    """Whether the follower runs for as long as its Job does, as the real one; the clock is not skipped then."""
+    is_follower_blind: bool = False
+    """Whether the follower never sees an end."""
+    left_over: Job | None = None
+    """A Job that an earlier workflow of the run left."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    looks: list[datetime] = field(default_factory=list)
+    published: list[PublishInput] = field(default_factory=list)
+    status: RecordResult | None = None
+    recorded: RecordInput | None = None
+    records: int = 0
+    deleted_at: datetime | None = None
+    now: datetime = datetime(1, 1, 1, tzinfo=UTC)
+    """The latest time that anything happened at."""
+    launching: asyncio.Event = field(default_factory=asyncio.Event)
+    may_launch: asyncio.Event = field(default_factory=asyncio.Event)
+    recording: asyncio.Event = field(default_factory=asyncio.Event)
+    may_record: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.may_launch.set()
+        self.may_record.set()
+
+    @property
+    def activities(self) -> list[Callable[..., object]]:
+        """All but the follower's."""
+        return [self.launch, self.stop, self.publish, self.record, self.delete]
+
+    @property
+    def running(self) -> list[str]:
+        """The Jobs that somebody would have to stop."""
+        return [job.name for job in self.jobs.values() if job.stopped_at is None and not self._has_ended(job)]
+
+    def _has_ended(self, job: Job) -> bool:
+        return job.ended is not None and not job.plan.must_stop and job.ended <= self.now
+
+    def leave_job_behind(self) -> Job:
+        """An earlier workflow of the run had made a Job, which goes on."""
+        request = LaunchInput(run=RUN)
+        self.left_over = Job(request, "inf-iris-left", datetime.now(UTC), Plan(ends_after=None))
+        return self.left_over
+
+    def _tick(self) -> datetime:
+        started = activity.info().started_time
+        self.now = max(self.now, started)
+        return started
+
+    @activity.defn(name=calls.LAUNCH.name)
+    async def launch(self, request: LaunchInput) -> LaunchResult:
+        now = self._tick()
+        self.looks.append(now)
+        self.launching.set()
+        await self.may_launch.wait()
+        if self.is_deleted:
+            return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
+        if self.status is not None:
+            return LaunchResult(state=LaunchState.TERMINAL, reason=self.status.reason, message=self.status.message)
+        if self.is_cancel_requested:
+            left = self.left_over
+            return LaunchResult(
+                state=LaunchState.CANCELLED,
+                reason=Reason.CANCELLED,
+                message="it was cancelled",
+                job_name=left.name if left else "",
+                job_uid=left.uid if left else "",
+            )
+        if self.refusal is not None:
+            return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
+        if self.waits or self.always_waits:
+            return self._waiting()
+        return self._launched(request, now)
+
+    def _waiting(self) -> LaunchResult:
+        reason = self.waits.pop(0) if self.waits else self.always_waits
+        assert reason is not None
+        return LaunchResult(
+            state=LaunchState.WAITING,
+            reason=reason,
+            message=f"it waits: {reason}",
+            pending_timeout_seconds=self.pending_timeout_seconds,
+            pending_since=rfc3339(self.looks[0]),
+        )
+
+    def _launched(self, request: LaunchInput, now: datetime) -> LaunchResult:
+        name = f"inf-iris-{request.launch}"
+        plan = self.plans[min(request.launch, len(self.plans)) - 1]
+        job = self.jobs.setdefault(name, Job(request, name, now.replace(microsecond=0), plan))
+        limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
+        return LaunchResult(
+            state=LaunchState.LAUNCHED,
+            job_name=name,
+            job_uid=job.uid,
+            image="runner",
+            launch=request.launch,
+            attempt=request.attempt,
+            attempts=request.attempts,
+            seconds_used=request.seconds_used,
+            timeout_seconds=limit,
+            pending_timeout_seconds=self.pending_timeout_seconds,
+            backoff_limit=self.backoff_limit,
+            pending_since=rfc3339(job.created),
+        )
+
+    @activity.defn(name=calls.FOLLOW.name)
+    async def follow(self, request: FollowInput) -> FollowResult:
+        while self.is_follower_busy and request.until is FollowUntil.FINISHED:
+            activity.heartbeat()
+            await asyncio.sleep(0.05)
+        now = self._tick()
+        job = self.jobs[request.job_name]
+        if job.stopped_at is not None:
+            gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
+            return FollowResult(verdict=gone)
+        if job.ended is not None and job.ended <= now and not self.is_follower_blind:
+            return FollowResult(verdict=job.verdict(), must_stop=job.plan.must_stop)
+        has_started = job.started is not None and job.started <= now
+        if request.until is FollowUntil.STARTED and has_started:
+            return FollowResult(started_at=rfc3339(job.started), pod_name=f"{job.name}-pod")
+        due = job.ended if has_started or job.started is None else job.started
+        delay = NEVER if due is None or due <= now else due - now
+        raise ApplicationError("nothing yet", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
+
+    @activity.defn(name=calls.STOP.name)
+    async def stop(self, request: StopInput) -> StopResult:
+        now = self._tick()
+        job = self.left_over if self.left_over and self.left_over.uid == request.job_uid else None
+        job = job or self.jobs[request.job_name]
+        if job.stopped_at is not None:
+            return StopResult()
+        job.stopped_at, job.grace = now, request.grace_seconds
+        if job.ended is not None and job.ended <= now:
+            return StopResult(verdict=job.verdict())
+        if job.started is None or job.started > now:
+            return StopResult(last_wait_reason=Reason.IMAGE_PULLING, last_wait_message=job.plan.waits_for)
+        return StopResult()
+
+    @activity.defn(name=calls.PUBLISH.name)
+    async def publish(self, request: PublishInput) -> RecordResult:
+        self._tick()
+        self.published.append(request)
+        return RecordResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
+
+    @activity.defn(name=calls.RECORD.name)
+    async def record(self, request: RecordInput) -> RecordResult:
+        self._tick()
+        self.recording.set()
+        await self.may_record.wait()
+        self.records += 1
+        if self.is_deleted:
+            return RecordResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
+        if self.status is None:
+            self.recorded = request
+            self.status = RecordResult(phase=request.phase, reason=request.reason, message=request.message)
+        return self.status
+
+    @activity.defn(name=calls.DELETE_RUN.name)
+    async def delete(self, request: DeleteRunInput) -> RecordResult:
+        assert request.run == RUN
+        self.deleted_at = self._tick()
+        return RecordResult(gone=True)
+
+
+def rfc3339(instant: datetime | None) -> str:
+    """As the kubelet writes times: whole seconds."""
+    assert instant is not None
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ended_status(phase: Phase, reason: Reason) -> RecordResult:
+    """A terminal status that is there already."""
+    return RecordResult(phase=phase, reason=reason, message="it ended before")

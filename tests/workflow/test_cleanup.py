@@ -1,0 +1,32 @@
+"""A finished run is deleted after its delay, by a workflow of its own."""
+
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from tests.workflow.cluster import RUN, Cluster
+from tests.workflow.stage import Stage, result_of
+from workflows import calls
+from workflows.calls import CleanupInput
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+
+async def test_a_finished_run_is_deleted_after_its_delay_and_not_before(staged: Staged) -> None:
+    cluster = Cluster()
+    async with staged(cluster) as stage:
+        handle = await stage.environment.client.start_workflow(
+            calls.CLEANUP_WORKFLOW,
+            CleanupInput(run=RUN, delay_seconds=7 * 86_400),
+            id=f"cleanup-{uuid.uuid4().hex}",
+            task_queue=stage.task_queue,
+        )
+        begin = await stage.environment.get_current_time()
+        await stage.pass_by(6 * 86_400)
+        assert cluster.deleted_at is None
+        await result_of(handle)
+    assert cluster.deleted_at is not None
+    assert (cluster.deleted_at - begin).total_seconds() == pytest.approx(7 * 86_400, abs=5)

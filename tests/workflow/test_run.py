@@ -1,0 +1,165 @@
+"""The life of a run: launch, follow, judge, try again, record."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from inferrun.reasons import Phase, Reason
+from tests.workflow.cluster import RUN, Cluster, Plan, ended_status, fails, succeeds
+from tests.workflow.stage import Stage, failure_of, result_of
+from workflows.calls import LaunchInput, Verdict, VerdictKind
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+EVENTS_OF_AN_ATTEMPT = 29
+"""Launch, two followers, the status, the back-off: three events each and their workflow task's three, a timer's two."""
+
+
+async def test_a_run_that_succeeds_is_recorded_once_and_costs_at_most_35_events(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(starts_after=30, ends_after=7200)])
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        result = await result_of(handle)
+        history = await handle.fetch_history()
+    assert (result["phase"], result["reason"], result["exitCode"]) == ("Succeeded", "Succeeded", 0)
+    assert (result["namespace"], result["name"], result["uid"]) == (RUN.namespace, RUN.name, RUN.uid)
+    assert cluster.records == 1
+    assert cluster.recorded is not None
+    assert [item.reason for item in cluster.recorded.attempts] == [Reason.SUCCEEDED]
+    assert len(history.events) <= 35
+
+
+async def test_a_waiting_run_does_not_wait_in_its_follower(staged: Staged) -> None:
+    """A run of a day costs the same events as one of a minute."""
+    lengths = []
+    for seconds in (60, 86_400):
+        async with staged(Cluster(plans=[succeeds(ends_after=seconds)])) as stage:
+            handle = await stage.start()
+            await result_of(handle)
+            lengths.append(len((await handle.fetch_history()).events))
+    assert lengths[0] == lengths[1]
+
+
+async def test_failed_attempts_are_tried_again_after_10_and_20_seconds_and_then_no_more(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails(Reason.INFERENCE_FAILED, exit_code=4)], backoff_limit=2)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        error = await failure_of(handle)
+    first, second, third = cluster.jobs.values()
+    assert [job.request.attempt for job in (first, second, third)] == [1, 2, 3]
+    assert [job.request.launch for job in (first, second, third)] == [1, 2, 3]
+    ends = [job.ended for job in (first, second)]
+    pauses = [(later.created - end).total_seconds() for later, end in zip((second, third), ends, strict=True) if end]
+    assert pauses[0] == pytest.approx(10, abs=2)
+    assert pauses[1] == pytest.approx(20, abs=2)
+    assert (error.type, error.non_retryable) == ("InferenceFailed", True)
+    assert "exit code 4" in str(error)
+    assert cluster.recorded is not None
+    assert [item.exit_code for item in cluster.recorded.attempts] == [4, 4, 4]
+    assert cluster.recorded.attempt == 3
+
+
+async def test_while_it_waits_for_the_next_attempt_the_status_says_so(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails(), succeeds()])
+    async with staged(cluster) as stage:
+        result = await stage.execute()
+    assert result["phase"] == "Succeeded"
+    [said] = cluster.published
+    assert (said.phase, said.reason, said.attempt) == (Phase.PENDING, Reason.RETRY_BACKOFF, 2)
+    assert "attempt 2 of 3 starts in 10 s; before: exit code 4" in said.message
+    assert cluster.recorded is not None
+    assert [item.reason for item in cluster.recorded.attempts] == [Reason.INFERENCE_FAILED, Reason.SUCCEEDED]
+
+
+async def test_each_further_attempt_costs_the_same_few_events(staged: Staged) -> None:
+    lengths = []
+    for failures in (1, 3):
+        async with staged(Cluster(plans=[*[fails()] * failures, succeeds()], backoff_limit=5)) as stage:
+            handle = await stage.start()
+            await result_of(handle)
+            lengths.append(len((await handle.fetch_history()).events))
+    assert lengths[1] - lengths[0] <= 2 * EVENTS_OF_AN_ATTEMPT
+
+
+async def test_a_verdict_that_must_not_be_tried_again_ends_the_run(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails(Reason.INVALID_CONTRACT, exit_code=2, may_retry=False)])
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "InvalidContract"
+    assert len(cluster.jobs) == 1
+
+
+async def test_the_failure_carries_the_result_for_programs(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails(Reason.OUTPUT_FAILED, exit_code=5)], backoff_limit=0)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [details] = error.details
+    assert (details["phase"], details["reason"], details["exitCode"]) == ("Failed", "OutputFailed", 5)
+    assert details["uid"] == RUN.uid
+
+
+async def test_a_refusal_for_good_ends_the_run_without_a_job(staged: Staged) -> None:
+    cluster = Cluster(refusal=Reason.NAME_TAKEN)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "NameTaken"
+    assert not cluster.jobs
+    assert cluster.recorded is not None
+    assert cluster.recorded.attempts == ()
+
+
+async def test_a_job_that_cannot_get_anywhere_is_stopped_before_the_end_is_recorded(staged: Staged) -> None:
+    never = Verdict(kind=VerdictKind.FAILED, reason=Reason.INVALID_IMAGE_NAME, message="no image", may_retry=False)
+    cluster = Cluster(plans=[Plan(starts_after=None, ends_after=4, verdict=never, must_stop=True)])
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "InvalidImageName"
+    assert not cluster.running
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is not None
+
+
+async def test_a_job_that_somebody_deleted_is_a_counted_failure_with_its_times(staged: Staged) -> None:
+    gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
+    cluster = Cluster(plans=[Plan(verdict=gone), succeeds()])
+    async with staged(cluster) as stage:
+        result = await stage.execute()
+    assert result["phase"] == "Succeeded"
+    assert cluster.recorded is not None
+    assert [item.attempt for item in cluster.recorded.attempts] == [1, 2]
+    assert all(item.start_time and item.completion_time for item in cluster.recorded.attempts)
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
+async def test_a_run_that_has_ended_already_is_not_executed_again(staged: Staged, phase: Phase) -> None:
+    cluster = Cluster(status=ended_status(phase, Reason.SUCCEEDED if phase is Phase.SUCCEEDED else Reason.STOPPED))
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        if phase is Phase.SUCCEEDED:
+            assert (await result_of(handle))["phase"] == "Succeeded"
+        else:
+            assert (await failure_of(handle)).type == "Stopped"
+    assert not cluster.jobs
+    assert cluster.recorded is None
+
+
+async def test_the_workflow_of_a_run_that_was_deleted_completes(staged: Staged) -> None:
+    cluster = Cluster(is_deleted=True)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        result = await result_of(handle)
+        assert (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+    assert result["reason"] == "RunDeleted"
+    assert not cluster.jobs
+
+
+async def test_a_workflow_that_takes_over_goes_on_from_where_the_run_stands(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails()], backoff_limit=2)
+    async with staged(cluster) as stage:
+        await failure_of(await stage.start(launch=3, attempt=3, seconds_used=20))
+    [job] = cluster.jobs.values()
+    assert isinstance(job.request, LaunchInput)
+    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (3, 3, 20)

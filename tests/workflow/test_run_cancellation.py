@@ -1,0 +1,107 @@
+"""A run is cancelled, at any moment of its life: its end is recorded and nothing of it goes on."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from inferrun.reasons import Phase, Reason
+from tests.workflow.cluster import Cluster, Plan, fails, succeeds
+from tests.workflow.stage import Stage, failure_of, in_time, is_cancelled, result_of
+from workflows.calls import Verdict
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+MOMENTS = {
+    "while it waits for its config": (Cluster(always_waits=Reason.CONFIG_NOT_FOUND), 30),
+    "before its container starts": (Cluster(plans=[Plan(starts_after=1000)]), 30),
+    "while it runs": (Cluster(plans=[Plan(ends_after=None)]), 30),
+    "while it runs with a deadline": (Cluster(plans=[Plan(ends_after=None)], timeout_seconds=1000), 30),
+    "while it waits before its next attempt": (Cluster(plans=[fails()], backoff_limit=3), 10),
+    "while its second attempt runs": (Cluster(plans=[fails(), Plan(ends_after=None)]), 60),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_it_ends_as_cancelled_and_no_job_is_left(staged: Staged, moment: str) -> None:
+    planned, seconds = MOMENTS[moment]
+    cluster = Cluster(
+        plans=planned.plans,
+        always_waits=planned.always_waits,
+        timeout_seconds=planned.timeout_seconds,
+        backoff_limit=planned.backoff_limit,
+    )
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(seconds)
+        await handle.cancel()
+        assert await is_cancelled(handle)
+    assert cluster.recorded is not None
+    assert (cluster.recorded.phase, cluster.recorded.reason) == (Phase.FAILED, Reason.CANCELLED)
+    assert cluster.records == 1
+    assert not cluster.running
+    assert all(job.stopped_at or job.ended for job in cluster.jobs.values())
+
+
+async def test_a_job_whose_creation_was_under_way_is_stopped(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)])
+    cluster.may_launch.clear()
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.launching.wait())
+        await handle.cancel()
+        cluster.may_launch.set()
+        assert await is_cancelled(handle)
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is not None
+    assert job.grace == 10
+    assert cluster.recorded is not None
+    assert cluster.recorded.reason is Reason.CANCELLED
+
+
+async def test_a_success_that_was_reached_before_stays_a_success(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=20)], is_follower_blind=True)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        await handle.cancel()
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    assert cluster.recorded is not None
+    assert cluster.recorded.phase is Phase.SUCCEEDED
+
+
+@pytest.mark.parametrize("end", [None, fails().verdict], ids=["success", "failure"])
+async def test_a_cancellation_while_the_end_is_recorded_comes_too_late(staged: Staged, end: Verdict | None) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=end)], backoff_limit=0)
+    cluster.may_record.clear()
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.recording.wait())
+        await handle.cancel()
+        await stage.settle(handle)
+        cluster.may_record.set()
+        if end is None:
+            assert (await result_of(handle))["phase"] == "Succeeded"
+        else:
+            assert (await failure_of(handle)).type == "InferenceFailed"
+    assert cluster.records == 1
+
+
+async def test_a_cancellation_that_was_asked_for_on_the_run_is_found_at_the_launch(staged: Staged) -> None:
+    cluster = Cluster(is_cancel_requested=True)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "Cancelled"
+    assert not cluster.jobs
+
+
+async def test_the_job_that_an_earlier_workflow_left_is_stopped_with_a_run_whose_end_was_asked_for(
+    staged: Staged,
+) -> None:
+    cluster = Cluster(is_cancel_requested=True)
+    left = cluster.leave_job_behind()
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "Cancelled"
+    assert left.stopped_at is not None

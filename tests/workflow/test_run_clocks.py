@@ -1,0 +1,180 @@
+"""The clocks of a run: timeoutSeconds while its container runs, pendingTimeoutSeconds while it waits."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from inferrun.reasons import Reason
+from tests.workflow.cluster import Cluster, Plan, fails, succeeds
+from tests.workflow.stage import Stage, failure_of, result_of
+from workflows.calls import Verdict, VerdictKind
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited too long")
+OUT_OF_TIME = Verdict(
+    kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline", exit_code=6
+)
+
+
+async def test_past_its_deadline_a_job_is_stopped_with_a_short_grace_and_the_run_fails(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=100, ends_after=None)], timeout_seconds=300)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [job] = cluster.jobs.values()
+    assert error.type == "DeadlineExceeded"
+    assert "timeoutSeconds of 300 s" in str(error)
+    assert job.grace == 5
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(400, abs=3)
+
+
+async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, backoff_limit=5)
+    async with staged(cluster) as stage:
+        await failure_of(await stage.start())
+    assert len(cluster.jobs) == 1
+
+
+async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Staged) -> None:
+    """The follower is behind: the Job completed before the deadline, which nobody had noticed."""
+    cluster = Cluster(plans=[succeeds(ends_after=29)], timeout_seconds=30, is_follower_blind=True)
+    async with staged(cluster) as stage:
+        result = await stage.execute()
+    assert result["phase"] == "Succeeded"
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is not None
+
+
+async def test_the_clock_runs_over_all_attempts(staged: Staged) -> None:
+    slow_failure = Plan(ends_after=40, verdict=fails().verdict)
+    cluster = Cluster(plans=[slow_failure, Plan(ends_after=None)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    _, second = cluster.jobs.values()
+    assert error.type == "DeadlineExceeded"
+    assert second.request.seconds_used == pytest.approx(40, abs=2)
+    assert second.started is not None
+    assert second.stopped_at is not None
+    assert (second.stopped_at - second.started).total_seconds() == pytest.approx(60, abs=3)
+
+
+async def test_waiting_for_a_start_does_not_use_up_the_clock(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(starts_after=5000, ends_after=20)], timeout_seconds=30)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+
+
+async def test_a_failure_with_no_time_left_says_that_and_what_failed(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "DeadlineExceeded"
+    assert "no time is left for another attempt; before: exit code 4" in str(error)
+
+
+async def test_a_timeout_that_is_raised_while_the_run_runs_acts(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(50)
+        await stage.change_timeout(handle, 1000)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_timeout_that_is_removed_while_the_run_runs_acts(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(50)
+        await stage.change_timeout(handle, 0)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_timeout_that_is_lowered_while_the_run_runs_acts_at_once(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100_000)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(50)
+        await stage.change_timeout(handle, 20)
+        error = await failure_of(handle)
+    [job] = cluster.jobs.values()
+    assert "timeoutSeconds of 20 s" in str(error)
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(50, abs=5)
+
+
+async def test_an_edited_timeout_goes_with_the_next_attempt(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=60, verdict=fails().verdict), succeeds()], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 700)
+        await result_of(handle)
+    _, second = cluster.jobs.values()
+    assert second.request.timeout_seconds == 700
+
+
+async def test_a_runner_that_ends_at_its_deadline_ends_the_run_though_attempts_are_left(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "DeadlineExceeded"
+    assert len(cluster.jobs) == 1
+
+
+async def test_a_runner_that_ends_at_a_deadline_that_was_raised_since_is_launched_again_uncounted(
+    staged: Staged,
+) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME), succeeds()], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 1000)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    first, second = cluster.jobs.values()
+    assert (first.request.attempt, second.request.attempt) == (1, 1)
+    assert (first.request.launch, second.request.launch) == (1, 2)
+    assert second.request.seconds_used == pytest.approx(99, abs=1)
+
+
+async def test_a_pod_that_ended_before_it_started_is_launched_again_uncounted(staged: Staged) -> None:
+    waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
+    cluster = Cluster(plans=[waited, waited, waited, succeeds()], timeout_seconds=5, backoff_limit=0)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1, 1, 1]
+    assert [job.request.seconds_used for job in cluster.jobs.values()] == [0, 0, 0, 0]
+
+
+async def test_a_run_that_waits_for_its_start_longer_than_it_may_is_stopped(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=900)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [job] = cluster.jobs.values()
+    assert error.type == "PendingTimeout"
+    assert "900 s (pendingTimeoutSeconds); last: its image is being pulled" in str(error)
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(900, abs=3)
+
+
+async def test_launches_that_never_ran_do_not_begin_the_waiting_anew(staged: Staged) -> None:
+    waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
+    cluster = Cluster(plans=[waited], timeout_seconds=5, pending_timeout_seconds=1500)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    first, *_, last = cluster.jobs.values()
+    assert error.type == "PendingTimeout"
+    assert len(cluster.jobs) == 3
+    assert last.stopped_at is not None
+    assert (last.stopped_at - first.created).total_seconds() == pytest.approx(1500, abs=5)
+
+
+async def test_time_that_an_attempt_ran_is_not_time_that_the_next_one_waited(staged: Staged) -> None:
+    cluster = Cluster(
+        plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds(starts_after=50)], pending_timeout_seconds=100
+    )
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"

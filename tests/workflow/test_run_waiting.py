@@ -1,0 +1,75 @@
+"""A run that waits without a Job: for a config that is not there, or not right."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from inferrun.reasons import Reason
+from tests.workflow.cluster import Cluster, succeeds
+from tests.workflow.stage import Stage, failure_of, result_of
+from workflows import calls
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+
+async def test_it_goes_on_as_soon_as_it_is_told_to_look_again(staged: Staged) -> None:
+    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND])
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(100)
+        await handle.signal(calls.LOOK_AGAIN_SIGNAL)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    first, second = cluster.looks
+    assert (second - first).total_seconds() == pytest.approx(100, abs=5)
+
+
+async def test_it_looks_by_itself_every_ten_minutes(staged: Staged) -> None:
+    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY])
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    pauses = [(after - before).total_seconds() for before, after in zip(cluster.looks, cluster.looks[1:], strict=False)]
+    assert pauses == pytest.approx([600, 600], abs=3)
+
+
+async def test_while_it_waits_it_holds_no_activity(staged: Staged) -> None:
+    async with staged(Cluster(always_waits=Reason.CONFIG_NOT_FOUND)) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        assert not (await handle.describe()).raw_description.pending_activities
+        await handle.terminate()
+
+
+async def test_it_ends_when_it_has_waited_for_its_pending_timeout(staged: Staged) -> None:
+    cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, pending_timeout_seconds=1500)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        error = await failure_of(handle)
+        closed = (await handle.describe()).close_time
+    assert error.type == "PendingTimeout"
+    assert "it waited too long: it waits: ConfigNotFound" in str(error)
+    assert closed is not None
+    assert (closed - cluster.looks[0]).total_seconds() == pytest.approx(1500, abs=5)
+    assert not cluster.jobs
+
+
+async def test_a_run_that_is_deleted_while_it_waits_ends_at_its_next_look(staged: Staged) -> None:
+    cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        cluster.is_deleted = True
+        await handle.signal(calls.LOOK_AGAIN_SIGNAL)
+        assert (await result_of(handle))["reason"] == "RunDeleted"
+
+
+async def test_an_edit_of_the_timeout_while_it_waits_goes_with_the_launch(staged: Staged) -> None:
+    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND], plans=[succeeds()])
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 77)
+        await result_of(handle)
+    [job] = cluster.jobs.values()
+    assert job.request.timeout_seconds == 77
