@@ -6,23 +6,35 @@ The first image, the one that holds a Pod's namespaces, is written here without 
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
+from . import foreign
 from .binaries import PARTS, built
 from .commands import run
 from .layout import LAYOUT, Layout
 from .narration import step
 from .parts import PAUSE_IMAGE
 from .problem import Problem
+from .ready import accepts
 
 
 def ctr_command(layout: Layout) -> list[str]:
     return ["ctr", "--address", str(layout.containerd_socket), "--namespace", "k8s.io"]
 
 
+def need_node(layout: Layout) -> None:
+    if not accepts(layout.containerd_socket)():
+        raise Problem("there is no cluster to bring images onto", cure="make cluster")
+
+
 def on_the_node(layout: Layout = LAYOUT) -> set[str]:
+    """Names of the images on our node; nothing is known of a cluster that somebody else runs."""
+    if foreign.named().context:
+        return set()
+    need_node(layout)
     return set(run([*ctr_command(layout), "images", "list", "--quiet"]).split())
 
 
@@ -30,10 +42,25 @@ def load(archive: Path, *, layout: Layout = LAYOUT) -> None:
     """Import a Docker or OCI archive."""
     if not archive.is_file():
         raise Problem(f"there is no image archive {archive}", cure="make load IMAGE=<file written by docker save>")
+    context = foreign.named().context
+    if context:
+        _load_to_kind(archive, context)
+        return
+    need_node(layout)
     run(
         [*ctr_command(layout), "images", "import", "--all-platforms", str(archive)],
         cure="is it a Docker or OCI archive?",
     )
+
+
+def _load_to_kind(archive: Path, context: str) -> None:
+    """kind names the context of a cluster `kind-` and the cluster's name."""
+    if not context.startswith("kind-") or shutil.which("kind") is None:
+        raise Problem(
+            f"images cannot be brought onto the cluster of context {context} from here",
+            cure="buildah push them to a registry that it pulls from, and name them with helm --set",
+        )
+    run(["kind", "load", "image-archive", "--name", context.removeprefix("kind-"), archive], cure="kind must reach it")
 
 
 def one_file_archive(name: str, program: bytes) -> bytes:

@@ -34,12 +34,13 @@ class Named:
 
 
 def named(environment: Mapping[str, str] = os.environ) -> Named:
-    """Our own address may stand in the environment of somebody who reads `.devcluster/env` into the shell: it names nothing."""
-    address = environment.get("TEMPORAL_ADDRESS", "")
-    if address == OWN_TEMPORAL:
-        return Named(environment.get("INFERRUN_CONTEXT", ""), "", TEMPORAL_NAMESPACE, "")
+    """Our own address may stand in the environment of somebody who reads `.devcluster/env` into the shell: beside our own
+    cluster it names nothing."""
+    context, address = environment.get("INFERRUN_CONTEXT", ""), environment.get("TEMPORAL_ADDRESS", "")
+    if address == OWN_TEMPORAL and not context:
+        return Named("", "", TEMPORAL_NAMESPACE, "")
     return Named(
-        context=environment.get("INFERRUN_CONTEXT", ""),
+        context=context,
         temporal=address,
         namespace=environment.get("TEMPORAL_NAMESPACE", "") or TEMPORAL_NAMESPACE,
         ui=environment.get("TEMPORAL_UI_URL", ""),

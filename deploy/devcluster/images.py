@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import archives, contexts, packages, transfer
+from . import archives, contexts, foreign, packages, transfer
 from .commands import run, succeeds
 from .layout import CHECKOUT, LAYOUT, Layout
 from .narration import say, step
@@ -133,6 +133,8 @@ def _memory(layout: Layout) -> Path:
 
 
 def _remember(layout: Layout, name: str, fingerprint: str) -> None:
+    if foreign.named().context:
+        return
     partial = _memory(layout).with_suffix(".partial")
     partial.write_text(json.dumps({**_loaded(layout), name: fingerprint}, indent=2))
     partial.replace(_memory(layout))
