@@ -76,7 +76,6 @@ class Follower:
         compiled = await find_config_map(self._api, request.run)
         if compiled is None:  # deleted with its run, most likely: the next launch finds out
             return FollowResult(verdict=judge_job_gone(), must_stop=True)
-        snapshot = compiled.snapshot
         event = self._watch.subscribe(request.run.namespace, request.job_name)
         try:
             return await self._follow(request, compiled.snapshot, event)

@@ -1,0 +1,183 @@
+"""What happens to a run when parts of the product, or of the cluster, are stopped or killed under it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import install
+from tests.e2e.stage import SYSTEM, Space, Stage, config, run, until
+
+MARGIN = 5
+
+
+def _pods_of(stage: Stage, component: str) -> list[str]:
+    selector = f"app.kubernetes.io/component={component}"
+    words = ["-n", SYSTEM, "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}"]
+    return stage.kubectl(*words).split()
+
+
+def _scale(stage: Stage, component: str, replicas: int) -> None:
+    stage.kubectl("-n", SYSTEM, "scale", f"deployment/inferrun-{component}", f"--replicas={replicas}")
+    if replicas:
+        status = ["rollout", "status", f"deployment/inferrun-{component}", "--timeout=120s"]
+        stage.kubectl("-n", SYSTEM, *status, seconds=130)
+    else:
+        until(lambda: not _pods_of(stage, component), seconds=60, what=f"no Pod of {component}")
+
+
+def _kill_9(stage: Stage, component: str) -> None:
+    """SIGKILL for the process in the component's Pod, which then starts anew."""
+    pod = _pods_of(stage, component)[0]
+    path = ["-n", SYSTEM, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
+    container = stage.kubectl(*path).removeprefix("containerd://")
+    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
+    assert found, f"no process of container {container}"
+    subprocess.run(["kill", "-9", *found], check=True)
+
+
+def _text(path: Path) -> str:
+    """A file of /proc; empty where its process has ended meanwhile."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _uid(space: Space, name: str) -> str:
+    found = space.get("inferencerun", name)
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+@pytest.fixture(scope="module")
+def short_margin(stage: Stage) -> Iterator[Stage]:
+    """The installation with a margin of a few seconds, so that the kubelet's own lock is seen to close."""
+    install(stage, f"settings.deadlineMarginSeconds={MARGIN}")
+    yield stage
+    install(stage)
+
+
+@pytest.fixture
+def whole(stage: Stage) -> Iterator[Stage]:
+    """The installation, whole again afterwards, whatever a test stopped."""
+    yield stage
+    stage.part("start", "temporal")
+    for component in ("shim", "worker"):
+        _scale(stage, component, 1)
+
+
+def test_a_worker_killed_while_the_job_runs_makes_no_second_job(space: Space, stage: Stage) -> None:
+    space.apply(run("steady", "actor", parameters={"sleep": "20"}))
+    space.wait_for("steady", phase="Running", seconds=60)
+
+    _kill_9(stage, "worker")
+
+    status = space.wait_for("steady", phase="Succeeded", seconds=150)
+    assert status["attempt"] == 1
+    assert len(space.items("jobs")) == 1
+
+
+def test_two_shims_at_once_start_one_job_for_each_run(space: Space, stage: Stage, whole: Stage) -> None:
+    _scale(stage, "shim", 2)
+    names = [f"twin-{number}" for number in range(8)]
+
+    space.apply(*(run(name, "actor") for name in names))
+
+    for name in names:
+        space.wait_for(name, phase="Succeeded", seconds=90)
+    assert len(space.items("jobs")) == len(names)
+    assert all(space.status(name)["attempt"] == 1 for name in names)
+
+
+def test_a_run_applied_while_no_shim_lives_is_started_by_the_next_one(space: Space, stage: Stage, whole: Stage) -> None:
+    _scale(stage, "shim", 0)
+    space.apply(run("patient", "actor"))
+    assert space.status("patient") == {}
+
+    _scale(stage, "shim", 1)
+
+    space.wait_for("patient", phase="Succeeded", seconds=60)
+
+
+def test_a_shim_killed_between_seeing_a_run_and_starting_its_workflow_loses_nothing(
+    space: Space, stage: Stage, whole: Stage
+) -> None:
+    stage.part("stop", "temporal")  # so that it stays between the two
+    space.apply(run("seen", "actor"))
+    space.wait_for("seen", phase="Pending", reason="Accepted", seconds=20)
+    _kill_9(stage, "shim")
+
+    stage.part("start", "temporal")
+
+    status = space.wait_for("seen", phase="Succeeded", seconds=120)
+    assert status["attempt"] == 1
+    assert len(space.items("jobs")) == 1
+
+
+def test_delete_returns_and_the_pod_goes_with_shim_worker_and_temporal_stopped(
+    space: Space, stage: Stage, whole: Stage
+) -> None:
+    space.apply(run("orphan", "actor", parameters={"sleep": "600"}))
+    space.wait_for("orphan", phase="Running", seconds=60)
+    selector = f"inferrun.dev/run-uid={_uid(space, 'orphan')}"
+    workflow = space.status("orphan")["workflow"]["id"]
+    _scale(stage, "shim", 0)
+    _scale(stage, "worker", 0)
+    stage.part("stop", "temporal")
+
+    space.kubectl("delete", "inferencerun", "orphan", "--timeout=20s")
+
+    until(
+        lambda: not any(space.items(kind, selector) for kind in ("pods", "jobs", "configmaps")),
+        seconds=40,
+        what="nothing is left of the run",
+    )
+    stage.part("start", "temporal")
+    _scale(stage, "worker", 1)
+    _scale(stage, "shim", 1)
+    until(
+        lambda: "RUNNING" not in stage.temporal("workflow", "describe", "-w", workflow, "-o", "json"),
+        seconds=150,
+        what="the workflow is closed",
+    )
+
+
+def test_a_pod_ends_at_its_deadline_with_worker_and_temporal_stopped(
+    space: Space, short_margin: Stage, whole: Stage
+) -> None:
+    stage = short_margin
+    space.apply(run("unwatched", "actor", timeoutSeconds=5, parameters={"sleep": "600"}))
+    space.wait_for("unwatched", phase="Running", seconds=60)
+    selector = f"inferrun.dev/run-uid={_uid(space, 'unwatched')}"
+    stage.part("stop", "temporal")
+    _scale(stage, "worker", 0)
+
+    def ended() -> bool:
+        phases = [item["status"]["phase"] for item in space.items("pods", selector)]
+        return all(phase == "Failed" for phase in phases)
+
+    until(ended, seconds=5 + MARGIN + 20, what="the kubelet has ended the Pod")
+    stage.part("start", "temporal")
+    _scale(stage, "worker", 1)
+
+    space.wait_for("unwatched", phase="Failed", reason="DeadlineExceeded", seconds=150)
+    assert len(space.items("jobs")) <= 1
+
+
+def test_a_pod_that_its_time_limit_ends_before_it_started_was_a_wait_and_is_replaced(
+    space: Space, short_margin: Stage
+) -> None:
+    space.apply(config("nowhere", image="localhost/no/such:1"), run("held-up", "nowhere", timeoutSeconds=5))
+    first = space.wait_for("held-up", phase="Pending", reason="ImagePullFailed", seconds=30)["jobStatus"]["name"]
+
+    def replaced() -> bool:
+        status = space.status("held-up")
+        assert status["phase"] == "Pending", json.dumps(status)
+        return bool(status["jobStatus"]["name"] != first)
+
+    until(replaced, seconds=5 + MARGIN + 60, what="a new launch")
+
+    assert space.status("held-up")["attempt"] == 1
