@@ -55,7 +55,9 @@ class V2Rest:
         """Send one batch."""
         status, body = await self._exchange("POST", self._url, encode(records.rows, self._tensor))
         if status != 200:
-            raise InferenceError(f"{self._who()} answered {status}: {excerpt(body)}{_cure(status)}")
+            raise InferenceError(
+                f"{self._who()} answered {status}: {excerpt(body)}{_cure(status)}{self._misfit(records)}"
+            )
         try:
             return decode(body, records=len(records.rows))
         except ValueError as error:
@@ -80,6 +82,13 @@ class V2Rest:
             return answer.status, content
 
         return await with_retries(attempt, budget=self._settings.retry_seconds)
+
+    def _misfit(self, records: Records) -> str:
+        """Servers answer anything to records of a wrong width; the metadata is a hint and no more, so it refuses nothing."""
+        width = len(records.rows[0])
+        if self._tensor.width in {0, width}:
+            return ""
+        return f"; its metadata asks for {self._tensor.width} numbers per record, these have {width}"
 
     def _who(self) -> str:
         return f"model {self._model.model_name or '(no modelName)'!r} at {self._url}"

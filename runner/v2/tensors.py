@@ -23,6 +23,8 @@ class InputTensor:
 
     name: str
     has_trailing_one: bool = False
+    width: int = 0
+    """Numbers per record that the metadata asks for; 0 where it leaves them open."""
 
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
@@ -30,9 +32,10 @@ def input_tensor(metadata: object, wanted: str) -> InputTensor:
     described = _inputs(metadata)
     match_by_name = [one for one in described if one.get("name") == wanted]
     one = next(iter(match_by_name or described), {})
-    shape = one.get("shape")
-    trailing = isinstance(shape, list) and len(shape) == 3 and shape[2] == 1
-    return InputTensor(name=wanted or str(one.get("name") or DEFAULT_INPUT), has_trailing_one=trailing)
+    shape = _shape(one)
+    trailing = len(shape) == 3 and shape[2] == 1
+    width = max(shape[1], 0) if trailing or len(shape) == 2 else 0
+    return InputTensor(name=wanted or str(one.get("name") or DEFAULT_INPUT), has_trailing_one=trailing, width=width)
 
 
 def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON

@@ -139,3 +139,18 @@ async def test_a_model_without_a_name_of_its_input_takes_the_metadatas(krateo: M
     model.metadata = {"inputs": [{"name": "flowers", "shape": [-1, 2]}]}
     assert (await krateo.pod()).code == 0
     assert {request["name"] for request in model.requests} == {"flowers"}
+
+
+async def test_records_of_a_width_that_the_metadata_does_not_know_get_a_hint(
+    krateo: Machine, model: CountingModel
+) -> None:
+    model.metadata = {"inputs": [{"name": "input-0", "shape": [-1, 4]}]}
+
+    async def break_down(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=500, text="Internal Server Error")
+
+    model.before = break_down
+    ended = await krateo.pod()
+    assert ended.message.endswith(
+        "answered 500: Internal Server Error; its metadata asks for 4 numbers per record, these have 2"
+    )

@@ -23,7 +23,7 @@ def test_a_series_model_gets_a_trailing_one() -> None:
 
 @pytest.mark.parametrize(
     "metadata",
-    [None, {}, [], {"inputs": None}, {"inputs": []}, {"inputs": ["x"]}, {"inputs": [{"name": "x", "shape": [-1, 4]}]},
+    [None, {}, [], {"inputs": None}, {"inputs": []}, {"inputs": ["x"]}, {"inputs": [{"name": "x", "shape": [-1, -1]}]},
      {"inputs": [{"name": "x"}]}, {"inputs": [{"name": "x", "shape": "?"}]}, {"inputs": [{"shape": [-1, 3, 2]}]}],
 )  # fmt: skip
 def test_metadata_without_a_trailing_one_gives_rows_by_columns(metadata: object) -> None:
@@ -34,6 +34,13 @@ def test_the_named_input_is_looked_up_among_several() -> None:
     metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "shape": [-1, 4, 1]}]}
     assert input_tensor(metadata, "b").has_trailing_one
     assert not input_tensor(metadata, "a").has_trailing_one
+
+
+@pytest.mark.parametrize(
+    ("shape", "width"), [([-1, 4], 4), ([-1, 512, 1], 512), ([-1, -1], 0), ([4], 0), ([-1, 3, 2], 0), (["x", 4], 0)]
+)
+def test_the_metadata_tells_the_width_where_it_has_one(shape: list[object], width: int) -> None:
+    assert input_tensor({"inputs": [{"name": "a", "shape": shape}]}, "a").width == width
 
 
 def test_an_input_that_nobody_named_takes_its_name_from_the_metadata() -> None:
