@@ -139,6 +139,10 @@ def _configure(layout: Layout) -> list[Part]:
 def start_part(part: Part, layout: Layout = LAYOUT) -> None:
     """Start a part unless it runs, and wait until it answers: the order of the parts is that of need."""
     records, log = Records(layout.records), layout.logs / f"{part.name}.log"
+    made_from = part.fingerprint()
+    if records.running(part.name) is not None and records.made_from(part.name) != made_from:
+        say(f"  {part.name} was started with other settings; starting it anew")
+        stop(part.name, records=records)
     _await_answer_or_end(part, records)
     if records.running(part.name) is not None:
         wait_ready(part.name, part.ready, records=records, log=log, seconds=0)
@@ -147,7 +151,14 @@ def start_part(part: Part, layout: Layout = LAYOUT) -> None:
     for address, port in part.listens:
         network.need_free(part.name, address, port)
     with step(f"start {part.name}"):
-        start(part.name, part.command, records=records, log=log, extra_env=part.environment)
+        start(
+            part.name,
+            part.command,
+            records=records,
+            log=log,
+            extra_env=part.environment,
+            made_from=made_from,
+        )
         wait_ready(part.name, part.ready, records=records, log=log, seconds=part.seconds)
 
 

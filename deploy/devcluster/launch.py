@@ -1,4 +1,6 @@
-"""Becomes a program after writing down that this very process is it: `python -m deploy.devcluster.launch FOLDER NAME PROGRAM ...`.
+"""Becomes a program after writing down that this very process is it.
+
+`python -m deploy.devcluster.launch FOLDER NAME MADE_FROM PROGRAM ...`.
 
 The process keeps its id and start time when it becomes the program, so the record holds for the program.
 """
@@ -11,8 +13,8 @@ from .processes import Records
 
 
 def main() -> None:
-    folder, name, *command = sys.argv[1:]
-    Records(Path(folder)).write_own(name)
+    folder, name, made_from, *command = sys.argv[1:]
+    Records(Path(folder)).write_own(name, made_from=made_from)
     os.chdir("/")
     os.execvp(command[0], command)  # noqa: S606 -- to become it is the purpose
 

@@ -3,7 +3,9 @@
 Values only: nothing here starts anything. The order of PARTS is the order of starting; parts end in the reverse order.
 """
 
+import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,12 @@ class Part:
     folders: tuple[Path, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     seconds: float = 60
+
+    def fingerprint(self) -> str:
+        """Changes when the program, its words or its files change: then a running one must be started anew."""
+        program = Path(shutil.which(self.command[0]) or self.command[0]).resolve()
+        text = repr((program, self.command, self.files, sorted(self.environment.items())))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _flags(**flags: object) -> tuple[str, ...]:

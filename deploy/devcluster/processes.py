@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .commands import last_lines
 from .layout import CHECKOUT
@@ -74,24 +75,43 @@ class Records:
     def running(self, name: str) -> Identity | None:
         """The process started under this name, if it still runs."""
         try:
-            recorded = Identity(**json.loads(self.path(name).read_text()))
-        except (FileNotFoundError, ValueError, TypeError):
+            recorded = Identity(**self._read(name)["identity"])
+        except (KeyError, TypeError):
             return None
         return recorded if identity_of(recorded.pid) == recorded else None
 
-    def write_own(self, name: str) -> None:
+    def made_from(self, name: str) -> str:
+        """The fingerprint of the settings that the process was started with."""
+        return str(self._read(name).get("made_from", ""))
+
+    def write_own(self, name: str, *, made_from: str) -> None:
         """Called in the new process, just before it becomes the program."""
         identity = identity_of(os.getpid())
         if identity is not None:
             partial = self.path(name).with_suffix(".partial")
-            partial.write_text(json.dumps(asdict(identity)))
+            partial.write_text(json.dumps({"identity": asdict(identity), "made_from": made_from}))
             partial.replace(self.path(name))
+
+    def _read(self, name: str) -> dict[str, Any]:  # Any: what a file holds that may have been cut short
+        try:
+            found = json.loads(self.path(name).read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def forget(self, name: str) -> None:
         self.path(name).unlink(missing_ok=True)
 
 
-def start(name: str, command: Sequence[str], *, records: Records, log: Path, extra_env: Mapping[str, str]) -> None:
+def start(
+    name: str,
+    command: Sequence[str],
+    *,
+    records: Records,
+    log: Path,
+    extra_env: Mapping[str, str],
+    made_from: str,
+) -> None:
     """Start a program in a session of its own, so that Ctrl-C at the terminal does not reach it."""
     if shutil.which(command[0]) is None:
         raise Problem(f"{name} cannot start: {command[0]} is not there", cure="make cluster")
@@ -100,7 +120,7 @@ def start(name: str, command: Sequence[str], *, records: Records, log: Path, ext
     records.forget(name)
     with log.open("ab") as output:
         launcher = subprocess.Popen(
-            [sys.executable, "-m", LAUNCHER, str(records.folder), name, *command],
+            [sys.executable, "-m", LAUNCHER, str(records.folder), name, made_from, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -15,7 +15,8 @@ def _record(records: Records, name: str, *, older_by: int = 0) -> None:
     identity = identity_of(os.getpid())
     assert identity is not None
     records.folder.mkdir(exist_ok=True)
-    records.path(name).write_text(json.dumps(asdict(replace(identity, start_time=identity.start_time - older_by))))
+    recorded = asdict(replace(identity, start_time=identity.start_time - older_by))
+    records.path(name).write_text(json.dumps({"identity": recorded, "made_from": "settings"}))
 
 
 def test_a_name_with_blanks_and_parentheses_does_not_shift_the_fields() -> None:
@@ -41,5 +42,5 @@ def test_a_process_that_got_the_id_of_an_ended_one_is_not_ended(tmp_path: Path) 
 
 def test_a_record_that_was_cut_short_counts_as_none(tmp_path: Path) -> None:
     records = Records(tmp_path)
-    records.path("etcd").write_text('{"pid": 1')
+    records.path("etcd").write_text('{"identity": {"pid": 1')
     assert records.running("etcd") is None
