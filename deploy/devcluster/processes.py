@@ -24,6 +24,7 @@ from .problem import Problem
 
 POLL_SECONDS = 0.1
 START_SECONDS = 10
+LARGEST_LOG = 10_000_000
 LAUNCHER = "deploy.devcluster.launch"
 
 
@@ -118,6 +119,8 @@ def start(
     records.folder.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     records.forget(name)
+    if log.exists() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_suffix(".log.old"))
     with log.open("ab") as output:
         launcher = subprocess.Popen(
             [sys.executable, "-m", LAUNCHER, str(records.folder), name, made_from, *command],
