@@ -1,0 +1,57 @@
+"""What was recorded once is replayed by the workflows of today: a deployment must not break what is under way."""
+
+import json
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
+
+from inferrun.temporal.plugin import inferrun_plugin
+from tests.workflow.record_histories import HISTORIES, RECORDERS
+from workflows.cleanup import InferenceRunCleanup
+from workflows.inference_run import InferenceRun
+from workflows.submit import SubmitInferenceRun
+
+RECORDED = {path.stem: path.read_text(encoding="utf-8") for path in sorted(HISTORIES.glob("*.json"))}
+
+
+async def replay(text: str) -> None:
+    replayer = Replayer(workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun], plugins=[inferrun_plugin()])
+    await replayer.replay_workflow(WorkflowHistory.from_json("recorded", text))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_recorded_history_is_replayed(name: str) -> None:
+    await replay(RECORDED[name])
+
+
+def test_every_scenario_is_recorded() -> None:
+    assert set(RECORDED) >= set(RECORDERS)
+
+
+def test_no_history_tells_of_the_machine_that_it_was_recorded_on() -> None:
+    assert not [text for text in RECORDED.values() if "stackTrace" in text or "identity" in text or "/tests/" in text]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_workflow_that_would_do_something_else_by_now_is_found_out(name: str) -> None:
+    """The same history with another first activity: as if the code had been changed."""
+    text = RECORDED[name]
+    first = next(event for event in json.loads(text)["events"] if "activityTaskScheduledEventAttributes" in event)
+    activity = first["activityTaskScheduledEventAttributes"]["activityType"]["name"]
+    with pytest.raises(NondeterminismError):
+        await replay(text.replace(f'"{activity}"', '"AnotherActivity"', 1))
+
+
+async def test_a_step_that_went_is_found_out() -> None:
+    """A workflow that no longer waits before its next attempt."""
+    history = json.loads(RECORDED["fails-twice-then-succeeds"])
+    kinds = [event["eventType"] for event in history["events"]]
+    assert "EVENT_TYPE_TIMER_STARTED" in kinds
+    timer = next(event for event in history["events"] if event["eventType"] == "EVENT_TYPE_TIMER_STARTED")
+    timer["eventType"] = "EVENT_TYPE_MARKER_RECORDED"
+    timer["markerRecordedEventAttributes"] = {"markerName": "none"}
+    del timer["timerStartedEventAttributes"]
+    with pytest.raises(NondeterminismError):
+        await replay(json.dumps(history))
