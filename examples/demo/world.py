@@ -32,8 +32,9 @@ IMAGES = ("postgres", "data-handler", "model-server")
 
 def bring_images(stage: Stage) -> None:
     """Build what is not built, and bring it onto the node. What runs with an older image is replaced."""
-    if stage.environment.get("INFERRUN_CONTEXT"):
-        stage.say("Your own cluster: it must find the images by the names in examples/README.md.")
+    context = stage.environment.get("INFERRUN_CONTEXT", "")
+    if context and not context.startswith("kind-"):
+        stage.say(f"{context} is a cluster of yours: it must find the images by the names that stand in the manifests.")
         return
     if "image localhost/inferrun/control" in stage.type("make images", within=1800):
         stage.works(f"kubectl rollout restart deployment -n {SYSTEM}")
