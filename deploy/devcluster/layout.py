@@ -116,7 +116,7 @@ class Layout:
 
 
 def _cache_home(environment: dict[str, str]) -> Path:
-    return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/root")) / ".cache")
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def layout_of(checkout: Path = CHECKOUT) -> Layout:
