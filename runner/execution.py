@@ -23,6 +23,7 @@ DEFAULT_PROTOCOL = "v2"
 
 async def execute(contract: Contract, settings: Settings, *, tell: Callable[[Counts], None]) -> RunnerResult:
     """Carry the contract out; raises a RunnerError where that is not possible."""
+    _log.info("run starts", extra={"job": contract.job_name, "attempt": settings.attempt})
     around = Surroundings(contract=contract, settings=settings, format_named=registry.record_format)
     input_label, input_spec = only_label(contract.input, side="input")
     output_label, output_spec = only_label(contract.output, side="output")

@@ -71,10 +71,10 @@ class Pipeline:
         while (item := await self._under_way.get()) is not None:
             if isinstance(item, Chunk):
                 await self._sink.commit(item)
-                self._tell(counts)
             else:
                 await self._sink.write(item.records, await item.answer)
                 counts = Counts(total=counts.total, completed=counts.completed + len(item.records.rows))
+                self._tell(counts)
         return counts
 
 

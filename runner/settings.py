@@ -45,15 +45,15 @@ class Settings(BaseModel):
     attempt: int = Field(default=1, ge=1)
     """The number of this attempt, for logs and the output's records only. A count; 1 outside a Pod."""
 
-    seconds_left: float | None = Field(default=None, gt=0)
-    """Seconds from the process's start until it must end itself; absent: no limit."""
+    seconds_left: float | None = None
+    """Seconds from the process's start until it must end itself; none are left at 0 or below. Absent: no limit."""
 
     batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
     """Records in one request to the model server at most. 1000: the fixed cost of a request is then below a tenth."""
 
-    batch_bytes: int = Field(default=4 * MIB, ge=1 * KIB)
-    """Bytes of input text in one request at most, so that wide records make smaller batches. 4 MiB: ingress limits are
-    often 8 to 16 MiB and numbers grow in transit."""
+    batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
+    """Bytes of input text in one request at most, so that wide records make smaller batches. 1 MiB: decoded numbers take
+    about eight times as much memory, and up to twelve batches are held at once."""
 
     record_bytes: int = Field(default=16 * MIB, ge=1 * KIB)
     """Bytes of one record at most; a longer one is refused instead of filling the memory. 16 MiB."""

@@ -70,7 +70,7 @@ async def open_input(spec: StorageObject, around: Surroundings) -> AsyncIterator
 async def _fetch(handler: Handler, body: bytes, spool: Path, *, row_limit: int) -> _Spooled:
     try:
         async with handler.request(data=body) as answer:
-            if answer.status != 200:
+            if not 200 <= answer.status < 300:
                 raise await _refused(handler, answer)
             return await _spool_rows(handler, answer.content, spool, row_limit=row_limit)
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
@@ -103,7 +103,7 @@ async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Pa
             rows.close()
         except ValueError as error:
             raise InputError(
-                f"the data handler at {handler.url} answered 200, but not {_AGREED}: {error}; the body begins: "
+                f"the data handler at {handler.url} answered, but not {_AGREED}: {error}; the body begins: "
                 f"{excerpt(start)}"
             ) from error
     return _Spooled(fingerprint=f"rows-sha256:{digest.hexdigest()}", size=size)

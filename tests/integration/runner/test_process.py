@@ -66,6 +66,11 @@ async def test_the_deadline_ends_the_process_with_6_wherever_it_waits(
     assert asyncio.get_running_loop().time() - started >= 2.0
 
 
+async def test_a_launch_with_no_time_left_ends_with_6_before_it_asks_anybody(krateo: Machine, handler: Handler) -> None:
+    assert (await krateo.process(INFERRUN_SECONDS_LEFT="0")).code == 6
+    assert not handler.stored
+
+
 async def test_no_deadline_is_no_deadline(krateo: Machine) -> None:
     assert (await krateo.process(INFERRUN_SECONDS_LEFT="")).code == 0
 
