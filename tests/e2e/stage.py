@@ -150,6 +150,23 @@ def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Calla
         time.sleep(0.3)
 
 
+def kill_9(stage: Stage, namespace: str, pod: str) -> None:
+    """SIGKILL, from the node, for every process of a Pod's container."""
+    path = ["-n", namespace, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
+    container = stage.kubectl(*path).removeprefix("containerd://")
+    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
+    assert found, f"no process of container {container}"
+    subprocess.run(["kill", "-9", *found], check=True)
+
+
+def _text(path: Path) -> str:
+    """A file of /proc; empty where its process has ended meanwhile."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
 def attached() -> Stage:
     """The stage that `make cluster` has left; its env file is read where the environment does not say."""
     values = dict(os.environ)

@@ -1,14 +1,12 @@
 """What happens to a run when parts of the product, or of the cluster, are stopped or killed under it."""
 
 import json
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import install
-from tests.e2e.stage import SYSTEM, Space, Stage, config, run, until
+from tests.e2e.stage import SYSTEM, Space, Stage, config, kill_9, run, until
 
 MARGIN = 5
 
@@ -30,20 +28,7 @@ def _scale(stage: Stage, component: str, replicas: int) -> None:
 
 def _kill_9(stage: Stage, component: str) -> None:
     """SIGKILL for the process in the component's Pod, which then starts anew."""
-    pod = _pods_of(stage, component)[0]
-    path = ["-n", SYSTEM, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
-    container = stage.kubectl(*path).removeprefix("containerd://")
-    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
-    assert found, f"no process of container {container}"
-    subprocess.run(["kill", "-9", *found], check=True)
-
-
-def _text(path: Path) -> str:
-    """A file of /proc; empty where its process has ended meanwhile."""
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    kill_9(stage, SYSTEM, _pods_of(stage, component)[0])
 
 
 def _uid(space: Space, name: str) -> str:
