@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,10 @@ from inferrun.reasons import Phase, Reason
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
-from tests.workflow.test_submit import REQUEST, result, served
-from tests.workflow.test_submit import Cluster as Front
+from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import calls
-from workflows.calls import CleanupInput, Verdict, VerdictKind
+from workflows.calls import CleanupInput, Standing, Submitted, Verdict, VerdictKind
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -146,17 +146,39 @@ async def record_cleanup(environment: WorkflowEnvironment) -> str:
 
 async def record_submission(environment: WorkflowEnvironment, *, is_cancelled: bool) -> str:
     """The history of a submission whose run succeeds, or is cancelled with it, as JSON."""
-    front, queue = Front(), "submissions"
+    front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = f"submission-{is_cancelled}"
         handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
-        await until(lambda: _is_true(key in front.runs))
+        await until(lambda: _is_true(key in front.made))
         phase, reason = Phase.SUCCEEDED, Reason.SUCCEEDED
         if is_cancelled:
             await handle.cancel()
             await until(lambda: _is_true(key in front.cancelled))
             phase, reason = Phase.FAILED, Reason.CANCELLED
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result(front.runs[key], phase=phase, reason=reason))
+        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(front.made[key], phase=phase, reason=reason))
+        return await _history_of(handle)
+
+
+async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
+    """The history of a submission that never got its signal, as JSON."""
+    front, queue = Runs(), "submissions"
+    async with served(environment.client, queue, front):
+        key = "submission-looks"
+        handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
+        await until(lambda: _is_true(key in front.made))
+        await environment.sleep(timedelta(minutes=15))
+        run = front.made[key]
+        front.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        return await _history_of(handle)
+
+
+async def record_fire_without_parent(environment: WorkflowEnvironment) -> str:
+    """The history of a schedule's fire whose InferenceRun is gone, as JSON."""
+    front, queue = Runs(answer=Submitted(standing=Standing.NO_PARENT)), "submissions"
+    async with served(environment.client, queue, front):
+        argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
+        handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, argument, id="fire", task_queue=queue)
         return await _history_of(handle)
 
 
@@ -168,6 +190,8 @@ RECORDERS: dict[str, Callable[[WorkflowEnvironment], Awaitable[str]]] = {
     **{name: partial(record_run, name=name) for name in SCENARIOS},
     "cleanup": record_cleanup,
     "submission": partial(record_submission, is_cancelled=False),
+    "submission-looks-by-itself": record_submission_that_looks,
+    "submission-of-a-schedule-that-is-gone": record_fire_without_parent,
     "submission-is-cancelled": partial(record_submission, is_cancelled=True),
 }
 

@@ -3,107 +3,19 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, CancelledError
-from temporalio.worker import Worker
 
 from inferrun.reasons import Phase, Reason
+from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
+from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import calls
-from workflows.calls import (
-    CancelRunInput,
-    DeleteScheduleInput,
-    ReadRunInput,
-    RecordResult,
-    RunRef,
-    RunResult,
-    Standing,
-    SubmitInput,
-    Submitted,
-)
-from workflows.submit import SubmitInferenceRun
-
-WAIT_SECONDS = 30
-REQUEST = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}}
-
-
-def result(ref: RunRef, *, phase: Phase, reason: Reason, message: str = "") -> RunResult:
-    return RunResult(namespace=ref.namespace, name=ref.name, uid=ref.uid, phase=phase, reason=reason, message=message)
-
-
-@dataclass
-class Cluster:
-    """What the activities act on: one run per submission, by workflow id."""
-
-    runs: dict[str, RunRef] = field(default_factory=dict)
-    results: dict[str, RunResult] = field(default_factory=dict)
-    cancelled: list[str] = field(default_factory=list)
-    deleted_schedules: list[RunRef] = field(default_factory=list)
-    asked: list[SubmitInput] = field(default_factory=list)
-    answer: Submitted | None = None
-    may_create: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.may_create.set()
-
-    @activity.defn(name=calls.SUBMIT.name)
-    async def submit(self, request: SubmitInput) -> Submitted:
-        self.asked.append(request)
-        await self.may_create.wait()
-        if self.answer is not None:
-            return self.answer
-        uid = str(uuid.uuid4())
-        new = RunRef(namespace=request.submission.namespace, name=request.workflow_id, uid=uid)
-        return self._standing(self.runs.setdefault(request.workflow_id, new))
-
-    @activity.defn(name=calls.READ_RUN.name)
-    async def read(self, request: ReadRunInput) -> Submitted:
-        return self._standing(request.run)
-
-    @activity.defn(name=calls.CANCEL_RUN.name)
-    async def cancel(self, request: CancelRunInput) -> Submitted:
-        self.cancelled.append(request.run.name)
-        return self._standing(request.run)
-
-    @activity.defn(name=calls.DELETE_SCHEDULE.name)
-    async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
-        self.deleted_schedules.append(request.parent)
-        return RecordResult(gone=True)
-
-    def _standing(self, run: RunRef) -> Submitted:
-        ended = self.results.get(run.uid)
-        if ended is None:
-            return Submitted(standing=Standing.UNDER_WAY, run=run)
-        return Submitted(standing=Standing.ENDED, run=run, result=ended)
-
-
-@asynccontextmanager
-async def served(client: Client, queue: str, cluster: Cluster) -> AsyncIterator[None]:
-    activities: list[Callable[..., object]] = [cluster.submit, cluster.read, cluster.cancel, cluster.delete_schedule]
-    async with Worker(client, task_queue=queue, workflows=[SubmitInferenceRun], activities=activities):
-        yield
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
-
-
-async def start(
-    client: Client, queue: str, argument: object = REQUEST, *, key: str | None = None
-) -> WorkflowHandle[Any, Any]:
-    name = key or f"submission-{uuid.uuid4().hex[:8]}"
-    return await client.start_workflow(calls.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)
+from workflows.calls import RunRef, Standing, Submitted
 
 
 async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
@@ -114,11 +26,11 @@ async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
 
 
 async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
-        end = result(cluster.runs[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
+        await until(lambda: handle.id in runs.made)
+        end = result_for(runs.made[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
         await handle.signal(calls.RUN_ENDED_SIGNAL, end)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert (got["phase"], got["name"], got["message"]) == ("Succeeded", handle.id, "150 of 150")
@@ -126,12 +38,12 @@ async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Cl
 
 
 async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
-        run = cluster.runs[handle.id]
-        end = result(run, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500")
+        await until(lambda: handle.id in runs.made)
+        run = runs.made[handle.id]
+        end = result_for(run, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500")
         await handle.signal(calls.RUN_ENDED_SIGNAL, end)
         error = await failure_of(handle)
     assert (error.type, error.non_retryable) == ("InputFailed", True)
@@ -141,22 +53,22 @@ async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: 
 
 async def test_a_run_that_has_ended_already_is_answered_at_once(temporal: Client, task_queue: str) -> None:
     run = RunRef(namespace="team", name="done", uid="u-1")
-    cluster = Cluster(runs={"done": run}, results={"u-1": result(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)})
-    async with served(temporal, task_queue, cluster):
+    runs = Runs(made={"done": run}, results={"u-1": result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)})
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue, key="done")
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["uid"] == "u-1"
 
 
 async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
-        run = cluster.runs[handle.id]
+        await until(lambda: handle.id in runs.made)
+        run = runs.made[handle.id]
         foreign = run.model_copy(update={"uid": "another"})
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result(foreign, phase=Phase.FAILED, reason=Reason.STOPPED))
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED))
+        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["phase"] == "Succeeded"
 
@@ -180,7 +92,7 @@ async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue
 async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
     temporal: Client, task_queue: str, argument: object, named: str
 ) -> None:
-    async with served(temporal, task_queue, Cluster()):
+    async with served(temporal, task_queue, Runs()):
         error = await failure_of(await start(temporal, task_queue, argument))
     assert error.type == "RequestRefused"
     assert named in str(error)
@@ -193,7 +105,7 @@ async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
 async def test_more_or_less_than_one_argument_fails_the_workflow(
     temporal: Client, task_queue: str, arguments: list[object], kind: str, text: str
 ) -> None:
-    async with served(temporal, task_queue, Cluster()):
+    async with served(temporal, task_queue, Runs()):
         key = f"args-{uuid.uuid4().hex[:8]}"
         handle = await temporal.start_workflow(calls.SUBMIT_WORKFLOW, args=arguments, id=key, task_queue=task_queue)
         error = await failure_of(handle)
@@ -203,7 +115,7 @@ async def test_more_or_less_than_one_argument_fails_the_workflow(
 
 async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: Client, task_queue: str) -> None:
     sealed = RawValue(Payload(metadata={"encoding": b"binary/sealed"}, data=b"?"))
-    async with served(temporal, task_queue, Cluster()):
+    async with served(temporal, task_queue, Runs()):
         error = await failure_of(await start(temporal, task_queue, sealed))
     assert error.type == "RequestRefused"
     assert "not JSON" in str(error)
@@ -211,7 +123,7 @@ async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: C
 
 async def test_a_refusal_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
     answer = Submitted(standing=Standing.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before")
-    async with served(temporal, task_queue, Cluster(answer=answer)):
+    async with served(temporal, task_queue, Runs(answer=answer)):
         error = await failure_of(await start(temporal, task_queue))
     assert (error.type, str(error)) == ("RequestMismatch", "RequestMismatch: was used before")
 
@@ -219,14 +131,14 @@ async def test_a_refusal_is_the_submissions_failure(temporal: Client, task_queue
 async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
     temporal: Client, task_queue: str
 ) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
+        await until(lambda: handle.id in runs.made)
         await handle.cancel()
-        await until(lambda: handle.id in cluster.cancelled)
+        await until(lambda: handle.id in runs.cancelled)
         assert (await handle.describe()).close_time is None
-        end = result(cluster.runs[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
+        end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
         await handle.signal(calls.RUN_ENDED_SIGNAL, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
@@ -236,15 +148,15 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
 async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind(
     temporal: Client, task_queue: str
 ) -> None:
-    cluster = Cluster()
-    cluster.may_create.clear()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    runs.may_create.clear()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: bool(cluster.asked))
+        await until(lambda: bool(runs.asked))
         await handle.cancel()
-        cluster.may_create.set()
-        await until(lambda: handle.id in cluster.cancelled)
-        end = result(cluster.runs[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
+        runs.may_create.set()
+        await until(lambda: handle.id in runs.cancelled)
+        end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
         await handle.signal(calls.RUN_ENDED_SIGNAL, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
@@ -252,31 +164,31 @@ async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind
 
 
 async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
-        run = cluster.runs[handle.id]
-        cluster.results[run.uid] = result(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        await until(lambda: handle.id in runs.made)
+        run = runs.made[handle.id]
+        runs.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
         await handle.cancel()
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["phase"] == "Succeeded"
 
 
 async def test_a_fire_of_a_schedule_whose_run_is_gone_deletes_the_schedule(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster(answer=Submitted(standing=Standing.NO_PARENT))
+    runs = Runs(answer=Submitted(standing=Standing.NO_PARENT))
     argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
-    async with served(temporal, task_queue, cluster):
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue, argument)
         assert await asyncio.wait_for(handle.result(), WAIT_SECONDS) is None
-    assert cluster.deleted_schedules == [RunRef(namespace="team", name="nightly", uid="u-9")]
+    assert runs.deleted_schedules == [RunRef(namespace="team", name="nightly", uid="u-9")]
 
 
 async def test_a_waiting_submission_holds_no_activity(temporal: Client, task_queue: str) -> None:
-    cluster = Cluster()
-    async with served(temporal, task_queue, cluster):
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in cluster.runs)
+        await until(lambda: handle.id in runs.made)
         deadline = time.monotonic() + WAIT_SECONDS
         while not any(
             event.HasField("timer_started_event_attributes") for event in (await handle.fetch_history()).events
@@ -284,3 +196,27 @@ async def test_a_waiting_submission_holds_no_activity(temporal: Client, task_que
             assert time.monotonic() < deadline, "it does not wait"
         assert not (await handle.describe()).raw_description.pending_activities
         await handle.terminate()
+
+
+async def test_a_submission_continued_as_new_follows_its_run_and_makes_no_other(
+    temporal: Client, task_queue: str
+) -> None:
+    runs = Runs()
+    runs.may_create.clear()
+    foreign = RunRef(namespace="team", name="foreign", uid="another")
+    async with served(temporal, task_queue, runs):
+        handle = await start(temporal, task_queue)
+        await until(lambda: bool(runs.asked))
+        for _ in range(CONTINUE_AS_NEW_AFTER):
+            end = result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED)
+            await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+        runs.may_create.set()
+        latest = temporal.get_workflow_handle(handle.id)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (await latest.describe()).run_id == handle.first_execution_run_id:
+            assert time.monotonic() < deadline, "it is not continued as new"
+        run = runs.made[handle.id]
+        await latest.signal(calls.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
+    assert got["uid"] == run.uid
+    assert len(runs.asked) == 1

@@ -1,0 +1,115 @@
+"""Runs in memory, behind the seam of the activity table: what submissions act on in the tests of workflow code."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Worker
+
+from inferrun.reasons import Phase, Reason
+from workflows import calls
+from workflows.calls import (
+    CancelRunInput,
+    DeleteScheduleInput,
+    ReadRunInput,
+    RecordResult,
+    RunRef,
+    RunResult,
+    Standing,
+    SubmitInput,
+    Submitted,
+)
+from workflows.submit import SubmitInferenceRun
+
+WAIT_SECONDS = 30
+REQUEST = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}}
+
+
+def result_for(ref: RunRef, *, phase: Phase, reason: Reason, message: str = "") -> RunResult:
+    """How a run ended."""
+    return RunResult(namespace=ref.namespace, name=ref.name, uid=ref.uid, phase=phase, reason=reason, message=message)
+
+
+@dataclass
+class Runs:
+    """What the activities act on: one run per submission, by workflow id."""
+
+    made: dict[str, RunRef] = field(default_factory=dict)
+    results: dict[str, RunResult] = field(default_factory=dict)
+    cancelled: list[str] = field(default_factory=list)
+    deleted_schedules: list[RunRef] = field(default_factory=list)
+    looks: list[datetime] = field(default_factory=list)
+    asked: list[SubmitInput] = field(default_factory=list)
+    answer: Submitted | None = None
+    may_create: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.may_create.set()
+
+    @activity.defn(name=calls.SUBMIT.name)
+    async def submit(self, request: SubmitInput) -> Submitted:
+        self.asked.append(request)
+        await self.may_create.wait()
+        if self.answer is not None:
+            return self.answer
+        uid = str(uuid.uuid4())
+        new = RunRef(namespace=request.submission.namespace, name=request.workflow_id, uid=uid)
+        return self._standing(self.made.setdefault(request.workflow_id, new))
+
+    @activity.defn(name=calls.READ_RUN.name)
+    async def read(self, request: ReadRunInput) -> Submitted:
+        self.looks.append(activity.info().scheduled_time)
+        return self._standing(request.run)
+
+    @activity.defn(name=calls.CANCEL_RUN.name)
+    async def cancel(self, request: CancelRunInput) -> Submitted:
+        self.cancelled.append(request.run.name)
+        return self._standing(request.run)
+
+    @activity.defn(name=calls.DELETE_SCHEDULE.name)
+    async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
+        self.deleted_schedules.append(request.parent)
+        return RecordResult(gone=True)
+
+    def _standing(self, run: RunRef) -> Submitted:
+        ended = self.results.get(run.uid)
+        if ended is None:
+            return Submitted(standing=Standing.UNDER_WAY, run=run)
+        return Submitted(standing=Standing.ENDED, run=run, result=ended)
+
+
+@asynccontextmanager
+async def served(client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000) -> AsyncIterator[None]:
+    """A worker of the front door whose runs are in memory."""
+    activities: list[Callable[..., object]] = [runs.submit, runs.read, runs.cancel, runs.delete_schedule]
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[SubmitInferenceRun],
+        activities=activities,
+        max_cached_workflows=cached_workflows,
+    ):
+        yield
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until it is so, or fail."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.02)
+
+
+async def start(
+    client: Client, queue: str, argument: object = REQUEST, *, key: str | None = None
+) -> WorkflowHandle[Any, Any]:
+    """Start a submission by the workflow's name, as a program does."""
+    name = key or f"submission-{uuid.uuid4().hex[:8]}"
+    return await client.start_workflow(calls.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)
