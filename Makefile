@@ -70,7 +70,8 @@ integration: venv ## tests against the API server
 	@$(ATTACHED) $(IN_VENV)pytest -q tests/integration
 
 e2e: venv ## tests on the node, through the chart
-	@$(ATTACHED) $(IN_VENV)pytest -q tests/e2e
+	@$(ATTACHED) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
+	@$(ATTACHED) $(IN_VENV)pytest -q -m alone tests/e2e
 
 bench: venv cluster ## measure against the control plane and Temporal
 	@$(ATTACHED) $(IN_VENV)python -m benchmarks

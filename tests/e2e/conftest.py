@@ -1,5 +1,6 @@
 """Installs the product by its chart, once, and gives each test a namespace of its own."""
 
+import fcntl
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -10,13 +11,26 @@ from tests.e2e.stage import ACTOR_IMAGE, ROOT, SYSTEM, Space, Stage, attached, c
 
 
 @pytest.fixture(scope="session")
-def stage() -> Stage:
-    """The cluster with the product and the test image on it."""
+def stage(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Stage:
+    """The cluster with the product and the test image on it; of several test processes the first one installs it."""
     found = attached()
+    if worker_id == "master":
+        _prepare(found)
+        return found
+    shared = tmp_path_factory.getbasetemp().parent
+    with (shared / "installing").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = shared / "installed"
+        if not done.exists():
+            _prepare(found)
+            done.touch()
+    return found
+
+
+def _prepare(stage: Stage) -> None:
     command = ["python3", "-m", "deploy.devcluster", "image", ACTOR_IMAGE, "tests/e2e/images/actor"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    install(found)
-    return found
+    install(stage)
 
 
 def install(stage: Stage, *settings: str) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.e2e.conftest import install
 from tests.e2e.stage import SYSTEM, Space, Stage, config, kill_9, run, until
 
+pytestmark = pytest.mark.alone
+
 MARGIN = 5
 
 

@@ -4,6 +4,8 @@ import json
 import time
 from datetime import datetime
 
+import pytest
+
 from tests.e2e.stage import Object, Space, config, run, until
 
 
@@ -46,6 +48,7 @@ def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
     space.kubectl("wait", "inferencerun/plain", "--for=condition=Succeeded", "--timeout=5s")
 
 
+@pytest.mark.alone
 def test_pending_is_said_within_a_second_of_the_apply(space: Space) -> None:
     space.apply(run("prompt", "actor", parameters={"sleep": "5"}))
     applied = time.monotonic()
@@ -217,6 +220,7 @@ def test_a_longer_time_limit_acts_while_the_run_is_under_way(space: Space) -> No
     space.wait_for("extended", phase="Succeeded", seconds=60)
 
 
+@pytest.mark.alone
 def test_a_finished_run_is_never_executed_again(space: Space) -> None:
     space.apply(run("once", "actor"))
     status = space.wait_for("once", phase="Succeeded", seconds=60)
