@@ -54,24 +54,24 @@ class FileOutput:
 
     async def open(self) -> Memory:
         """Make the folders and see what is committed."""
-        return await self._on_disk(self._look)
+        return await self._on_disk(self._look, committed=lambda finished: Memory(finished=finished))
 
     async def begin(self, cut: Cut) -> Cut:
         """Write down the cut, unless another attempt did."""
-        self._cut = await self._on_disk(lambda: self._agree(cut))
+        self._cut = await self._on_disk(lambda: self._agree(cut), committed=lambda _: self._read_cut())
         return self._cut
 
     async def write(self, records: Records, predictions: Sequence[Json]) -> None:
         """Append to the chunk under way."""
-        await self._on_disk(lambda: self._append(records, predictions))
+        await self._on_disk(lambda: self._append(records, predictions), committed=lambda _: None)
 
     async def commit(self, chunk: Chunk) -> None:
         """Publish the chunk under way."""
-        await self._on_disk(lambda: self._publish_part(chunk))
+        await self._on_disk(lambda: self._publish_part(chunk), committed=lambda _: None)
 
     async def finish(self, counts: Counts) -> Finished:
         """Publish the manifest."""
-        return await self._on_disk(lambda: self._publish_manifest(counts))
+        return await self._on_disk(lambda: self._publish_manifest(counts), committed=lambda finished: finished)
 
     def close(self) -> None:
         """Drop what is not committed; work that a cancelled call left on its thread comes to its end first, or to nothing."""
@@ -82,12 +82,18 @@ class FileOutput:
             with suppress(OSError):  # what a full volume could not take is dropped anyway
                 self._open_part.close()
         shutil.rmtree(self._own, ignore_errors=True)
+        with suppress(OSError):  # other attempts may be at work there
+            self._layout.attempts.rmdir()
         self._disk.release()
 
-    async def _on_disk(self, work: Callable[[], T]) -> T:
-        """Do blocking work on a thread; what the file system refuses becomes an error that names the claim."""
+    async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[Finished], T]) -> T:
+        """Do blocking work on a thread; what the file system refuses becomes an error that names the claim.
+
+        Whoever commits the run sweeps away what every attempt has under way. An attempt that meets this has nothing left to
+        do: its work is then what `committed` makes of the run's result.
+        """
         try:
-            return await asyncio.to_thread(self._alone, work)
+            return await asyncio.to_thread(self._alone, work, committed)
         except OSError as error:
             raise OutputError(
                 f"output.file: cannot write to path {self._spec.path!r} of claim {self._spec.claim_name!r}: "
@@ -98,11 +104,17 @@ class FileOutput:
                 f"output.file: {self._location} holds a file that is not this runner's; move it away"
             ) from error
 
-    def _alone(self, work: Callable[[], T]) -> T:
+    def _alone(self, work: Callable[[], T], committed: Callable[[Finished], T]) -> T:
         with self._disk:
             if self._is_closed:
                 raise OutputError(f"output.file: {self._location} was closed")
-            return work()
+            try:
+                return work()
+            except OSError:
+                finished = self._read_manifest()
+                if finished is None:
+                    raise
+                return committed(finished)
 
     def _look(self) -> Memory:
         finished = self._read_manifest()
@@ -114,6 +126,8 @@ class FileOutput:
         if run is None:
             return Memory()
         parts = self._layout.parts()
+        if [part.chunk for part in parts] != list(range(len(parts))):
+            raise OutputError(f"output.file: parts of {self._location} are missing; start a new run")
         self._next_record = parts[-1].first + self._format.count_results(parts[-1].path) if parts else 0
         cut = Cut(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
         return Memory(cut=cut, committed_chunks=len(parts), committed_records=self._next_record)
@@ -128,6 +142,9 @@ class FileOutput:
         )
         if self._publish_text(document.text(), self._layout.run):
             return cut
+        return self._read_cut()
+
+    def _read_cut(self) -> Cut:
         run = self._read_run()
         if run is None:
             raise OutputError(
@@ -146,17 +163,14 @@ class FileOutput:
         return self._open_part
 
     def _publish_part(self, chunk: Chunk) -> None:
-        with self._part() as part:
-            part.flush()
-            os.fsync(part.fileno())
-        try:
-            publish(self._own / "part", self._layout.part(chunk.index, self._next_record))
-        except FileNotFoundError:
-            # Whoever committed the run swept our folder away with the rest; then this chunk is committed too.
-            if self._read_manifest() is None:
-                raise
+        final = self._layout.part(chunk.index, self._next_record)
+        part = self._part()
         self._next_record += self._written_records
         self._open_part, self._written_records = None, 0
+        with part:
+            part.flush()
+            os.fsync(part.fileno())
+        publish(self._own / "part", final)
 
     def _publish_manifest(self, counts: Counts) -> Finished:
         if self._cut is None:

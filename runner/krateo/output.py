@@ -13,8 +13,8 @@ body when its script failed; that, like any other text, is a failed store.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -78,13 +78,8 @@ class KrateoOutput:
     async def write(self, records: Records, predictions: Sequence[Json]) -> None:  # noqa: ARG002  the seam's form
         """Spool one line per value."""
         lines = _lines(flat(predictions))
-        try:
+        with self._spooling():
             self._size += self._spool.write(lines)
-        except OSError as error:
-            raise OutputError(
-                f"the predictions could not be spooled to {self._settings.spool_dir}: {error.strerror}; the "
-                "Pod's ephemeral storage must hold them"
-            ) from error
         self._escaped += len(escape(lines))
 
     async def commit(self, chunk: Chunk) -> None:
@@ -92,6 +87,8 @@ class KrateoOutput:
 
     async def finish(self, counts: Counts) -> Finished:
         """Post everything."""
+        with self._spooling():
+            self._spool.flush()
         if self._body_size(self._escaped) <= self._settings.post_limit:
             await self._post(_Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
         else:
@@ -102,6 +99,16 @@ class KrateoOutput:
             failed=counts.failed,
             output=Output(location=self._handler.url[:1024]),
         )
+
+    @contextmanager
+    def _spooling(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"the predictions could not be spooled to {self._settings.spool_dir}: {error.strerror}; the Pod's "
+                "ephemeral storage must hold them"
+            ) from error
 
     async def _post_in_chunks(self) -> None:
         if not await self._takes_chunks():

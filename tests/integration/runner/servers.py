@@ -131,7 +131,7 @@ async def data_handler() -> AsyncIterator[Handler]:
 
 @asynccontextmanager
 async def _serving(app: web.Application) -> AsyncIterator[str]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -146,3 +146,12 @@ async def never(_: web.Request) -> web.StreamResponse | None:
     """A hook that never answers; the client's going away ends it."""
     await asyncio.Event().wait()
     return None
+
+
+def holding_after(model: CountingModel, *, requests: int) -> Hook:
+    """A hook that answers until the model has answered so many requests, and then no more."""
+
+    async def hold(request: web.Request) -> web.StreamResponse | None:
+        return await never(request) if len(model.requests) >= requests else None
+
+    return hold

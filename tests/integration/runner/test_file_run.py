@@ -6,10 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -17,7 +13,8 @@ import pytest
 from aiohttp import web
 
 from tests.integration.runner.pods import Machine, until
-from tests.integration.runner.servers import CountingModel
+from tests.integration.runner.servers import CountingModel, holding_after, nothing
+from tests.integration.runner.volumes import remount, small_volume
 
 COUNT = 2000
 SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
@@ -49,10 +46,6 @@ def is_whole(machine: Machine, count: int = COUNT) -> bool:
 def parts(machine: Machine) -> list[str]:
     folder = run_folder(machine) / "predictions"
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-
-
-def _has_more_parts(machine: Machine, *, than: int) -> bool:
-    return len(parts(machine)) > than
 
 
 async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: Machine, model: CountingModel) -> None:
@@ -109,14 +102,15 @@ async def test_a_pod_that_is_killed_loses_and_doubles_nothing(file: Machine, mod
 
 
 async def test_many_kills_still_end_in_one_whole_run(file: Machine, model: CountingModel) -> None:
-    for _ in range(4):
+    for kill in range(1, 5):
+        model.before = holding_after(model, requests=len(model.requests) + 6)
         pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "2"})
-        await until(partial(_has_more_parts, file, than=len(parts(file))))
+        await until(lambda: model.under_way > 0 and len(parts(file)) >= 2 * kill)  # noqa: B023  awaited at once
         pod.signal(signal.SIGKILL)
         assert (await pod.end()).code == -signal.SIGKILL
+    model.before = nothing
     assert (await file.process(**SMALL)).code == 0
     assert is_whole(file)
-    assert model.requests
 
 
 async def test_a_committed_run_is_found_and_not_predicted_again(file: Machine, model: CountingModel) -> None:
@@ -133,6 +127,18 @@ async def test_two_pods_of_a_run_at_once_commit_it_once(file: Machine) -> None:
     assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
     assert first.result == second.result
     assert is_whole(file)
+
+
+async def test_parts_that_somebody_removed_are_missed(file: Machine, model: CountingModel) -> None:
+    async def fail_late(_: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=500) if len(model.requests) > 20 else None
+
+    model.before = fail_late
+    assert (await file.pod(**SMALL)).code == 4
+    (run_folder(file) / "predictions" / parts(file)[1]).unlink()
+    ended = await file.pod(**SMALL)
+    assert ended.code == 5
+    assert "parts of made/results/inf-sums-5be07ada are missing" in ended.message
 
 
 async def test_a_changed_input_is_not_joined_to_what_is_committed(file: Machine, model: CountingModel) -> None:
@@ -326,21 +332,3 @@ def without_roots_privileges() -> list[str]:
     if not shutil.which("setpriv"):
         pytest.skip("root needs setpriv to give its privileges up")
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
-
-
-async def remount(folder: Path, option: str) -> None:
-    """Change an option of a mounted file system."""
-    process = await asyncio.create_subprocess_exec("mount", "-o", f"remount,{option}", str(folder))
-    assert await process.wait() == 0
-
-
-@contextmanager
-def small_volume(folder: Path, *, kib: int) -> Iterator[None]:
-    """A file system of its own, of so many KiB, over a folder."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting needs privileges")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
+from tests.integration.runner.volumes import small_volume
 
 ROWS = [[float(index), 0.5, 1.25, 2] for index in range(150)]
 
@@ -228,3 +229,23 @@ async def test_a_handler_that_is_not_there_is_told_by_its_layer(krateo: Machine)
     ended = await krateo.pod()
     assert ended.code == 3
     assert "no connection to 127.0.0.1:9: Connection refused" in ended.message
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "said"),
+    [
+        (40_000, 3, "the input could not be spooled to"),
+        (9_000, 5, "the predictions could not be spooled to"),
+    ],
+    ids=["input", "output"],
+)
+async def test_a_pod_without_room_for_its_spool_is_told(
+    krateo: Machine, handler: Handler, rows: int, code: int, said: str
+) -> None:
+    handler.rows = [[0.123456789, 0.5]] * rows
+    with small_volume(krateo.folder / "tmp", kib=256):
+        ended = await krateo.pod()
+    assert ended.code == code
+    assert said in ended.message
+    assert "No space left on device; the Pod's ephemeral storage must hold" in ended.message
+    assert not handler.stored

@@ -6,10 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from tests.integration.runner.pods import Machine, until
-from tests.integration.runner.servers import CountingModel, Handler, never
+from tests.integration.runner.servers import CountingModel, Handler, holding_after, never, nothing
 
 
 @pytest.fixture(autouse=True)
@@ -88,19 +87,16 @@ async def test_sigterm_ends_the_process_with_143_at_once(krateo: Machine, model:
 async def test_what_was_committed_stays_after_sigterm(file: Machine, model: CountingModel) -> None:
     (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
 
-    async def slow(_: web.Request) -> web.StreamResponse | None:
-        await asyncio.sleep(0.01)
-        return None
-
-    model.before = slow
+    model.before = holding_after(model, requests=6)
     environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_CONCURRENCY": "1"}
     pod = await file.start(environment=environment)
     folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
-    await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2)
+    await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2 and model.under_way > 0)
     pod.signal(signal.SIGTERM)
     ended = await pod.end()
     assert ended.code == 143
     committed = len(list(folder.iterdir()))
+    model.before = nothing
     assert (await file.process(**environment)).code == 0
     assert len(list(folder.iterdir())) > committed
     assert set(model.rows) == {float(index) for index in range(1000)}
