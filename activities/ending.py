@@ -119,9 +119,10 @@ class Ender:
         is_warning = result.phase is not Phase.SUCCEEDED
         await self._publisher.event(run, reason=result.reason, message=result.message or "done", is_warning=is_warning)
         await self._limit_job(request)
-        await self._schedule_cleanup(request, result)
-        await self._tell_submitter(written.run, request, result)
         schedule = _schedule_of(written.run)
+        if schedule is None:  # a schedule's runs follow its history limits instead
+            await self._schedule_cleanup(request, result)
+        await self._tell_submitter(written.run, request, result)
         if schedule is not None:
             await self._prune(schedule)
         return result

@@ -7,7 +7,7 @@ which Temporal tries again.
 from datetime import datetime
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -175,6 +175,14 @@ class Memory:
     async def recall(self, request: SubmitInput) -> Submitted | None:
         """How the earlier submission of that id ended; None where none made a run that ended."""
         query = f"WorkflowType = '{calls.SUBMIT_WORKFLOW}' AND WorkflowId = {quoted(request.workflow_id)}"
+        try:
+            return await self._recall(request, query)
+        except RPCError as error:
+            if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+                raise
+            return None
+
+    async def _recall(self, request: SubmitInput, query: str) -> Submitted | None:
         async for execution in self._temporal.list_workflows(query, page_size=10):
             if execution.run_id == request.execution_run_id or execution.close_time is None:
                 continue
@@ -197,6 +205,8 @@ class Memory:
             if not isinstance(cause, ApplicationError) or not cause.details:
                 return None
             return RunResult.model_validate(cause.details[0])
+        except WorkflowContinuedAsNewError:
+            return None  # a later execution of the same submission has the result
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

@@ -67,7 +67,9 @@ class Submission(_Part):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if self.parent is None and self.config_ref is None:
+        if self.parent is not None:
+            self._refuse_beside_parent()
+        elif self.config_ref is None:
             raise ValueError("configRef: missing; it names the InferenceConfig, as a text or as {name, namespace}")
         reserved = sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS))
         if reserved:
@@ -76,6 +78,11 @@ class Submission(_Part):
         if ours:
             raise ValueError(f"labels: {ours[0]!r} is reserved; labels under {api.DOMAIN}/ are set by the product")
         return self
+
+    def _refuse_beside_parent(self) -> None:
+        asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude={"namespace", "parent", "following"})
+        if asked:
+            raise ValueError(f"{next(iter(asked))}: not beside parent; what a schedule runs is read from its spec")
 
     @property
     def request_hash(self) -> str:

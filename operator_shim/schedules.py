@@ -3,20 +3,28 @@
 The shim writes the status of a schedule, for which no workflow exists; its runs have workflows of their own.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from inferrun.kube.api import KubeApi
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_status import status_after
 from inferrun.schedules import schedule_of
 from operator_shim.schedule_status import refused_status, schedule_status
 from operator_shim.temporal_schedules import TemporalSchedules
+
+logger = logging.getLogger(__name__)
+
+ID_PARTS: Final = 4
+"""Parts of a schedule's id: what it is, namespace, name, UID."""
 
 AFTER_A_FIRE: Final = 1.0
 """Seconds after a nominal time at which the next times are read again."""
@@ -39,7 +47,11 @@ class Schedules:
     async def keep(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
         """See that the schedule is as the spec says and tell it; the seconds until it is worth another look."""
         made = list(children)
-        fires = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
+        try:
+            fires = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
+        except RPCError:
+            await self._write(run, _not_kept_yet)
+            raise
         now = datetime.now(UTC)
         await self._write(
             run,
@@ -62,6 +74,19 @@ class Schedules:
         metadata = run.metadata
         await self._schedules.delete(schedule_id(metadata.namespace, metadata.name, metadata.uid))
 
+    async def sweep(self, known: Collection[str], *, namespace: str | None) -> None:
+        """Delete schedules whose InferenceRun is gone and whose deletion no shim has seen.
+
+        `known` are the UIDs of runs that the watch has; only for others the API server is asked. `namespace`: the one
+        that is watched, None for all.
+        """
+        for identity in await self._schedules.ids():
+            parts = identity.split("/")
+            is_ours = len(parts) == ID_PARTS and namespace in (None, parts[1]) and parts[3] not in known
+            if is_ours and await self._runs.read(parts[1], parts[2], parts[3]) is None:
+                logger.info("a schedule has lost its InferenceRun and is deleted", extra={"schedule": identity})
+                await self._schedules.delete(identity)
+
     async def _write(self, run: InferenceRun, decide: Decide) -> None:
         metadata = run.metadata
 
@@ -69,6 +94,14 @@ class Schedules:
             return decide(current) if current.metadata.generation == metadata.generation else None
 
         await self._runs.update_status(metadata.namespace, metadata.name, metadata.uid, of_this_spec, read=run)
+
+
+def _not_kept_yet(run: InferenceRun) -> InferenceRunStatus | None:
+    """What a schedule says that was never kept, because Temporal does not answer."""
+    if run.status.phase is not None:
+        return None
+    message = "accepted; it is scheduled once Temporal answers"
+    return status_after(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message, now=datetime.now(UTC))
 
 
 def _until_next_look(next_times: Iterable[datetime], *, now: datetime) -> float:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
+from temporalio.service import RPCError
 
 from inferrun import api as names
 from inferrun.defaults import Defaults
 from inferrun.kube.api import CONFIGS, RUNS, KubeApi, Object
+from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -27,6 +29,9 @@ from operator_shim.schedules import Schedules
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 300
+"""Between two listings of Temporal's schedules, which allows few requests a second."""
 
 RESYNC_PER_SECOND = 20
 """Runs looked at each second at a resync, so that it does not crowd out what just changed."""
@@ -51,6 +56,7 @@ class Shim:
         self._runs = RunStore(api)
         self._workflows = workflows
         self._schedules = schedules
+        self._namespace = namespace or None
         self._resync_seconds = resync_seconds
         self._queue: LookQueue[Key] = LookQueue(self._look, lookers=lookers)
         self._deleted: dict[Key, dict[str, InferenceRun]] = {}
@@ -74,6 +80,7 @@ class Shim:
             tasks.create_task(self._queue.run())
             tasks.create_task(self._config_queue.run())
             tasks.create_task(self._resync())
+            tasks.create_task(self._sweep())
 
     async def _resync(self) -> None:
         """Look at everything that has not ended, now and then: what an event or a workflow missed is found here."""
@@ -86,6 +93,16 @@ class Shim:
                     await asyncio.sleep(1 / RESYNC_PER_SECOND)
             for key in self._config_watch.keys():  # noqa: SIM118 -- not a dict
                 self._config_queue.add(key)
+
+    async def _sweep(self) -> None:
+        """Delete Temporal schedules whose run is gone, now and then: a deletion that happened unseen is found here."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            known = {item["metadata"]["uid"] for _, item in self._run_watch.items()}
+            try:
+                await self._schedules.sweep(known, namespace=self._namespace)
+            except (RPCError, KubeError) as error:
+                logger.warning("the sweep of schedules failed", extra={"error": str(error)[:500]})
 
     def _run_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):

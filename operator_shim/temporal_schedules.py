@@ -86,6 +86,14 @@ class TemporalSchedules:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
+    async def ids(self) -> list[str]:
+        """The schedules of this installation. Temporal lists them with a short delay."""
+        found = []
+        async for item in await self._client.list_schedules():
+            if (await item.memo()).get("installation") == self._installation:
+                found.append(item.id)
+        return found
+
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
         try:
             return await self._client.get_schedule_handle(schedule_id).describe()

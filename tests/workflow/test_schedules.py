@@ -243,3 +243,16 @@ async def test_a_fire_is_told_its_parent_and_its_nominal_time(
     assert due is not None
     assert abs((due - datetime.now(UTC)).total_seconds()) < WAIT_SECONDS
     assert given == {"namespace": "team", "parent": {"name": "nightly", "uid": wanted.uid}}
+
+
+async def test_the_schedules_of_another_installation_are_not_its_own(
+    temporal: Client, schedules: TemporalSchedules, task_queue: str
+) -> None:
+    mine, theirs = scheduled(), scheduled()
+    neighbour = TemporalSchedules(temporal, installation=task_queue, task_queue=task_queue, has_attributes=False)
+    await neighbour.ensure(mine, config="iris")
+    await schedules.ensure(theirs, config="iris")
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (found := await neighbour.ids()) != [mine.id]:
+        assert time.monotonic() < deadline, f"listed are {found}"
+        await asyncio.sleep(0.1)

@@ -67,6 +67,10 @@ def test_another_request_has_another_hash(other: dict[str, object]) -> None:
         ({**REQUEST, "schedule": "* * * * *"}, ["schedule: not a field", "known are namespace, configRef"]),
         ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: not a field", "did you mean timeoutSeconds?"]),
         ({**REQUEST, "labels": {"inferrun.dev/run-uid": "x"}}, ["labels: 'inferrun.dev/run-uid' is reserved"]),
+        (
+            {"namespace": "team", "parent": {"name": "n", "uid": "u"}, "timeoutSeconds": 5},
+            ["timeoutSeconds: not beside"],
+        ),
         ([REQUEST], ["one JSON object is wanted"]),
         (None, ["one JSON object is wanted", "null"]),
     ],
@@ -76,6 +80,12 @@ def test_a_wrong_argument_is_refused_by_its_fields_name(argument: object, words:
         parse_submission(argument)
     for word in words:
         assert word in str(refused.value)
+
+
+def test_a_schedule_asks_for_its_parent_alone() -> None:
+    parsed = parse_submission({"namespace": "team", "parent": {"name": "nightly", "uid": "u"}})
+    assert parsed.parent is not None
+    assert parsed.parent.name == "nightly"
 
 
 def test_a_refusal_is_short_however_much_is_wrong() -> None:
