@@ -1,0 +1,46 @@
+"""Exit codes are API: their reasons and their words."""
+
+import pytest
+
+from inferrun.exitcodes import ExitCode, meaning_of, reason_of
+from inferrun.reasons import Reason
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (0, Reason.SUCCEEDED),
+        (1, Reason.RUNNER_ERROR),
+        (2, Reason.INVALID_CONTRACT),
+        (3, Reason.INPUT_FAILED),
+        (4, Reason.INFERENCE_FAILED),
+        (5, Reason.OUTPUT_FAILED),
+        (6, Reason.DEADLINE_EXCEEDED),
+        (143, Reason.STOPPED),
+        (7, Reason.RUNNER_FAILED),
+        (137, Reason.RUNNER_FAILED),
+        (255, Reason.RUNNER_FAILED),
+        (-1, Reason.RUNNER_FAILED),
+    ],
+)
+def test_a_code_has_its_reason_and_an_unknown_one_is_a_failed_runner(code: int, reason: Reason) -> None:
+    assert reason_of(code) is reason
+
+
+def test_every_documented_code_has_a_meaning_of_its_own() -> None:
+    meanings = {meaning_of(code) for code in ExitCode}
+    assert len(meanings) == len(ExitCode)
+    assert not any("not one of the documented" in meaning for meaning in meanings)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (4, "4 (the model server did not predict)"),
+        (137, "137 (killed, SIGKILL)"),
+        (139, "139 (ended by signal 11)"),
+        (42, "42 (not one of the documented codes)"),
+    ],
+)
+def test_a_code_is_told_with_its_meaning(code: int, words: str) -> None:
+    assert meaning_of(code) == words
