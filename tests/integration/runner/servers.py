@@ -4,6 +4,7 @@ The model predicts the sum of each row, so that a test can say for every record 
 """
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -118,26 +119,26 @@ async def counting_model() -> AsyncIterator[CountingModel]:
 
 
 @asynccontextmanager
-async def data_handler() -> AsyncIterator[Handler]:
+async def data_handler(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Handler]:
     """A data handler on a free port."""
     handler = Handler()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_post("/compute/input", handler.give)
     app.router.add_post("/compute/output", handler.take)
     app.router.add_options("/compute/output", handler.declare)
-    async with _serving(app) as handler.url:
+    async with _serving(app, tls=tls) as handler.url:
         yield handler
 
 
 @asynccontextmanager
-async def _serving(app: web.Application) -> AsyncIterator[str]:
+async def _serving(app: web.Application, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}"
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         await runner.cleanup()
 

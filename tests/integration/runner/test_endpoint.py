@@ -1,0 +1,146 @@
+"""The endpoint Secret on the wire: TLS with an own authority, client certificates, a proxy, basic authorization."""
+
+import asyncio
+import base64
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.servers import Handler, data_handler
+
+
+def make_authority(folder: Path) -> None:
+    """An authority, and a server's and a client's certificate of it."""
+    folder.mkdir()
+    _openssl(
+        folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout authority.key -out authority.pem"
+    )
+    for name in ("server", "client"):
+        _openssl(folder, f"req -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr")
+        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+        signing = "-CA authority.pem -CAkey authority.key -CAcreateserial -days 2 -extfile names"
+        _openssl(folder, f"x509 -req -in {name}.csr {signing} -out {name}.pem")
+
+
+def _openssl(folder: Path, arguments: str) -> None:
+    subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls") / "authority"
+    make_authority(folder)
+    return folder
+
+
+@pytest.fixture
+async def secured(authority: Path) -> AsyncIterator[Handler]:
+    """A data handler that speaks TLS and wants a client's certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "authority.pem"))
+    context.load_cert_chain(authority / "server.pem", authority / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    async with data_handler(tls=context) as handler:
+        handler.rows = [[1.0, 2.0]]
+        yield handler
+
+
+def base64_of(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def keys(handler: Handler, authority: Path) -> dict[str, str]:
+    """The Secret as Krateo writes it: base64 inside the values."""
+    return {
+        "server-url": handler.url,
+        "certificate-authority-data": base64_of(authority / "authority.pem"),
+        "client-certificate-data": base64_of(authority / "client.pem"),
+        "client-key-data": base64_of(authority / "client.key"),
+    }
+
+
+async def test_an_authority_and_a_clients_certificate_open_the_connection(
+    krateo: Machine, secured: Handler, authority: Path
+) -> None:
+    for side in ("input", "output"):
+        krateo.endpoint(side, keys(secured, authority))
+    ended = await krateo.pod()
+    assert ended.code == 0, ended.message
+    assert secured.predictions() == [3.0]
+
+
+async def test_plain_pem_is_taken_too(krateo: Machine, secured: Handler, authority: Path) -> None:
+    plain = {
+        "server-url": secured.url,
+        "certificate-authority-data": (authority / "authority.pem").read_text(),
+        "client-certificate-data": (authority / "client.pem").read_text(),
+        "client-key-data": (authority / "client.key").read_text(),
+    }
+    for side in ("input", "output"):
+        krateo.endpoint(side, plain)
+    assert (await krateo.pod()).code == 0
+
+
+async def test_an_authority_that_nobody_knows_is_told_as_tls(
+    krateo: Machine, secured: Handler, authority: Path
+) -> None:
+    krateo.endpoint("input", {**keys(secured, authority), "certificate-authority-data": ""})
+    ended = await krateo.pod()
+    assert ended.code == 3
+    assert "TLS with 127.0.0.1:" in ended.message
+    assert "CERTIFICATE_VERIFY_FAILED" in ended.message
+
+
+async def test_insecure_does_without_the_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
+    for side in ("input", "output"):
+        krateo.endpoint(side, {**keys(secured, authority), "certificate-authority-data": "", "insecure": "true"})
+    assert (await krateo.pod()).code == 0
+
+
+async def test_a_key_that_is_not_the_certificates_is_told(krateo: Machine, secured: Handler, authority: Path) -> None:
+    krateo.endpoint("input", {**keys(secured, authority), "client-key-data": base64_of(authority / "server.key")})
+    ended = await krateo.pod()
+    assert ended.code == 3
+    assert "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH" in ended.message
+
+
+async def test_user_and_password_are_sent_and_a_header_of_the_config_wins(krateo: Machine, handler: Handler) -> None:
+    handler.rows = [[1.0]]
+    for side in ("input", "output"):
+        krateo.endpoint(side, {"token": "", "username": "crate", "password": "pass"})
+    krateo.contract["output"]["krateo"]["api"]["headers"] = ["authorization: Custom abc", "X-Extra: 1"]
+    assert (await krateo.pod()).code == 0
+    first, second = handler.headers
+    assert first["Authorization"] == "Basic " + base64.b64encode(b"crate:pass").decode()
+    assert (second["Authorization"], second["X-Extra"]) == ("Custom abc", "1")
+
+
+@asynccontextmanager
+async def proxy() -> AsyncIterator[tuple[str, list[str]]]:
+    """An HTTP proxy that answers every request itself; its address, and the first lines of what it was sent."""
+    lines: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines.append((await reader.readline()).decode().strip())
+        body = b'{"result": []}'
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    async with server:
+        yield f"http://{host}:{port}", lines
+
+
+async def test_a_proxy_is_asked_for_the_handlers_address(krateo: Machine) -> None:
+    async with proxy() as (address, lines):
+        for side in ("input", "output"):
+            krateo.endpoint(side, {"server-url": "http://handler.elsewhere", "proxy-url": address})
+        ended = await krateo.pod()
+    assert ended.code == 0, ended.message
+    assert lines == [f"POST http://handler.elsewhere/compute/{side} HTTP/1.1" for side in ("input", "output")]
