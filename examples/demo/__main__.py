@@ -4,8 +4,9 @@
     python -m examples.demo scene 2  play one scene again, in the world that is set up
     python -m examples.demo down     remove what it set up (`make demo-down`)
 
-It may be played again, also after it was interrupted. Everything is real: the commands that are shown are the ones that are
-run, and the first thing that is not as promised ends it with exit code 1.
+The cluster and the product's images are there before (`make cluster images`). It may be played again, also after it was
+interrupted. Everything is real: the commands that are shown are the ones that are run, and the first thing that is not as
+promised ends it with exit code 1.
 """
 
 from __future__ import annotations
@@ -56,12 +57,8 @@ def cluster_environment() -> dict[str, str]:
 
 def perform() -> None:
     began = time.monotonic()
-    bare = Stage(checkout=CHECKOUT, environment=os.environ)
-    with bare.scene("The cluster", story=world.CLUSTER_STORY):
-        bare.type("make cluster", within=3600)
     stage = Stage(checkout=CHECKOUT, environment=cluster_environment())
     with stage.scene("The demo's world", story=world.STORY):
-        world.bring_images(stage)
         world.set_up(stage)
     for scene in SCENES:
         play(scene, stage)

@@ -16,10 +16,6 @@ SYSTEM = "inferrun-system"
 MANIFESTS = ("namespaces", "postgres", "data-handler", "model-server", "file-claim")
 RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule")
 ENDPOINT = "data-handler-endpoint"
-CLUSTER_STORY = """
-A real Kubernetes node and a real Temporal server on this machine. The first time they are built from source, which takes
-about ten minutes on two cores; from then on it is a matter of seconds.
-"""
 STORY = """
 The product, by its Helm chart; in namespace kserve-test a model server (MLServer, scikit-learn), PostgreSQL with 150 irises,
 a data handler in front of it, and a claim for files.
@@ -27,30 +23,26 @@ a data handler in front of it, and a claim for files.
 HANDLER_URL = f"http://data-handler.{runs.NAMESPACE}.svc.cluster.local"
 
 
-IMAGES = ("postgres", "data-handler", "model-server")
-
-
-def bring_images(stage: Stage) -> None:
-    """Build what is not built, and bring it onto the node. What runs with an older image is replaced."""
-    context = stage.environment.get("INFERRUN_CONTEXT", "")
-    if context and not context.startswith("kind-"):
-        stage.say(f"{context} is a cluster of yours: it must find the images by the names that stand in the manifests.")
-        return
-    if "image localhost/inferrun/control" in stage.type("make images", within=1800):
-        stage.works(f"kubectl rollout restart deployment -n {SYSTEM}")
-    for name in IMAGES:
-        command = f"python3 -m deploy.devcluster image localhost/inferrun-examples/{name}:dev examples/{name}"
-        if stage.type(command, within=1800).strip():
-            stage.works(f"kubectl rollout restart deployment -n {runs.NAMESPACE} -l example-image={name}")
+IMAGE_ID = "image-id"
+IMAGES = {
+    "postgres": ["postgres"],
+    "data-handler": ["data-handler"],
+    "model-server": ["sklearn-iris", "files"],
+}
+"""The folders of the images, each with the Deployments that it runs in."""
 
 
 def set_up(stage: Stage) -> None:
+    _bring_images(stage)
     _install_product(stage)
     stage.type("kubectl apply -f examples/namespaces.yaml")
     _make_secrets(stage)
     remove_runs(stage)
     stage.type("kubectl apply " + " ".join(f"-f examples/{name}.yaml" for name in MANIFESTS[1:]))
-    stage.type(f"kubectl rollout status -n {runs.NAMESPACE} deployment -l example-image --timeout=180s", within=200)
+    for folder, deployments in IMAGES.items():
+        for deployment in deployments:
+            _replace_if_older(stage, deployment, image=_image_id(stage, f"localhost/inferrun-examples/{folder}:dev"))
+    stage.type(f"kubectl rollout status -n {runs.NAMESPACE} deployment -l example --timeout=180s", within=200)
 
 
 def take_down(stage: Stage) -> None:
@@ -85,6 +77,31 @@ def leave_as_scene_1_does(stage: Stage) -> None:
     _apply_secret(stage, ENDPOINT, runs.NAMESPACE, data=found["data"])
 
 
+def _bring_images(stage: Stage) -> None:
+    context = stage.environment.get("INFERRUN_CONTEXT", "")
+    if context and not context.startswith("kind-"):
+        stage.say(f"{context} is a cluster of yours: it must find the images by the names that stand in the manifests.")
+        return
+    for folder in IMAGES:
+        command = f"python3 -m deploy.devcluster image localhost/inferrun-examples/{folder}:dev examples/{folder}"
+        stage.type(command, within=1800)
+
+
+def _image_id(stage: Stage, image: str) -> str:
+    """What stands behind an image's name, as far as this machine knows."""
+    inspect = f"buildah inspect --type image --format '{{{{.FromImageID}}}}' {image}"
+    return stage.read(inspect).strip()[:12] if stage.works(inspect) else ""
+
+
+def _replace_if_older(stage: Stage, deployment: str, *, image: str) -> None:
+    """Pods of an older image of the same name are replaced; which one they have is written on their Deployment."""
+    found = runs.get(stage, "deployment", deployment) or {}
+    known = found["metadata"].get("annotations", {}).get(IMAGE_ID, image)
+    if known != image:
+        stage.read(f"kubectl rollout restart deployment {deployment} -n {runs.NAMESPACE}")
+    stage.read(f"kubectl annotate deployment {deployment} -n {runs.NAMESPACE} --overwrite {IMAGE_ID}={image}")
+
+
 def _install_product(stage: Stage) -> None:
     temporal = {
         "address": stage.environment["TEMPORAL_ADDRESS"],
@@ -92,6 +109,8 @@ def _install_product(stage: Stage) -> None:
         "uiUrl": stage.environment["TEMPORAL_UI_URL"],
     }
     values = " ".join(f"--set temporal.{key}={value}" for key, value in temporal.items())
+    if image := _image_id(stage, "localhost/inferrun/control:dev"):
+        values += f" --set-string podAnnotations.{IMAGE_ID}={image}"
     # Helm installs definitions once and leaves older ones as they are.
     stage.type("kubectl apply --server-side --force-conflicts -f deploy/helm/inferrun/crds")
     stage.type(
