@@ -1,0 +1,150 @@
+"""A shim's schedules against a real API server and a real Temporal server."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from inferrun import api as names
+from inferrun.kube.api import RUNS, KubeApi
+from inferrun.names import schedule_id
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, parse_run
+from operator_shim.schedules import Schedules
+
+WAIT_SECONDS = 30
+
+
+async def create(api: KubeApi, namespace: str, *, name: str = "nightly", **spec: object) -> InferenceRun:
+    body = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.RUN_KIND,
+        "metadata": {"name": name, "namespace": namespace, "annotations": {names.ANNOTATION_PAUSED: "true"}},
+        "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec},
+    }
+    return parse_run(await api.create(RUNS, namespace, body))
+
+
+async def read(api: KubeApi, run: InferenceRun) -> InferenceRun:
+    return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
+
+
+async def edit(api: KubeApi, run: InferenceRun, **spec: object) -> InferenceRun:
+    return parse_run(await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": spec}))
+
+
+def lost_in(namespace: str) -> InferenceRun:
+    """A scheduled run that is gone: one that an installed shim saw go would be no test."""
+    metadata = {"name": "lost", "namespace": namespace, "uid": str(uuid.uuid4())}
+    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON"}})
+
+
+def identity(run: InferenceRun) -> str:
+    return schedule_id(run.metadata.namespace, run.metadata.name, run.metadata.uid)
+
+
+async def is_kept(temporal: Client, run: InferenceRun) -> bool:
+    try:
+        await temporal.get_schedule_handle(identity(run)).describe()
+    except RPCError:
+        return False
+    return True
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not await is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.1)
+
+
+async def test_a_kept_schedule_tells_its_next_times(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+    run = await create(api, namespace)
+    seconds = await schedules.keep(run, children=[])
+    status = (await read(api, run)).status
+    await schedules.delete(run)
+    assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
+    assert all(moment.isoweekday() == 1 and moment.hour == 9 for moment in status.next_schedule_times)
+    assert 0 < seconds <= 300
+
+
+async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
+    api: KubeApi, schedules: Schedules, namespace: str
+) -> None:
+    run = await create(api, namespace, schedule="* * * * *", suspend=False)
+    seconds = await schedules.keep(run, children=[])
+    [first, *_] = (await read(api, run)).status.next_schedule_times
+    await schedules.delete(run)
+    assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
+
+
+async def test_when_nothing_changes_nothing_is_written(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+    run = await create(api, namespace)
+    await schedules.keep(run, children=[])
+    first = await read(api, run)
+    await schedules.keep(first, children=[])
+    second = await read(api, run)
+    await schedules.delete(run)
+    assert second.metadata.resource_version == first.metadata.resource_version
+
+
+async def test_a_look_at_an_older_spec_writes_no_status(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+    run = await create(api, namespace)
+    await schedules.keep(run, children=[])
+    stale = await read(api, run)
+    edited = await edit(api, run, suspend=True)
+    await schedules.keep(edited, children=[])
+    await schedules.keep(stale, children=[])
+    status = (await read(api, run)).status
+    await schedules.delete(run)
+    assert status.phase is Phase.SUSPENDED
+
+
+async def test_a_refused_edit_is_told_and_pauses_the_schedule(
+    api: KubeApi, temporal: Client, schedules: Schedules, namespace: str
+) -> None:
+    run = await create(api, namespace)
+    await schedules.keep(run, children=[])
+    await schedules.refuse(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
+    status = (await read(api, run)).status
+    described = await temporal.get_schedule_handle(identity(run)).describe()
+    await schedules.delete(run)
+    assert (status.phase, status.reason, status.message) == (Phase.SUSPENDED, "InvalidTimeZone", "no such zone")
+    assert described.schedule.state.paused
+
+
+@pytest.mark.parametrize("watched", ["all", "its own"])
+async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
+    api: KubeApi, temporal: Client, schedules: Schedules, namespace: str, watched: str
+) -> None:
+    lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
+    await schedules.keep(lost, children=[])
+    await schedules.keep(alive, children=[])
+
+    async def is_swept() -> bool:
+        await schedules.sweep(set(), namespace=None if watched == "all" else namespace)
+        return not await is_kept(temporal, lost)
+
+    await until(is_swept)
+    assert await is_kept(temporal, alive)
+    await schedules.delete(alive)
+
+
+async def test_a_shim_of_another_namespace_sweeps_nothing(
+    temporal: Client, schedules: Schedules, namespace: str
+) -> None:
+    lost = lost_in(namespace)
+    await schedules.keep(lost, children=[])
+
+    async def is_listed() -> bool:
+        return identity(lost) in [item.id async for item in await temporal.list_schedules()]
+
+    await until(is_listed)
+    await schedules.sweep(set(), namespace="elsewhere")
+    assert await is_kept(temporal, lost)
+    await schedules.delete(lost)
