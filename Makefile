@@ -52,10 +52,11 @@ lint: venv ## style, layout and who imports whom
 
 types: venv ## strict type checking, tests included
 	@$(IN_VENV)mypy
-	@$(IN_VENV)mypy -p deploy
+	@$(IN_VENV)mypy -p deploy -p benchmarks -p docs
 
 generated: venv ## compare committed generated files with what generates them
 	@$(IN_VENV)python -m deploy.crds.generate --check
+	@$(IN_VENV)python -m docs.tables --check
 
 unit: venv ## tests that open no socket
 	@$(IN_VENV)pytest -q tests/unit
