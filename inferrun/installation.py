@@ -69,6 +69,6 @@ def whole_number(environment: Mapping[str, str], name: str, *, default: int, lea
     text = environment.get(name, "").strip()
     if not text:
         return default
-    if not text.isdigit() or int(text) < least:
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise ValueError(f"{name} is {text!r}; a whole number of at least {least} is allowed")
     return int(text)

@@ -8,7 +8,7 @@ from typing import Self
 
 from inferrun.installation import Environment, whole_number
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,10 @@ class ShimSettings:
 
 
 def _seconds(text: str) -> int:
-    if text.isdigit() and int(text) > 0:
-        return int(text)
-    found = _DURATION.fullmatch(text)
-    if found is None or not any(found.groups()):
+    found = _DURATION.fullmatch(f"{text}s" if text.isdigit() else text)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    if not hours and not minutes and not seconds:
         raise ValueError(
             f"POLLING_INTERVAL is {text!r}; whole seconds such as 300 or a duration such as 5m are allowed"
         )
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return hours * 3600 + minutes * 60 + seconds
