@@ -333,7 +333,7 @@ class InferenceRun:
         )
 
     def _launch_summary(self) -> str:
-        return f"attempt {self._state.attempt}: contract and Job" if self._state.launch > 1 else "contract and Job"
+        return f"attempt {self._state.attempt}: Job" if self._state.launch > 1 else "contract and Job"
 
     def _follow_input(self, launched: LaunchResult, until: FollowUntil) -> FollowInput:
         return FollowInput(

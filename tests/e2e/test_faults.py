@@ -168,3 +168,21 @@ def test_a_pod_that_its_time_limit_ends_before_it_started_was_a_wait_and_is_repl
     until(replaced, seconds=5 + MARGIN + 60, what="a new launch")
 
     assert space.status("held-up")["attempt"] == 1
+
+
+def test_a_run_whose_workflow_is_lost_is_taken_over_with_its_job(space: Space, stage: Stage, whole: Stage) -> None:
+    space.apply(run("adopted", "actor", parameters={"sleep": "15"}), run("over", "actor"))
+    running = space.wait_for("adopted", phase="Running", seconds=60)
+    over = space.wait_for("over", phase="Succeeded", seconds=60)
+    for status in (running, over):  # as after Temporal's retention, or with a lost database
+        stage.temporal("workflow", "delete", "-w", status["workflow"]["id"])
+
+    _scale(stage, "shim", 0)
+    _scale(stage, "shim", 1)
+
+    status = space.wait_for("adopted", phase="Succeeded", seconds=90)
+    assert status["attempt"] == 1
+    assert status["jobStatus"]["uid"] == running["jobStatus"]["uid"]
+    assert status["workflow"]["runId"] != running["workflow"]["runId"]
+    assert space.status("over") == over
+    assert len(space.items("jobs")) == 2
