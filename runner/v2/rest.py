@@ -103,7 +103,7 @@ def _cure(status: int) -> str:
         case 401 | 403:
             return "; the server wants credentials, which the runner does not send"
         case 413:
-            return "; make the batches smaller: INFERRUN_BATCH_ROWS"
+            return "; the server, or a proxy before it, takes smaller requests only: lower INFERRUN_BATCH_ROWS in the image"
         case _:
             return ""
 
