@@ -10,7 +10,9 @@ or Temporal's own configuration file.
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import sys
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
@@ -41,7 +43,8 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
     print(f"started workflow {handle.id}")
-    following = asyncio.create_task(follow(handle))
+    ended = asyncio.Event()
+    following = asyncio.create_task(follow(handle, ended))
     try:
         result = await handle.result()
     except WorkflowFailureError as failure:
@@ -54,15 +57,16 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
         print("asked for the run's end")
         raise
     finally:
-        following.cancel()
+        ended.set()
+        await following
     print(json.dumps(result, indent=2))
     return 0
 
 
-async def follow(handle: WorkflowHandle) -> None:
+async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
     """Print what the workflow says of itself (as the Temporal UI shows it), whenever it says something new."""
     told = ""
-    while True:
+    while not ended.is_set():
         try:
             metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
             details = metadata.current_details
@@ -71,7 +75,8 @@ async def follow(handle: WorkflowHandle) -> None:
         if details and details != told:
             print(f"  {details.splitlines()[0]}")
             told = details
-        await asyncio.sleep(LOOK_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), LOOK_SECONDS)
 
 
 def tell_failure(failure: WorkflowFailureError) -> int:
@@ -92,6 +97,8 @@ if __name__ == "__main__":
     parser.add_argument("--request", default=json.dumps(REQUEST), help="the request as JSON, if not the built-in one")
     arguments = parser.parse_args()
     try:
-        sys.exit(asyncio.run(main(arguments.id, json.loads(arguments.request))))
+        code = asyncio.run(main(arguments.id, json.loads(arguments.request)))
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
+    sys.stdout.flush()
+    os._exit(code)  # the client's threads may crash an interpreter that winds down: temporalio/sdk-python#300
