@@ -43,7 +43,7 @@ class KrateoApi(Shape):
     """Headers of the call, each as "Name: value"."""
 
     payload: Annotated[str, Field(max_length=65536)] | None = None
-    """Body of the call. Default: the run's parameters as JSON, with the predictions when it stores them."""
+    """Text of a JSON object whose members are sent below the run's parameters, which win. Default: the parameters alone."""
 
 
 class KrateoStorage(Shape):
@@ -61,8 +61,8 @@ class FileStorage(Shape):
     name the same claim."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path below the root of the claim: relative, without "..". Of the input: a file of records; of the output: the
-    folder for results and manifest."""
+    """Path below the root of the claim: relative, without "..". Of the input: a file of records, or a folder
+    of *.jsonl files; of the output: the folder for results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records. Default: jsonl, one JSON value a line."""
