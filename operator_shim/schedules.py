@@ -23,9 +23,6 @@ from operator_shim.temporal_schedules import TemporalSchedules
 
 logger = logging.getLogger(__name__)
 
-ID_PARTS: Final = 4
-"""Parts of a schedule's id: what it is, namespace, name, UID."""
-
 AFTER_A_FIRE: Final = 1.0
 """Seconds after a nominal time at which the next times are read again."""
 
@@ -80,10 +77,9 @@ class Schedules:
         `known` are the UIDs of runs that the watch has; only for others the API server is asked. `namespace`: the one
         that is watched, None for all.
         """
-        for identity in await self._schedules.ids():
-            parts = identity.split("/")
-            is_ours = len(parts) == ID_PARTS and namespace in (None, parts[1]) and parts[3] not in known
-            if is_ours and await self._runs.read(parts[1], parts[2], parts[3]) is None:
+        for identity, run in (await self._schedules.kept()).items():
+            is_suspect = namespace in (None, run.namespace) and run.uid not in known
+            if is_suspect and await self._runs.read(run.namespace, run.name, run.uid) is None:
                 logger.info("a schedule has lost its InferenceRun and is deleted", extra={"schedule": identity})
                 await self._schedules.delete(identity)
 

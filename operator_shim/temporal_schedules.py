@@ -30,7 +30,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.schedules import Calendar, RunSchedule, Span, spans_of, values_of
 from inferrun.temporal.connection import attributes
-from workflows.calls import SUBMIT_WORKFLOW
+from workflows.calls import SUBMIT_WORKFLOW, RunRef
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
@@ -86,12 +86,13 @@ class TemporalSchedules:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
-    async def ids(self) -> list[str]:
-        """The schedules of this installation. Temporal lists them with a short delay."""
-        found = []
+    async def kept(self) -> dict[str, RunRef]:
+        """The schedules of this installation with their runs, by id. Temporal lists them with a short delay."""
+        found = {}
         async for item in await self._client.list_schedules():
-            if (await item.memo()).get("installation") == self._installation:
-                found.append(item.id)
+            memo = await item.memo()
+            if memo.get("installation") == self._installation and "run" in memo:
+                found[item.id] = RunRef.model_validate(memo["run"])
         return found
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
@@ -103,7 +104,8 @@ class TemporalSchedules:
             return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
-        memo = {"installation": self._installation}
+        run = RunRef(namespace=wanted.namespace, name=wanted.name, uid=wanted.uid)
+        memo = {"installation": self._installation, "run": run}
         try:
             await self._client.create_schedule(
                 wanted.id,

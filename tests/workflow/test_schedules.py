@@ -155,10 +155,11 @@ async def test_two_shims_at_once_make_one_schedule(temporal: Client, schedules: 
     assert (await described(temporal, wanted)).schedule.state.note == wanted.note
 
 
-async def test_a_schedule_carries_the_installation(temporal: Client, schedules: TemporalSchedules) -> None:
+async def test_a_schedule_carries_its_installation_and_its_run(temporal: Client, schedules: TemporalSchedules) -> None:
     wanted = scheduled()
     await schedules.ensure(wanted, config="iris")
-    assert await (await described(temporal, wanted)).memo() == {"installation": "here"}
+    run = {"namespace": "team", "name": "nightly", "uid": wanted.uid}
+    assert await (await described(temporal, wanted)).memo() == {"installation": "here", "run": run}
 
 
 @workflow.defn(name=calls.SUBMIT_WORKFLOW)
@@ -253,6 +254,6 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
     await neighbour.ensure(mine, config="iris")
     await schedules.ensure(theirs, config="iris")
     deadline = time.monotonic() + WAIT_SECONDS
-    while (found := await neighbour.ids()) != [mine.id]:
+    while (found := list(await neighbour.kept())) != [mine.id]:
         assert time.monotonic() < deadline, f"listed are {found}"
         await asyncio.sleep(0.1)
