@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An extra of the package may be missing; then the command cannot run, but its help can be read.
         from inferrun.cli.doctor import Question, run  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"error: the package {error.name} is missing\ncure:  pip install 'inferrun[control]'\n")
+        text = f"this command needs more than the plain package ({error.name} is missing)"
+        sys.stderr.write(f"error: {text}\ncure:  pip install 'inferrun[control]', or '.[control]' in a checkout\n")
         return USAGE_ERROR
     question = Question(
         kubeconfig=Path(words.kubeconfig) if words.kubeconfig else None,
