@@ -102,6 +102,7 @@ class Cluster:
     """One for each launch; the last one serves all further ones."""
     waits: list[Reason] = field(default_factory=list)
     """What the run waits for before it can be launched, one for each look."""
+    waits_before_launch: int = 1
     always_waits: Reason | None = None
     refusal: Reason | None = None
     timeout_seconds: int = 0
@@ -179,7 +180,7 @@ class Cluster:
             )
         if self.refusal is not None:
             return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
-        if self.waits or self.always_waits:
+        if self.always_waits or (self.waits and request.launch == self.waits_before_launch):
             return self._waiting()
         return self._launched(request, now)
 

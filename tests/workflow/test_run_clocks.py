@@ -178,3 +178,14 @@ async def test_time_that_an_attempt_ran_is_not_time_that_the_next_one_waited(sta
     )
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
+
+
+async def test_a_next_attempt_that_waits_for_room_has_its_own_time_to_wait(staged: Staged) -> None:
+    cluster = Cluster(
+        plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds()],
+        waits=[Reason.QUOTA_EXCEEDED],
+        waits_before_launch=2,
+        pending_timeout_seconds=1000,
+    )
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
