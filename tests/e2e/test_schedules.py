@@ -234,3 +234,10 @@ def test_a_fire_whose_run_is_gone_deletes_its_schedule(space: Space) -> None:
     space.stage.temporal("schedule", "trigger", "-s", lost)
     until(lambda: kept(space, lost) is None, seconds=30, what="no Temporal schedule")
     assert space.items("inferenceruns") == []
+
+
+def test_a_schedule_of_the_longest_name_fires(space: Space) -> None:
+    name = keep(space, schedule("long." + "x" * 248, every="0 9 * * MON"))
+    fire(space, name)
+    until(lambda: phases(space, name) == ["Succeeded/Succeeded"], seconds=SECONDS, what="a child succeeded")
+    assert len(children(space, name)[0]["metadata"]["name"]) == 253
