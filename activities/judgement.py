@@ -10,7 +10,7 @@ from activities.manifests import ANNOTATION_SECONDS_LEFT
 from activities.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.api import Object
-from inferrun.outcome import RunnerResult, one_line, parse_result
+from inferrun.outcome import RunnerResult, one_line, parse_progress, parse_result
 from inferrun.reasons import Reason
 from workflows.calls import Verdict, VerdictKind
 
@@ -111,13 +111,13 @@ def _judge_exit(evidence: Evidence, pod: Object, end: read.Ended) -> Verdict:
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
         message = result.message if result else "the runner ended itself at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
-    said = one_line(result.message if result else end.message)
+    said = _last_words(evidence.snapshot, end, result)
     if end.reason == "OOMKilled":
         limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")
         text = f"its container used more memory than {limit}; raise spec.resources.limits.memory of the config"
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
     if end.reason in ("StartError", "ContainerCannotRun"):
-        text = f"the container of image {_image_of(pod)!r} could not be started: {said}"
+        text = f"the container of image {_image_of(pod)!r} could not be started: {one_line(end.message)}"
         return _verdict(VerdictKind.FAILED, Reason.CONTAINER_NOT_STARTED, text, end, result)
     reason = reason_of(end.exit_code)
     if reason is Reason.DEADLINE_EXCEEDED:  # it says deadline, but had time left or no deadline at all
@@ -135,6 +135,22 @@ def _result_of(snapshot: Snapshot, end: read.Ended) -> RunnerResult | None:
     return parse_result(end.message) if snapshot.is_our_runner else None
 
 
+def _last_words(snapshot: Snapshot, end: read.Ended, result: RunnerResult | None) -> str:
+    """What the container said last, on one line. Where our runner left no result, the kubelet gives the end of its log
+    (FallbackToLogsOnError), in which the counts tell more than the lines.
+    """
+    if result is not None:
+        return one_line(result.message)
+    is_log = snapshot.is_our_runner and end.message.lstrip().startswith("{")
+    if not is_log:
+        return one_line(end.message)
+    progress = parse_progress(end.message)
+    if progress is None:
+        return ""
+    total = progress.records.total
+    return f"after {progress.records.completed} of {total if total is not None else 'an unknown number of'} records"
+
+
 def _had_its_time(job: Object, end: read.Ended) -> bool:
     given = (job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
     return given.isdigit() and read.seconds_between(end.started_at, end.finished_at) >= int(given) - CLOCK_SLACK
@@ -144,7 +160,7 @@ def _hint(snapshot: Snapshot, code: int) -> str:
     if code == ExitCode.INPUT and not snapshot.is_our_runner and snapshot.endpoints and not snapshot.service_account:
         return (
             "this image reads its endpoint Secret through the API server and its Pod has no token: "
-            "set SA_RUNNER (chart value saRunner) to an account that may read it"
+            "set SA_RUNNER (chart value runnerServiceAccount) to an account that may read it"
         )
     return ""
 

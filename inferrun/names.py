@@ -16,6 +16,9 @@ LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253
 """Characters of a DNS-1123 subdomain, which an InferenceRun's name must be."""
 
+WORKFLOW_NAME_LIMIT = 100
+"""Characters of a run's name in a workflow's id."""
+
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -35,8 +38,12 @@ def job_name(base: str, launch: int) -> str:
 
 
 def run_workflow_id(namespace: str, name: str, uid: str) -> str:
-    """The id of the workflow that executes a run."""
-    return f"inferencerun/{namespace}/{name}/{uid}"
+    """The id of the workflow that executes a run, or of the schedule that starts them.
+
+    Temporal's SQL stores hold ids of 255 characters, and a schedule or a clean-up appends up to 23: a long name is cut,
+    the UID keeps the id unique.
+    """
+    return f"inferencerun/{namespace}/{name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{uid}"
 
 
 def cleanup_workflow_id(run_workflow: str) -> str:
@@ -51,7 +58,7 @@ def recover_workflow_id(run_workflow: str) -> str:
 
 def schedule_id(namespace: str, name: str, uid: str) -> str:
     """The id of the Temporal schedule of a scheduled run."""
-    return f"inferencerun/{namespace}/{name}/{uid}"
+    return run_workflow_id(namespace, name, uid)
 
 
 def is_subdomain(name: str) -> bool:

@@ -1,49 +1,97 @@
-"""What every process of ours does alike: logs as JSON lines, health endpoints, an orderly stop on SIGTERM."""
+"""What the deployed programs do alike: settings from the environment, logs, health endpoints, an orderly stop on SIGTERM."""
 
 import asyncio
-import json
 import logging
+import os
 import signal
 import sys
-import traceback
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn, Protocol, TypeVar
 
 from aiohttp import web
 
-HEALTH_PORT = 8080
+from inferrun.installation import Environment
+from inferrun.kube.errors import KubeError
+from inferrun.logs import log_as_json
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the record's own fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as one line; a traceback is a field of it."""
-        fields = {key: value for key, value in vars(record).items() if key not in _STANDARD}
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **fields,
-        }
-        if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = "".join(traceback.format_exception(*record.exc_info))[-4000:]
-        return json.dumps(line, default=str)
+logger = logging.getLogger(__name__)
 
 
-def log_to_stdout(*, level: str = "INFO") -> None:
-    """Send all logs to standard output as JSON lines."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+class Settings(Protocol):
+    """What the settings of every program hold."""
+
+    @property
+    def common(self) -> Environment:
+        """What shim and worker share."""
+
+
+class Program(Protocol):
+    """A program that has its connections."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does its work."""
+
+    async def run_until(self, stopped: asyncio.Event) -> None:
+        """Work until told to stop."""
+
+
+S = TypeVar("S", bound=Settings)
+P = TypeVar("P", bound=Program)
+
+
+def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], AbstractAsyncContextManager[P]]) -> int:
+    """Run a program until SIGTERM. The exit code: 0 then, 2 for a wrong setting, 1 for what ended it otherwise."""
+    try:
+        settings = read(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    log_as_json(sys.stdout, level=settings.common.log_level)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    try:
+        asyncio.run(_serve(settings, start))
+    except (KubeError, RuntimeError, OSError, ExceptionGroup):
+        logger.exception("the program ends")
+        return 1
+    return 0
 
 
-def stop_event() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set; call it in the running loop."""
+def leave(code: int) -> NoReturn:
+    """End the process with that code, without the interpreter's own farewell: Temporal's native threads may crash in it
+    (temporalio/sdk-python#300), and the exit code would be theirs.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P]]) -> None:
+    stopped = _stop_event()
+    async with start(settings) as program:
+        health = await _serve_health(port=settings.common.health_port, is_ready=lambda: program.is_ready)
+        try:
+            await program.run_until(stopped)
+        finally:
+            await health.cleanup()
+
+
+async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
+    """Wait until told to stop; a task in the background that ends, ends the program with its error."""
+    ending = asyncio.create_task(stopped.wait())
+    try:
+        done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {ending}:
+            task.result()
+    finally:
+        for task in (*background, ending):
+            task.cancel()
+        await asyncio.gather(*background, ending, return_exceptions=True)
+
+
+def _stop_event() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set."""
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,7 +99,7 @@ def stop_event() -> asyncio.Event:
     return event
 
 
-async def serve_health(*, port: int, is_ready: Callable[[], bool]) -> web.AppRunner:
+async def _serve_health(*, port: int, is_ready: Callable[[], bool]) -> web.AppRunner:
     """Serve `/livez` (the loop turns) and `/readyz` on all addresses of the Pod; the caller cleans the runner up."""
 
     async def live(_request: web.Request) -> web.Response:

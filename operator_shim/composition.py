@@ -11,6 +11,7 @@ from temporalio.client import Client
 from inferrun.defaults_folder import DefaultsFolder
 from inferrun.installation import installation_id
 from inferrun.kube.api import KubeApi, connect
+from inferrun.process import work_until
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from operator_shim.schedules import Schedules
@@ -80,14 +81,5 @@ class ShimProcess:
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until told to stop; what ends a part ends the process."""
-        background = [asyncio.create_task(self._shim.run()), asyncio.create_task(self._defaults.run())]
-        ending = asyncio.create_task(stopped.wait())
         logger.info("the shim watches")
-        try:
-            done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {ending}:
-                task.result()
-        finally:
-            for task in (*background, ending):
-                task.cancel()
-            await asyncio.gather(*background, ending, return_exceptions=True)
+        await work_until(stopped, [asyncio.create_task(self._shim.run()), asyncio.create_task(self._defaults.run())])

@@ -20,11 +20,11 @@ from typing import NoReturn
 import uvloop
 
 from inferrun.exitcodes import ExitCode
+from inferrun.logs import log_as_json
 from inferrun.outcome import RunnerResult
 from runner.cost import spent
 from runner.errors import DeadlineReached, RunnerError, Stopped, first_error
 from runner.execution import execute
-from runner.logs import configure_logs
 from runner.progress import ProgressLog
 from runner.result_file import failure, write_result
 from runner.settings import Settings, read_settings
@@ -78,7 +78,7 @@ class Process:
 
 def main() -> NoReturn:
     """Run the contract."""
-    configure_logs()
+    log_as_json(sys.stderr)
     process = Process()
     try:
         process.configure(read_settings(os.environ))

@@ -3,44 +3,9 @@
 Exit codes: 0 after SIGTERM, 2 for a wrong setting, 1 for anything that ended it otherwise.
 """
 
-import asyncio
-import logging
-import os
-import sys
-
-from inferrun.kube.errors import KubeError
-from inferrun.process import log_to_stdout, serve_health, stop_event
+from inferrun.process import leave, run_program
 from worker.composition import WorkerProcess
 from worker.settings import WorkerSettings
 
-logger = logging.getLogger("worker")
-
-
-async def _serve(settings: WorkerSettings) -> None:
-    stopped = stop_event()
-    async with WorkerProcess.start(settings) as process:
-        health = await serve_health(port=settings.common.health_port, is_ready=lambda: process.is_ready)
-        try:
-            await process.run_until(stopped)
-        finally:
-            await health.cleanup()
-
-
-def main() -> int:
-    """Run the process; the exit code."""
-    try:
-        settings = WorkerSettings.read(os.environ)
-    except ValueError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    log_to_stdout(level=settings.common.log_level)
-    try:
-        asyncio.run(_serve(settings))
-    except (KubeError, RuntimeError, OSError, ExceptionGroup):
-        logger.exception("the worker ends")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(run_program(WorkerSettings.read, WorkerProcess.start))

@@ -20,6 +20,7 @@ from inferrun.defaults_folder import DefaultsFolder
 from inferrun.installation import installation_id
 from inferrun.kube.api import KubeApi, connect
 from inferrun.kube.runs import RunStore
+from inferrun.process import work_until
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from worker.settings import WorkerSettings
@@ -120,14 +121,6 @@ class WorkerProcess:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until told to stop; what ends a part ends the process."""
         background = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._defaults.run())]
-        ending = asyncio.create_task(stopped.wait())
-        try:
-            async with self._main, self._followers:
-                logger.info("the worker serves", extra={"task_queue": self._settings.common.task_queue})
-                done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
-                for task in done - {ending}:
-                    task.result()
-        finally:
-            for task in (*background, ending):
-                task.cancel()
-            await asyncio.gather(*background, ending, return_exceptions=True)
+        async with self._main, self._followers:
+            logger.info("the worker serves", extra={"task_queue": self._settings.common.task_queue})
+            await work_until(stopped, background)

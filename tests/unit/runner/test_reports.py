@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.exitcodes import ExitCode
+from inferrun.logs import JsonLines
 from inferrun.outcome import MESSAGE_LIMIT, parse_progress, parse_result
 from inferrun.reasons import Reason
 from runner.errors import (
@@ -21,7 +22,6 @@ from runner.errors import (
     first_error,
 )
 from runner.http_failures import excerpt
-from runner.logs import JsonLines
 from runner.progress import ProgressLog
 from runner.result_file import failure, write_result
 from runner.values import Counts

@@ -1,0 +1,37 @@
+"""Logs as JSON lines: one object a record, a static message and the record's own fields. Standard library only."""
+
+import json
+import logging
+import traceback
+from datetime import UTC, datetime
+from typing import TextIO
+
+ERROR_LIMIT = 4000
+"""Characters of a traceback that are kept, its end."""
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and what was given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line; a traceback is a field of it."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": "log",
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        if record.exc_info and record.exc_info[0] is not None:
+            line["traceback"] = "".join(traceback.format_exception(*record.exc_info))[-ERROR_LIMIT:]
+        return json.dumps(line, default=str)
+
+
+def log_as_json(stream: TextIO, *, level: str = "INFO") -> None:
+    """Send the process's log to a stream as JSON lines."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
