@@ -255,6 +255,7 @@ def test_odd_pods_are_judged_without_an_error(odd: Json) -> None:
 
 
 def test_a_runner_that_was_killed_tells_how_far_it_came_instead_of_its_log() -> None:
-    log = '{"level": "info", "message": "run starts"}\n{"event": "progress", "records": {"total": 20, "completed": 8, "failed": 0}}\n'
+    progress = '{"event": "progress", "records": {"total": 20, "completed": 8, "failed": 0}}'
+    log = f'{{"level": "info", "message": "run starts"}}\n{progress}\n'
     verdict = judged(FAILED, pod(terminated(137, message=log), phase="Failed"))
     assert verdict.message == "exit code 137 (killed, SIGKILL): after 8 of 20 records"
