@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, cluster, environment, images, volumes
+from . import archives, cluster, docker, environment, images, volumes
 from .layout import CHECKOUT
 from .narration import complain
 from .problem import Problem
@@ -32,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
     image.add_argument("name")
     image.add_argument("folder", type=Path)
     image.add_argument("--dockerfile", type=Path, help="default: the folder's Dockerfile")
+    engine = commands.add_parser("docker", help="have a Docker engine until standard input ends")
+    engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
     commands.add_parser("venv", help="make the checkout's .venv what the locks say")
     stages = commands.add_parser("stages", help="run make targets until one fails")
     stages.add_argument("names", nargs="+")
@@ -59,6 +61,9 @@ def act(words: argparse.Namespace) -> int:
         case "image":
             folder = words.folder.resolve()
             images.build(images.Image(words.name, folder, words.dockerfile or folder / "Dockerfile"))
+        case "docker":
+            folders = [(name, Path(folder).resolve()) for name, folder in words.image]
+            docker.hold([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
         case "venv":
             environment.make()
         case "stages":

@@ -97,13 +97,21 @@ def build(image: Image, *, layout: Layout = LAYOUT) -> bool:
     wanted = contexts.fingerprint(image.folder, names=image.names, also=_also(image))
     if _loaded(layout).get(image.name) == wanted and image.name in archives.on_the_node(layout):
         return False
-    with step(f"image {image.name}", announce=True), tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
-        context = Path(scratch) / "context"
-        contexts.copy(image.folder, context, names=image.names)
-        _bud(image, context=context)
+    with step(f"image {image.name}", announce=True):
+        make(image, layout=layout)
         transfer.to_node(image.name, layout=layout)
     _remember(layout, image.name, wanted)
     return True
+
+
+def make(image: Image, *, layout: Layout = LAYOUT) -> str:
+    """Build an image into buildah's store, for which no node is needed; its id there."""
+    make_base(layout)
+    with tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
+        context = Path(scratch) / "context"
+        contexts.copy(image.folder, context, names=image.names)
+        _bud(image, context=context)
+    return image_id(image.name)
 
 
 def _also(image: Image) -> tuple[str, ...]:
@@ -152,12 +160,9 @@ def build_project(layout: Layout = LAYOUT) -> None:
 def build_ahead(layout: Layout = LAYOUT) -> None:
     """Build the product's images without a node to load them; a failure is told when they are wanted, not here."""
     try:
-        make_base(layout)
         for image in PROJECT_IMAGES:
-            with step(f"build {image.name} ahead"), tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
-                context = Path(scratch) / "context"
-                contexts.copy(image.folder, context, names=image.names)
-                _bud(image, context=context)
+            with step(f"build {image.name} ahead"):
+                make(image, layout=layout)
     except Problem as problem:
         say(f"  images could not be built ahead: {problem.what}")
 

@@ -97,6 +97,15 @@ class Layout:
         return self.run / "containerd.sock"
 
     @property
+    def docker(self) -> Path:
+        """The Docker engine of tests: its images outlive it."""
+        return self.state / "docker"
+
+    @property
+    def docker_run(self) -> Path:
+        return self.run / "docker"
+
+    @property
     def records(self) -> Path:
         """One file per process that we started."""
         return self.state / "processes"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts PostgreSQL; the first time it makes the database, beside its place, so that half a database is never taken for one.
 # HANDLER_PASSWORD: what the data handler logs in with. The superuser logs in from inside the Pod only.
+# LISTEN_ADDRESSES: where it listens; default: everywhere.
 set -eu
 
 if [ ! -d "$PGDATA" ]; then
@@ -14,4 +15,4 @@ if [ ! -d "$PGDATA" ]; then
     pg_ctl --pgdata="$new" --wait --silent stop
     mv "$new" "$PGDATA"
 fi
-exec postgres -c listen_addresses='*' -c unix_socket_directories="$PGHOST"
+exec postgres -c listen_addresses="${LISTEN_ADDRESSES:-*}" -c unix_socket_directories="$PGHOST"
