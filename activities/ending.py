@@ -23,7 +23,7 @@ from activities.judgement import Evidence, judge
 from activities.publishing import Publisher
 from inferrun import api as names
 from inferrun.kube.api import EVENTS, JOBS, PODS, RUNS, KubeApi, Object, Resource
-from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.errors import Conflict, Invalid, NotFound
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
@@ -204,8 +204,8 @@ class Ender:
         }
         try:
             await self._api.patch(JOBS, request.run.namespace, request.job_name, body)
-        except (NotFound, Conflict):
-            return  # stopped, or another Job by now
+        except (NotFound, Conflict, Invalid):
+            return  # stopped, or another Job by now: a patch for another UID is refused as invalid
 
     async def _schedule_cleanup(self, request: RecordInput, result: RecordResult) -> None:
         compiled = await find_config_map(self._api, request.run)

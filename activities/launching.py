@@ -76,7 +76,14 @@ class Launcher:
             found = await find_config_map(self._api, ref)
             if found is not None:
                 return found
-        config = await self._config(run)
+        try:
+            config = await self._config(run)
+        except Refusal:
+            # An earlier try may have started the run before its config went: what it wrote stands.
+            found = await find_config_map(self._api, ref)
+            if found is None:
+                raise
+            return found
         compiled = compile_run(run, config, defaults=self._defaults(), runner_account=self._installation.runner_account)
         return await write_config_map(self._api, ref, compiled, installation=self._installation.id)
 

@@ -1,0 +1,111 @@
+"""A real API server with our definitions, behind a proxy that records; one namespace for all of these tests.
+
+The runs that they make carry the annotation that tells an installed product to leave them alone.
+"""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.crds.definitions import inference_config, inference_run
+from inferrun.kube.api import CONFIGS, RUNS, KubeApi
+from inferrun.resources import InferenceRun, parse_run
+from tests.integration.control.proxy import Proxy, proxied
+from tests.integration.crds.server import apply_definition, call, connected
+from workflows.calls import RunRef
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+LEFT_ALONE = {"krateo.io/paused": "true"}
+
+MakeRun = Callable[..., Awaitable[InferenceRun]]
+MakeConfig = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    """The kubeconfig of the cluster that the tests may use."""
+    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CHECKOUT / ".devcluster" / "kubeconfig"))
+    if not path.is_file():
+        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
+    return path
+
+
+@pytest.fixture(scope="session")
+def direct(kubeconfig: Path) -> Iterator[httpx.Client]:
+    """A connection to the API server past the proxy, with our definitions applied."""
+    with connected(kubeconfig) as client:
+        apply_definition(client, inference_config())
+        apply_definition(client, inference_run())
+        yield client
+
+
+@pytest.fixture(scope="session")
+def namespace(direct: httpx.Client) -> Iterator[str]:
+    """A namespace that goes with the tests."""
+    name = f"control-{token_hex(4)}"
+    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+async def wire(kubeconfig: Path, direct: httpx.Client) -> AsyncIterator[tuple[Proxy, KubeApi]]:
+    """A proxy and a client behind it."""
+    async with proxied(kubeconfig) as made:
+        yield made
+
+
+@pytest.fixture
+def proxy(wire: tuple[Proxy, KubeApi]) -> Proxy:
+    """What stands before the API server."""
+    return wire[0]
+
+
+@pytest.fixture
+def api(wire: tuple[Proxy, KubeApi]) -> KubeApi:
+    """Our client, through the proxy."""
+    return wire[1]
+
+
+@pytest.fixture
+def make_run(api: KubeApi, namespace: str) -> MakeRun:
+    """Creates a run that the installed product leaves alone."""
+
+    async def made(
+        *, status: dict[str, Any] | None = None, annotations: dict[str, str] | None = None, **spec: Any
+    ) -> InferenceRun:
+        name = f"run-{token_hex(4)}"
+        metadata = {"name": name, "namespace": namespace, "annotations": {**LEFT_ALONE, **(annotations or {})}}
+        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": metadata}
+        stored = await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
+        if status is not None:
+            stored = await api.patch(RUNS, namespace, name, {"status": status}, sub="status")
+        return parse_run(stored)
+
+    return made
+
+
+@pytest.fixture
+def make_config(api: KubeApi, namespace: str) -> MakeConfig:
+    """Creates a config with an image that no node has, and gives its name."""
+
+    async def made(**spec: Any) -> str:
+        name = f"config-{token_hex(4)}"
+        metadata = {"name": name, "namespace": namespace, "annotations": LEFT_ALONE}
+        storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
+        full = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never", **spec}
+        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": full}
+        await api.create(CONFIGS, namespace, body)
+        return name
+
+    return made
+
+
+def ref_of(run: InferenceRun) -> RunRef:
+    """The run by name and UID."""
+    return RunRef(namespace=run.metadata.namespace, name=run.metadata.name, uid=run.metadata.uid)
