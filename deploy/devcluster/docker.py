@@ -31,6 +31,7 @@ PACKAGE = "docker.io"
 RECORD = "docker"
 QUESTION_SECONDS = 3
 START_SECONDS = 30
+TIDY_SECONDS = 60
 STOP_SECONDS = 20
 NAME_YOURS = "install Docker and start it, or name an engine with DOCKER_HOST"
 
@@ -38,8 +39,8 @@ NAME_YOURS = "install Docker and start it, or name an engine with DOCKER_HOST"
 class _OverSocket(http.client.HTTPConnection):
     """HTTP over the Unix socket of an engine."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=QUESTION_SECONDS)
+    def __init__(self, path: str, *, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
         self._path = path
 
     def connect(self) -> None:
@@ -97,13 +98,13 @@ def answers(address: str) -> bool:
     return not address.startswith("unix://") or "ApiVersion" in _asked(address, "/version")
 
 
-def _asked(address: str, path: str) -> dict[str, object]:
+def _asked(address: str, path: str, *, method: str = "GET", seconds: float = QUESTION_SECONDS) -> dict[str, object]:
     """What the engine says, as far as it is an answer."""
     if not address.startswith("unix://"):
         return {}
-    connection = _OverSocket(address.removeprefix("unix://"))
+    connection = _OverSocket(address.removeprefix("unix://"), seconds=seconds)
     try:
-        connection.request("GET", path)
+        connection.request(method, path)
         said = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
@@ -186,7 +187,14 @@ def _start(programs: str, layout: Layout) -> str:
         words = [shutil.which("dockerd", path=programs) or "dockerd", "--config-file", str(configuration)]
         start(RECORD, words, records=records, log=log, extra_env={"PATH": programs}, made_from="")
         wait_ready(RECORD, lambda: answers(address), records=records, log=log, seconds=START_SECONDS)
+    _tidy(address)
     return address
+
+
+def _tidy(address: str) -> None:
+    """Away with containers of tests that were killed, and with images that a newer build has replaced."""
+    for kind in ("containers", "images"):
+        _asked(address, f"/{kind}/prune", method="POST", seconds=TIDY_SECONDS)
 
 
 def _end(layout: Layout) -> None:
