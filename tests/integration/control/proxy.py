@@ -50,6 +50,8 @@ class Proxy:
     """Called once before the next PATCH is handed on."""
     answer_next: list[int] = field(default_factory=list)
     """Answers to give, one for each next request, instead of handing it on."""
+    answer_patches: int | None = None
+    """The answer to give to every PATCH instead of handing it on."""
     is_down: bool = False
     _watches: set[web.StreamResponse] = field(default_factory=set)
     _streams: set[asyncio.Task[None]] = field(default_factory=set)
@@ -105,6 +107,8 @@ class Proxy:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:
             return web.json_response({"message": "as asked"}, status=self.answer_next.pop(0))
+        if request.method == "PATCH" and self.answer_patches is not None:
+            return web.json_response({"message": "as asked"}, status=self.answer_patches)
         if request.method == "PATCH" and self.before_patch is not None:
             meddle, self.before_patch = self.before_patch, None
             await meddle()
