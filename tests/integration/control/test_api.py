@@ -5,6 +5,7 @@ from secrets import token_hex
 
 import pytest
 
+from inferrun.installation import installation_id
 from inferrun.kube.api import CONFIG_MAPS, NAMESPACES, PODS, RUNS, KubeApi, connect
 from inferrun.kube.errors import (
     AlreadyExists,
@@ -37,6 +38,14 @@ async def test_an_object_is_created_read_changed_and_deleted(api: KubeApi, names
 
 async def test_a_cluster_wide_object_is_read(api: KubeApi) -> None:
     assert (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
+
+
+async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeApi) -> None:
+    uid = (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
+    assert await installation_id(api, release="inferrun") == f"inferrun.{uid}"
+    longest = await installation_id(api, release="r" * 53)
+    assert len(longest) == 63
+    assert longest.endswith(f".{uid}")
 
 
 async def test_a_long_list_comes_in_pages(api: KubeApi, namespace: str) -> None:

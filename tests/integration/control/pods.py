@@ -1,0 +1,149 @@
+"""Pods of a run's Jobs without a node: no node has the CPU that they ask for, and the tests tell what a kubelet would.
+
+Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio.testing import ActivityEnvironment
+
+from activities import manifests
+from activities import pods as read
+from activities.launching import Launcher
+from inferrun.kube.api import EVENTS, JOBS, PODS, KubeApi, Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from tests.integration.control.conftest import ref_of
+from workflows.calls import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
+
+NOWHERE = {"requests": {"cpu": "4000"}}
+STARTED = "2026-11-21T08:00:00Z"
+FINISHED = "2026-11-21T08:01:00Z"
+WAIT_SECONDS = 30
+
+T = TypeVar("T")
+
+
+class Launched:
+    """A run whose first Job exists, and its Pod."""
+
+    def __init__(self, api: KubeApi, run: InferenceRun, result: LaunchResult) -> None:
+        self.api = api
+        self.run = run
+        self.result = result
+        self.store = RunStore(api)
+
+    @property
+    def namespace(self) -> str:
+        return self.run.metadata.namespace
+
+    def follow_input(self, until: FollowUntil) -> FollowInput:
+        result = self.result
+        return FollowInput(
+            run=ref_of(self.run),
+            job_name=result.job_name,
+            job_uid=result.job_uid,
+            image=result.image,
+            launch=1,
+            attempt=1,
+            until=until,
+        )
+
+    def stop_input(self, *, grace: int) -> StopInput:
+        result = self.result
+        return StopInput(run=ref_of(self.run), job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
+
+    async def pod(self) -> Object:
+        """The Job's Pod, once its controller has made it."""
+        selector = f"batch.kubernetes.io/job-name={self.result.job_name}"
+
+        async def look() -> Object | None:
+            items = (await self.api.list(PODS, self.namespace, labelSelector=selector))["items"]
+            return items[0] if items else None
+
+        return await eventually(look, what="the Job's Pod")
+
+    async def tell(self, state: Object, *, phase: str, **more: Any) -> None:
+        """What a kubelet would say of the Pod."""
+        name = (await self.pod())["metadata"]["name"]
+        container = {
+            "name": manifests.CONTAINER,
+            "image": self.result.image,
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": state,
+        }
+        status = {"phase": phase, "containerStatuses": [container], **more}
+        await self.api.patch(PODS, self.namespace, name, {"status": status}, sub="status")
+
+    async def runs(self) -> None:
+        """The container has started."""
+        await self.tell({"running": {"startedAt": STARTED}}, phase="Running")
+
+    async def ends(self, code: int, *, message: str = "") -> None:
+        """The container has ended; the Job's controller draws its conclusion."""
+        ended = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "message": message,
+            "startedAt": STARTED,
+            "finishedAt": FINISHED,
+        }
+        await self.tell({"terminated": ended}, phase="Failed" if code else "Succeeded")
+
+    async def job(self) -> Object:
+        return await self.api.get(JOBS, self.namespace, self.result.job_name)
+
+    async def is_finished(self) -> None:
+        """Return once the Job is terminal."""
+
+        async def look() -> Object | None:
+            job = await self.job()
+            return job if read.is_finished(job) else None
+
+        await eventually(look, what="the Job to end")
+
+    async def now(self) -> InferenceRun:
+        """The run as it is stored."""
+        metadata = self.run.metadata
+        found = await self.store.read(metadata.namespace, metadata.name, metadata.uid)
+        assert found is not None
+        return found
+
+    async def says(self, reason: Reason) -> InferenceRun:
+        """The run, once its status says that."""
+
+        async def look() -> InferenceRun | None:
+            run = await self.now()
+            return run if run.status.reason == reason else None
+
+        return await eventually(look, what=f"the status to say {reason}")
+
+    async def events(self) -> list[tuple[str, str]]:
+        """The Events on the run: (reason, type)."""
+        selector = f"involvedObject.uid={self.run.metadata.uid}"
+        found = await self.api.list(EVENTS, self.namespace, fieldSelector=selector)
+        return [(item["reason"], item["type"]) for item in found["items"]]
+
+
+async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T:
+    """What `look` finds, once it finds something."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        found = await look()
+        if found is not None:
+            return found
+        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
+        await asyncio.sleep(0.05)
+
+
+async def launched(api: KubeApi, launcher: Launcher, run: InferenceRun) -> Launched:
+    """Launch a run."""
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=ref_of(run)))
+    assert result.job_uid, result.message
+    return Launched(api, run, result)

@@ -1,0 +1,211 @@
+"""A follower says on the run's status where its Job stands, and judges how it ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from secrets import token_hex
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities import manifests
+from activities.following import Follower
+from activities.jobwatch import JobWatch, changed
+from activities.launching import Installation, Launcher
+from activities.publishing import Publisher
+from inferrun.defaults import Defaults
+from inferrun.kube.api import CONFIG_MAPS, JOBS, PODS, KubeApi
+from inferrun.kube.runs import RunStore
+from inferrun.outcome import Records, RunnerResult, dump_result
+from inferrun.reasons import Phase, Reason
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
+from tests.integration.control.proxy import Proxy, until
+from workflows.calls import FollowResult, FollowUntil, VerdictKind
+
+RUNNER = "localhost/inferrun-tests/runner:1"
+API = {"api": {"path": "/rows", "verb": "POST", "endpointRef": {"name": "handler"}}}
+KRATEO = {"input": {"krateo": API}, "output": {"krateo": API}}
+RESULT = RunnerResult(
+    reason=Reason.SUCCEEDED, message="9 of 9", records=Records(total=9, completed=9), delivery="ExactlyOnce"
+)
+
+
+@pytest.fixture
+def installation() -> Installation:
+    """One for each test, so that nobody sees another one's Jobs."""
+    return Installation(id=f"tests.{token_hex(8)}", runner_account="", temporal_namespace="default", ui_url="")
+
+
+@pytest.fixture
+async def watch(api: KubeApi, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
+    """The shared watch of a worker."""
+    made = JobWatch(api, namespace=namespace, selector=manifests.selector(installation.id))
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def job(api: KubeApi, installation: Installation, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+    """A run of our runner whose Job exists."""
+    launcher = Launcher(api, RunStore(api), installation=installation, defaults=lambda: Defaults(runner_image=RUNNER))
+    config = await make_config(
+        image=RUNNER, resources=NOWHERE, kserve={"modelName": "m", "modelUrl": "http://m"}, storage=KRATEO
+    )
+    return await launched(api, launcher, await make_run(configRef={"name": config}))
+
+
+@asynccontextmanager
+async def following(
+    api: KubeApi, watch: JobWatch, job: Launched, follow_until: FollowUntil
+) -> AsyncIterator["asyncio.Task[FollowResult]"]:
+    follower = Follower(api, watch=watch, publisher=Publisher(api, RunStore(api), reporter="tests"))
+    request = job.follow_input(follow_until)
+    task = asyncio.create_task(ActivityEnvironment().run(follower.follow_job, request))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def in_time(task: "asyncio.Task[FollowResult]") -> FollowResult:
+    return await asyncio.wait_for(task, WAIT_SECONDS)
+
+
+async def test_a_pod_that_no_node_takes_is_told_on_the_status_and_as_an_event(
+    api: KubeApi, watch: JobWatch, job: Launched
+) -> None:
+    async with following(api, watch, job, FollowUntil.STARTED):
+        run = await job.says(Reason.UNSCHEDULABLE)
+        assert run.status.phase is Phase.PENDING
+        assert "no node takes Pod" in (run.status.message or "")
+    assert ("Unschedulable", "Warning") in await job.events()
+
+
+async def test_a_container_that_starts_is_the_first_followers_result(
+    api: KubeApi, watch: JobWatch, job: Launched
+) -> None:
+    async with following(api, watch, job, FollowUntil.STARTED) as task:
+        await job.runs()
+        result = await in_time(task)
+    pod = await job.pod()
+    assert (result.started_at, result.pod_name, result.verdict) == (STARTED, pod["metadata"]["name"], None)
+    status = (await job.now()).status
+    assert (status.phase, status.reason) == (Phase.RUNNING, "Running")
+    assert status.start_time is not None
+    assert ("Running", "Normal") in await job.events()
+
+
+async def test_an_end_is_judged_by_the_runners_own_words(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    async with following(api, watch, job, FollowUntil.FINISHED) as task:
+        await job.runs()
+        await job.ends(0, message=dump_result(RESULT))
+        verdict = (await in_time(task)).verdict
+    assert verdict is not None
+    assert (verdict.kind, verdict.records, verdict.delivery) == (VerdictKind.SUCCEEDED, RESULT.records, "ExactlyOnce")
+
+
+async def test_a_follower_that_comes_late_says_the_same(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    await job.ends(3, message="no such table")
+    await job.is_finished()
+    for follow_until in FollowUntil:
+        async with following(api, watch, job, follow_until) as task:
+            verdict = (await in_time(task)).verdict
+        assert verdict is not None
+        assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.FAILED, Reason.INPUT_FAILED, 3)
+        assert "no such table" in verdict.message
+
+
+async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_stop(
+    api: KubeApi, watch: JobWatch, job: Launched
+) -> None:
+    async with following(api, watch, job, FollowUntil.STARTED) as task:
+        await job.tell({"waiting": {"reason": "InvalidImageName", "message": "no"}}, phase="Pending")
+        result = await in_time(task)
+    assert result.must_stop
+    assert result.verdict is not None
+    assert result.verdict.reason is Reason.INVALID_IMAGE_NAME
+
+
+async def test_a_job_that_was_deleted_ends_the_following(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    async with following(api, watch, job, FollowUntil.STARTED) as task:
+        await job.says(Reason.UNSCHEDULABLE)
+        await api.delete(JOBS, job.namespace, job.result.job_name, uid=job.result.job_uid)
+        verdict = (await in_time(task)).verdict
+    assert verdict is not None
+    assert verdict.kind is VerdictKind.JOB_GONE
+
+
+async def test_a_follower_that_begins_after_everything_was_deleted_ends(
+    api: KubeApi, watch: JobWatch, job: Launched
+) -> None:
+    """The run was deleted while no worker was there; nobody may wait for its ConfigMap for ever."""
+    stored = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
+    await api.delete(CONFIG_MAPS, job.namespace, job.result.job_name, uid=stored["metadata"]["uid"])
+    async with following(api, watch, job, FollowUntil.FINISHED) as task:
+        result = await in_time(task)
+    assert result.must_stop
+    assert result.verdict is not None
+    assert result.verdict.kind is VerdictKind.JOB_GONE
+
+
+async def test_when_nothing_changes_nothing_is_written(
+    api: KubeApi, watch: JobWatch, job: Launched, proxy: Proxy
+) -> None:
+    async with following(api, watch, job, FollowUntil.STARTED):
+        await job.says(Reason.UNSCHEDULABLE)
+        sent = len(proxy.sent("PATCH"))
+        pod = await job.pod()
+        event = watch.subscribe(job.namespace, job.result.job_name)
+        for number in range(3):
+            annotations = {"metadata": {"annotations": {"tests/number": str(number)}}}
+            await api.patch(PODS, job.namespace, pod["metadata"]["name"], annotations)
+            assert await changed(event, seconds=WAIT_SECONDS)
+    ours = [request for request in proxy.sent("PATCH")[sent:] if "inferenceruns" in request.path]
+    assert not ours
+
+
+async def test_a_late_follower_of_an_earlier_launch_says_nothing(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    metadata = job.run.metadata
+    await job.store.update_status(
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        lambda run: run.status.model_copy(
+            update={
+                "message": "the second launch",
+                "job_status": run.status.job_status.model_copy(update={"name": "inf-later"})
+                if run.status.job_status
+                else None,
+            }
+        ),
+    )
+    async with following(api, watch, job, FollowUntil.STARTED) as task:
+        await job.runs()
+        await in_time(task)
+    assert (await job.now()).status.message == "the second launch"
+
+
+async def test_two_followers_share_two_watches(api: KubeApi, watch: JobWatch, job: Launched, proxy: Proxy) -> None:
+    async with (
+        following(api, watch, job, FollowUntil.STARTED) as one,
+        following(api, watch, job, FollowUntil.STARTED) as other,
+    ):
+        await job.runs()
+        assert await in_time(one) == await in_time(other)
+    assert {request.path.split("/")[-1] for request in proxy.watches} == {"jobs", "pods"}
+    assert len(proxy.watches) == 2
+
+
+async def test_the_watch_forgets_what_is_gone(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    await watch.synced()
+    place = job.namespace, job.result.job_name
+    await until(lambda: len(watch.pods(*place)) == 1, what="the Pod")
+    event = watch.subscribe(*place)
+    await api.delete(JOBS, *place, uid=job.result.job_uid)
+    await until(lambda: watch.job(*place) is None and not watch.pods(*place), what="Job and Pod to go")
+    assert event.is_set()
+    watch.unsubscribe(*place, event)
