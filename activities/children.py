@@ -112,9 +112,7 @@ def _reason_of(text: str | None) -> Reason:
 
 def schedule_of(run: InferenceRun) -> RunRef | None:
     """The scheduled run that made this one, or None."""
-    uid = run.metadata.labels.get(api.LABEL_SCHEDULE_UID)
-    owners = run.metadata.owner_references
-    owner = next((item for item in owners if item.uid == uid and item.kind == api.RUN_KIND), None)
+    owner = run.schedule_owner
     return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
 
 

@@ -6,22 +6,26 @@ Who finds a ConfigMap of that name owned by the run takes what is in it, whateve
 from activities import manifests
 from activities.snapshot import Compiled, Refusal, read_snapshot
 from inferrun.kube.api import CONFIG_MAPS, KubeApi, Object
-from inferrun.kube.errors import AlreadyExists, NotFound
+from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound
 from inferrun.names import job_base_name
+from inferrun.outcome import one_line
 from inferrun.reasons import Reason
 from workflows.calls import RunRef
 
 
 async def write_config_map(api: KubeApi, run: RunRef, compiled: Compiled, *, installation: str) -> Compiled:
     """Write it, or take what is there: an earlier try of ours. Raises `Refusal` where the name is somebody else's."""
+    name = compiled.base_name
     body = manifests.config_map(run, compiled, installation=installation)
     try:
         await api.create(CONFIG_MAPS, run.namespace, body)
     except AlreadyExists:
-        stored = await api.get(CONFIG_MAPS, run.namespace, compiled.base_name)
+        stored = await api.get(CONFIG_MAPS, run.namespace, name)
         if not is_owned(stored, run):
-            raise taken("ConfigMap", compiled.base_name) from None
-        return read_snapshot(stored["data"])
+            raise taken("ConfigMap", name) from None
+        return _read(stored)
+    except (Invalid, Forbidden) as error:
+        raise not_created("ConfigMap", name, error) from error
     return compiled
 
 
@@ -31,12 +35,29 @@ async def find_config_map(api: KubeApi, run: RunRef) -> Compiled | None:
         stored = await api.get(CONFIG_MAPS, run.namespace, job_base_name(run.name, run.uid))
     except NotFound:
         return None
-    return read_snapshot(stored["data"]) if is_owned(stored, run) else None
+    return _read(stored) if is_owned(stored, run) else None
+
+
+def _read(stored: Object) -> Compiled:
+    """What is in it; one that somebody else wrote in our name is refused."""
+    try:
+        return read_snapshot(stored["data"])
+    except (KeyError, TypeError, ValueError):
+        raise taken("ConfigMap", stored["metadata"]["name"]) from None
 
 
 def is_owned(stored: Object, run: RunRef) -> bool:
     """Whether an object belongs to the run of that UID."""
     return any(owner.get("uid") == run.uid for owner in stored["metadata"].get("ownerReferences") or [])
+
+
+def not_created(kind: str, name: str, error: KubeError) -> Refusal:
+    """The API server takes the object never (its form is wrong), or not now (a quota, an admission)."""
+    said = one_line(str(error))
+    if isinstance(error, Invalid):
+        return Refusal(Reason.INVALID_SPEC, f"the API server refuses {kind} {name}: {said}", waits=False)
+    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in said else Reason.POD_REJECTED
+    return Refusal(reason, f"{kind} {name} is not admitted: {said}")
 
 
 def taken(kind: str, name: str) -> Refusal:

@@ -79,9 +79,7 @@ def _image(pod: Object, events: list[Object], *, snapshot: Snapshot, namespace: 
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {cure}", is_warning=True)
     pulling = _latest(events, "Pulling")
     if pulling and not _latest(events, "Pulled") and read.age(pod, now=now) >= SLOW_PULL_AFTER:
-        return Wait(
-            Reason.IMAGE_PULLING, f"image {snapshot.image!r} is being pulled for {int(read.age(pod, now=now))} s"
-        )
+        return Wait(Reason.IMAGE_PULLING, f"image {snapshot.image!r} is being pulled since {_time_of(pulling)}")
     return None
 
 
@@ -127,7 +125,8 @@ def missing_secret(secret: str, *, namespace: str, named: str) -> str:
     text = f"Secret {secret!r} is not in namespace {namespace}"
     if not named or named == namespace:
         return f"{text}; create it there, the run goes on by itself"
-    shape = f'{{"{{apiVersion: v1, kind: Secret, metadata: {{name: {secret}}}, data: "}}{{.data}}{{"}}"}}'
+    head = f"{{apiVersion: v1, kind: Secret, metadata: {{name: {secret}}}, type: "
+    shape = f'{{"{head}"}}{{.type}}{{", data: "}}{{.data}}{{"}}"}}'
     copy = f"kubectl get secret {secret} -n {named} -o jsonpath='{shape}' | kubectl apply -n {namespace} -f -"
     return f"{text}; copy it and the run goes on by itself: {copy}"
 

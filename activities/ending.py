@@ -6,9 +6,11 @@ the outcome is stored, never before, and again by a second try.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -16,14 +18,16 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities import pods as read
-from activities.contracts import find_config_map
+from activities.children import result_of, schedule_of
+from activities.contracts import find_config_map, is_owned
 from activities.diagnosis import diagnose, wants_events
 from activities.following import list_pods
-from activities.judgement import Evidence, judge
+from activities.judgement import Evidence, judge, judge_done
 from activities.publishing import Publisher
+from activities.snapshot import Snapshot
 from inferrun import api as names
 from inferrun.kube.api import EVENTS, JOBS, PODS, RUNS, KubeApi, Object, Resource
-from inferrun.kube.errors import Conflict, Invalid, NotFound
+from inferrun.kube.errors import Conflict, Invalid, KubeError, NotFound
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
@@ -38,10 +42,12 @@ from workflows.calls import (
     RecordInput,
     RecordResult,
     RunRef,
-    RunResult,
     StopInput,
     StopResult,
+    VerdictKind,
 )
+
+logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 """Between two looks at a Pod that is being deleted; bounded by its grace."""
@@ -76,16 +82,32 @@ class Ender:
 
     @activity.defn(name=calls.STOP.name)
     async def stop_job(self, request: StopInput) -> StopResult:
-        """Delete the Pods, then the Job; return when no Pod is left. What the Job had achieved before is kept."""
-        before = await self._state_before(request)
+        """Delete the Pods, then the Job; return when no Pod is left. What its container did until its end is kept."""
+        before = _remembered() or await self._state_before(request)
+        if request.only_if_waiting and before.started_at is not None:
+            return before
+        activity.heartbeat(before)
         namespace = request.run.namespace
-        for pod in await list_pods(self._api, namespace, request.job_uid):
+        pods = await list_pods(self._api, namespace, request.job_uid)
+        for pod in pods:
             await self._delete(PODS, namespace, read.name(pod), uid=pod["metadata"]["uid"], grace=request.grace_seconds)
         await self._delete(JOBS, namespace, request.job_name, uid=request.job_uid)
-        while await list_pods(self._api, namespace, request.job_uid):
-            activity.heartbeat()
+        while pods:
+            before = await self._with_late_success(request, before, pods)
+            activity.heartbeat(before)
             await asyncio.sleep(POLL_SECONDS)
+            pods = await list_pods(self._api, namespace, request.job_uid)
         return before
+
+    async def _with_late_success(self, request: StopInput, before: StopResult, pods: list[Object]) -> StopResult:
+        """A container that exits 0 while it is being stopped has done its work."""
+        if before.verdict is not None and before.verdict.kind is VerdictKind.SUCCEEDED:
+            return before
+        if not any((end := read.ended(pod)) is not None and end.exit_code == 0 for pod in pods):
+            return before
+        compiled = await find_config_map(self._api, request.run)
+        done = judge_done(Evidence({}, pods, compiled.snapshot)) if compiled is not None else None
+        return before if done is None else before.model_copy(update={"verdict": done})
 
     @activity.defn(name=calls.PUBLISH.name)
     async def publish_status(self, request: PublishInput) -> RecordResult:
@@ -118,14 +140,25 @@ class Ender:
         result = _result(written.run)
         is_warning = result.phase is not Phase.SUCCEEDED
         await self._publisher.event(run, reason=result.reason, message=result.message or "done", is_warning=is_warning)
-        await self._limit_job(request)
-        schedule = _schedule_of(written.run)
-        if schedule is None:  # a schedule's runs follow its history limits instead
-            await self._schedule_cleanup(request, result)
-        await self._tell_submitter(written.run, request, result)
+        compiled = await find_config_map(self._api, run)
+        if compiled is not None:
+            await self._limit_jobs(run, compiled.snapshot)
+        schedule = schedule_of(written.run)
+        if schedule is None and compiled is not None:  # a schedule's runs follow its history limits instead
+            await self._schedule_cleanup(run, compiled.snapshot, result.phase)
+        await self._tell_submitter(written.run)
         if schedule is not None:
-            await self._prune(schedule)
+            await self._prune_quietly(schedule)
         return result
+
+    async def _prune_quietly(self, schedule: RunRef) -> None:
+        """The next child prunes what this one could not: the outcome of a run never waits for its siblings."""
+        try:
+            await self._prune(schedule)
+        except (KubeError, ValidationError) as error:
+            logger.warning(
+                "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
+            )
 
     @activity.defn(name=calls.DELETE_RUN.name)
     async def delete_run(self, request: DeleteRunInput) -> RecordResult:
@@ -174,16 +207,19 @@ class Ender:
         if compiled is None or job["metadata"]["uid"] != request.job_uid:
             return StopResult()
         pods = await list_pods(self._api, namespace, request.job_uid)
-        if read.is_finished(job):
-            return StopResult(verdict=judge(Evidence(job, pods, compiled.snapshot)))
+        evidence = Evidence(job, pods, compiled.snapshot)
+        done = judge(evidence) if read.is_finished(job) else judge_done(evidence)
+        if done is not None:
+            return StopResult(verdict=done)
         now = read.utc_now()
         pod = read.newest(pods)
-        if pod is not None and read.started_at(pod):
-            return StopResult()
+        started = read.started_at(pod) if pod is not None else None
+        if pod is not None and started is not None:
+            return StopResult(started_at=started, pod_name=read.name(pod))
         subject = wants_events(job, pod, now=now)
         events = await self._events(namespace, subject) if subject is not None else []
         wait = diagnose(job, pod, events, snapshot=compiled.snapshot, namespace=namespace, now=now)
-        return StopResult(last_wait_reason=wait.reason, last_wait_message=wait.message)
+        return StopResult(last_wait_message=wait.message)
 
     async def _events(self, namespace: str, subject: Object) -> list[Object]:
         selector = f"involvedObject.uid={subject['metadata']['uid']}"
@@ -191,28 +227,24 @@ class Ender:
         events: list[Object] = found.get("items") or []
         return events
 
-    async def _limit_job(self, request: RecordInput) -> None:
-        """Only now may the Job go: its time to live begins when the outcome is stored."""
-        if not request.job_uid:
-            return
-        compiled = await find_config_map(self._api, request.run)
-        if compiled is None:
-            return
-        body = {
-            "metadata": {"uid": request.job_uid},
-            "spec": {"ttlSecondsAfterFinished": compiled.snapshot.ttl_seconds_after_finished},
-        }
-        try:
-            await self._api.patch(JOBS, request.run.namespace, request.job_name, body)
-        except (NotFound, Conflict, Invalid):
-            return  # stopped, or another Job by now: a patch for another UID is refused as invalid
+    async def _limit_jobs(self, run: RunRef, snapshot: Snapshot) -> None:
+        """Only now may the run's Jobs go: their time to live begins when the outcome is stored."""
+        found = await self._api.list(JOBS, run.namespace, labelSelector=f"{names.LABEL_RUN_UID}={run.uid}")
+        body = {"spec": {"ttlSecondsAfterFinished": snapshot.ttl_seconds_after_finished}}
+        for job in found.get("items") or []:
+            if not is_owned(job, run):
+                continue
+            try:
+                await self._api.patch(
+                    JOBS, run.namespace, read.name(job), {"metadata": {"uid": job["metadata"]["uid"]}, **body}
+                )
+            except (NotFound, Conflict, Invalid):
+                continue  # gone, or another Job by now: a patch for another UID is refused as invalid
 
-    async def _schedule_cleanup(self, request: RecordInput, result: RecordResult) -> None:
-        compiled = await find_config_map(self._api, request.run)
-        if compiled is None or not _is_to_delete(compiled.snapshot.auto_delete_policy, result.phase):
+    async def _schedule_cleanup(self, run: RunRef, snapshot: Snapshot, phase: Phase) -> None:
+        if not _is_to_delete(snapshot.auto_delete_policy, phase):
             return
-        run = request.run
-        argument = CleanupInput(run=run, delay_seconds=compiled.snapshot.auto_delete_delay_seconds)
+        argument = CleanupInput(run=run, delay_seconds=snapshot.auto_delete_delay_seconds)
         try:
             await self._client.start_workflow(
                 calls.CLEANUP_WORKFLOW,
@@ -227,25 +259,12 @@ class Ender:
         except WorkflowAlreadyStartedError:
             return  # an earlier try's, finished already
 
-    async def _tell_submitter(self, run: InferenceRun, request: RecordInput, result: RecordResult) -> None:
+    async def _tell_submitter(self, run: InferenceRun) -> None:
         submitter = run.metadata.annotations.get(names.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
-        end = RunResult(
-            namespace=request.run.namespace,
-            name=request.run.name,
-            uid=request.run.uid,
-            phase=result.phase,
-            reason=result.reason,
-            message=result.message,
-            exit_code=run.status.exit_code,
-            records=request.records,
-            delivery=request.delivery,
-            output=request.output,
-            duration=run.status.duration or "",
-        )
         try:
-            await self._client.get_workflow_handle(submitter).signal(calls.RUN_ENDED_SIGNAL, end)
+            await self._client.get_workflow_handle(submitter).signal(calls.RUN_ENDED_SIGNAL, result_of(run))
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -259,13 +278,10 @@ class Ender:
             return  # gone, or another object of that name
 
 
-def _schedule_of(run: InferenceRun) -> RunRef | None:
-    """The schedule that made the run."""
-    uid = run.metadata.labels.get(names.LABEL_SCHEDULE_UID)
-    for owner in run.metadata.owner_references:
-        if uid and owner.uid == uid:
-            return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid)
-    return None
+def _remembered() -> StopResult | None:
+    """What an earlier try saw before it deleted anything: from its heartbeat."""
+    details = activity.info().heartbeat_details
+    return StopResult.model_validate(details[0]) if details else None
 
 
 def _is_to_delete(policy: AutoDeletePolicy, phase: Phase) -> bool:

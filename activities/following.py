@@ -14,7 +14,7 @@ from activities import pods as read
 from activities.contracts import find_config_map
 from activities.diagnosis import diagnose, wants_events
 from activities.jobwatch import JobWatch, changed
-from activities.judgement import Evidence, judge, judge_disruptions, judge_job_gone, judge_stuck
+from activities.judgement import Evidence, judge, judge_job_gone, judge_stuck
 from activities.manifests import CONTAINER
 from activities.publishing import Publisher
 from activities.snapshot import Snapshot
@@ -58,6 +58,7 @@ class _View:
     events_at: float = 0.0
     records: Records | None = None
     progress_at: float = 0.0
+    is_disrupted: bool = False
 
 
 class Follower:
@@ -73,6 +74,7 @@ class Follower:
     async def follow_job(self, request: FollowInput) -> FollowResult:
         """Until the container starts or the Job ends, as asked."""
         await self._watch.synced()
+        self._publisher.forget(request)
         compiled = await find_config_map(self._api, request.run)
         if compiled is None:  # deleted with its run, most likely: the next launch finds out
             return FollowResult(verdict=judge_job_gone(), must_stop=True)
@@ -99,22 +101,33 @@ class Follower:
     async def _look(self, request: FollowInput, snapshot: Snapshot, view: _View) -> FollowResult | None:
         """One look; a result where the follower's work is done."""
         namespace = request.run.namespace
-        job = self._watch.job(namespace, request.job_name) or await self._read_job(request)
+        job = self._watch.job(namespace, request.job_name)
         if job is None or job["metadata"]["uid"] != request.job_uid:
-            return FollowResult(verdict=judge_job_gone())
+            job = await self._read_job(request)  # the watch may lag behind
+        if job is None or job["metadata"]["uid"] != request.job_uid:
+            return FollowResult(verdict=judge_job_gone(), must_stop=True)
         if read.is_finished(job):
             return FollowResult(verdict=await self._verdict(request, job, snapshot))
         pods = self._watch.pods(namespace, request.job_name)
         pod = read.newest(pods)
         stuck = judge_stuck(pod) if pod else None
-        stuck = stuck or judge_disruptions(Evidence(job, pods, snapshot))
         if stuck is not None:
             return FollowResult(verdict=stuck, must_stop=True)
-        started = read.started_at(pod) if pod else None
+        view.is_disrupted |= any(read.is_disrupted(pod) for pod in pods)
+        started = read.started_at(pod) if pod is not None and not _is_taken(pod) else None
         if pod is not None and started is not None:
             return await self._look_at_running(request, snapshot, view, pod, started)
+        if request.until is FollowUntil.FINISHED:
+            return await self._look_at_taken(request, view)
         await self._look_at_waiting(request, snapshot, view, job, pod)
         return None
+
+    async def _look_at_taken(self, request: FollowInput, view: _View) -> FollowResult | None:
+        """The container that had started is gone and its Job goes on; made sure of, since the watch may lag behind."""
+        pods = await list_pods(self._api, request.run.namespace, request.job_uid)
+        if any(read.started_at(pod) and not _is_taken(pod) for pod in pods):
+            return None
+        return FollowResult(is_disrupted=view.is_disrupted or any(read.is_disrupted(pod) for pod in pods))
 
     async def _look_at_running(
         self, request: FollowInput, snapshot: Snapshot, view: _View, pod: Object, started: str
@@ -184,6 +197,11 @@ class Follower:
             )
         except KubeError:
             return ""  # progress is a courtesy: a log that cannot be read now is read next time
+
+
+def _is_taken(pod: Object) -> bool:
+    """Whether the cluster took the Pod away, and its container has ended: the Job makes another one."""
+    return read.is_disrupted(pod) and read.ended(pod) is not None
 
 
 async def list_pods(api: KubeApi, namespace: str, job_uid: str) -> list[Object]:

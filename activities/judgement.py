@@ -62,18 +62,16 @@ def judge_stuck(pod: Object) -> Verdict | None:
     )
 
 
-def judge_disruptions(evidence: Evidence) -> Verdict | None:
-    """The verdict on a launch whose Pods were evicted more often than is borne; None below that."""
-    count = sum(read.is_disrupted(pod) for pod in evidence.pods)
-    if count <= evidence.snapshot.max_disruptions:
-        return None
-    message = f"its Pods were evicted or preempted {count} times, more than maxDisruptions {evidence.snapshot.max_disruptions}"
-    return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
+def judge_done(evidence: Evidence) -> Verdict | None:
+    """The verdict on a launch whose container exited 0, though its Job does not say so (yet); None for every other."""
+    is_done = any((end := read.ended(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods)
+    verdict = _judge_success(evidence) if is_done else None
+    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
 def _judge_success(evidence: Evidence) -> Verdict:
-    pod = next((pod for pod in evidence.pods if read.phase(pod) == "Succeeded"), None)
-    end = read.ended(pod) if pod else None
+    ends = (read.ended(pod) for pod in evidence.pods)
+    end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
     result = _result_of(evidence.snapshot, end) if end else None
     if result is None and evidence.snapshot.is_our_runner:
         message = "the runner exited 0, but its result could not be read; the next attempt finds what it committed"

@@ -14,14 +14,14 @@ from temporalio import activity
 
 from activities import manifests
 from activities import pods as read
-from activities.contracts import find_config_map, is_owned, taken, write_config_map
+from activities.contracts import find_config_map, is_owned, not_created, taken, write_config_map
 from activities.snapshot import Compiled, Refusal, compile_run
 from inferrun import api as names
 from inferrun.defaults import Defaults
 from inferrun.kube.api import CONFIGS, JOBS, KubeApi, Object
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.runs import RunStore
-from inferrun.names import job_name
+from inferrun.names import job_base_name, job_name
 from inferrun.outcome import one_line
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
@@ -62,7 +62,7 @@ class Launcher:
         if run.status.is_terminal:
             return _terminal(run)
         if run.metadata.annotations.get(names.ANNOTATION_CANCEL_REQUESTED) == "true":
-            return _cancelled(run)
+            return await self._cancelled(_resumed(request, run), run)
         request = _resumed(request, run)
         try:
             compiled = await self._compiled(request.run, run)
@@ -97,6 +97,9 @@ class Launcher:
             raise Refusal(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text)
         try:
             stored = await self._api.get(CONFIGS, namespace, name)
+        except Forbidden as error:
+            text = f"spec.configRef.namespace {namespace!r} is out of this installation's reach: {one_line(str(error))}"
+            raise Refusal(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text) from error
         except NotFound:
             text = f"spec.configRef: InferenceConfig {name!r} is not in namespace {namespace}; create it, the run goes on by itself"
             raise Refusal(Reason.CONFIG_NOT_FOUND, text) from None
@@ -113,7 +116,15 @@ class Launcher:
         own = self._installation.runner_account
         return (*self._defaults().allowed_service_accounts, *([own] if own else []))
 
+    def _check_account(self, compiled: Compiled) -> None:
+        """Before every Job: the ConfigMap is in the users' namespace, and an account is rights."""
+        account = compiled.snapshot.service_account
+        if account and account not in self._allowed_accounts():
+            text = f"service account {account!r} is not allowed here (setting allowedServiceAccounts)"
+            raise Refusal(Reason.CONFIG_NOT_READY, text)
+
     async def _create(self, request: LaunchInput, run: InferenceRun, compiled: Compiled) -> LaunchResult:
+        self._check_account(compiled)
         seconds_left = _seconds_left(request, run, compiled)
         body = manifests.job(
             request.run,
@@ -137,16 +148,16 @@ class Launcher:
             if not is_owned(stored, run):
                 raise taken("Job", name) from None
             return stored
-        except Invalid as error:
-            text = f"the API server refuses Job {name}: {one_line(str(error))}"
-            raise Refusal(Reason.INVALID_SPEC, text, waits=False) from error
-        except Forbidden as error:
-            reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in str(error) else Reason.POD_REJECTED
-            raise Refusal(reason, f"Job {name} is not admitted: {one_line(str(error))}") from error
+        except (Invalid, Forbidden) as error:
+            raise not_created("Job", name, error) from error
 
     async def _publish(self, request: LaunchInput, run: InferenceRun, compiled: Compiled, job: Object) -> None:
         def decide(current: InferenceRun) -> InferenceRunStatus:
             changes = self._changes(request, compiled, job)
+            if _said_of(current, job) is not None:  # taken over: where it stands is known already
+                return InferenceRunStatus.model_validate(
+                    {**current.status.model_dump(), "workflow": changes["workflow"]}
+                )
             message = f"Job {read.name(job)} was created, its Pod follows"
             return status_after(
                 current, phase=Phase.PENDING, reason=Reason.JOB_CREATED, message=message, now=read.utc_now(), **changes
@@ -183,6 +194,19 @@ class Launcher:
             "workflow": workflow,
         }
 
+    async def _cancelled(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+        """The Job of this launch, which an earlier try may have made, else that of the status, goes with the run."""
+        ref = request.run
+        name = job_name(job_base_name(ref.name, ref.uid), request.launch)
+        try:
+            job = await self._api.get(JOBS, ref.namespace, name)
+        except NotFound:
+            job = None
+        if job is not None and is_owned(job, ref):
+            return _cancelled(name=name, uid=job["metadata"]["uid"])
+        known = run.status.job_status
+        return _cancelled(name=(known.name if known else None) or "", uid=(known.uid if known else None) or "")
+
     async def _refused(self, request: LaunchInput, run: InferenceRun, refusal: Refusal) -> LaunchResult:
         """Say on the status what the run waits for; a refusal for good is recorded by the workflow's end."""
         if not refusal.waits:
@@ -212,16 +236,20 @@ def _terminal(run: InferenceRun) -> LaunchResult:
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
 
 
-def _cancelled(run: InferenceRun) -> LaunchResult:
-    """The Job that an earlier workflow of the run may have left goes with it."""
-    job = run.status.job_status
+def _cancelled(*, name: str, uid: str) -> LaunchResult:
     return LaunchResult(
         state=LaunchState.CANCELLED,
         reason=Reason.CANCELLED,
         message="it was cancelled",
-        job_name=(job.name if job else None) or "",
-        job_uid=(job.uid if job else None) or "",
+        job_name=name,
+        job_uid=uid,
     )
+
+
+def _said_of(run: InferenceRun, job: Object) -> Phase | None:
+    """The phase that the status gives for that very Job; None where it speaks of another one or of none."""
+    reference = run.status.job_status
+    return run.status.phase if reference is not None and reference.uid == job["metadata"]["uid"] else None
 
 
 def _resumed(request: LaunchInput, run: InferenceRun) -> LaunchInput:
@@ -266,8 +294,6 @@ def _launched(request: LaunchInput, run: InferenceRun, compiled: Compiled, job: 
         state=LaunchState.LAUNCHED,
         job_name=job_name(compiled.base_name, request.launch),
         job_uid=job["metadata"]["uid"],
-        config=snapshot.config,
-        image=snapshot.image,
         launch=request.launch,
         attempt=request.attempt,
         attempts=request.attempts,

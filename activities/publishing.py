@@ -56,6 +56,10 @@ class Publisher:
         if records is None:
             await self.event(request.run, reason=Reason.RUNNING, message=message, is_warning=False)
 
+    def forget(self, request: FollowInput) -> None:
+        """Say everything anew: who followed before may have been another worker."""
+        self._last.pop(_key_of(request), None)
+
     async def event(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
         """An Event on the run. The same words again are the same Event; what cannot be told is not worth a failure."""
         try:

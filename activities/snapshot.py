@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from inferrun import api
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.defaults import Defaults
 from inferrun.names import job_base_name
@@ -122,9 +121,10 @@ def _check_size(contract_json: str, snapshot_json: str) -> None:
 
 def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
     uid = run.metadata.uid
+    schedule = run.schedule_owner
     storage = config.spec.storage
     return Contract(
-        job_id=run.metadata.labels.get(api.LABEL_SCHEDULE_UID, uid),
+        job_id=schedule.uid if schedule is not None else uid,
         job_name=base,
         run_id=uid,
         kserve=_contract_model(config.spec.model),

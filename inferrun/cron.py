@@ -118,7 +118,9 @@ def parse_schedule(expression: str) -> CronTimes:
 def check_time_zone(name: str) -> None:
     """Raises InvalidTimeZone when `name` is not in the IANA database."""
     try:
-        known = name.lower() not in NOT_ZONES and ZoneInfo(name) is not None
+        # right/ counts leap seconds, which no schedule does; posix/ holds the same zones once more.
+        is_variant = name.lower().startswith(("right/", "posix/"))
+        known = name.lower() not in NOT_ZONES and not is_variant and ZoneInfo(name) is not None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = False
     if not known:

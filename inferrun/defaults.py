@@ -81,4 +81,4 @@ def read_folder(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         return {}
     files = (path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith("."))
-    return {path.name: path.read_text(encoding="utf-8") for path in files}
+    return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in files}

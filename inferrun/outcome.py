@@ -13,6 +13,9 @@ from inferrun.reasons import Reason
 MESSAGE_LIMIT = 3 * 1024
 """Bytes of a termination message at most; the kubelet cuts at 4,096."""
 
+MAX_COUNT = 2**63 - 1
+"""The largest number that the API server stores."""
+
 Delivery = Literal["ExactlyOnce", "AtLeastOnce", "Unknown"]
 
 
@@ -21,9 +24,9 @@ class Records(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    total: int | None = Field(default=None, ge=0)
-    completed: int = Field(default=0, ge=0)
-    failed: int = Field(default=0, ge=0)
+    total: int | None = Field(default=None, ge=0, le=MAX_COUNT)
+    completed: int = Field(default=0, ge=0, le=MAX_COUNT)
+    failed: int = Field(default=0, ge=0, le=MAX_COUNT)
 
 
 class Output(BaseModel):

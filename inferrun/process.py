@@ -37,6 +37,9 @@ class Program(Protocol):
         """Work until told to stop."""
 
 
+RECURSION_LIMIT = 30_000
+"""Frames: the API server stores free-form objects nested 10,000 deep, and one of those must not end a list of them all."""
+
 S = TypeVar("S", bound=Settings)
 P = TypeVar("P", bound=Program)
 
@@ -48,6 +51,7 @@ def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], Abs
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    sys.setrecursionlimit(RECURSION_LIMIT)
     log_as_json(sys.stdout, level=settings.common.log_level)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:

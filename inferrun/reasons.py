@@ -14,7 +14,6 @@ class Reason(StrEnum):
     CONFIG_NOT_FOUND = "ConfigNotFound"
     CONFIG_NOT_READY = "ConfigNotReady"
     CONFIG_NAMESPACE_NOT_ALLOWED = "ConfigNamespaceNotAllowed"
-    PAUSED = "Paused"
     JOB_CREATED = "JobCreated"
     POD_SCHEDULED = "PodScheduled"
     UNSCHEDULABLE = "Unschedulable"

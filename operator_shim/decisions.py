@@ -20,6 +20,7 @@ class ActionKind(StrEnum):
     START = "Start"
     CANCEL = "Cancel"
     SCHEDULE = "Schedule"
+    LET_GO = "LetGo"
     RELEASE = "Release"
 
 
@@ -40,7 +41,7 @@ _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.IN
 def decide(run: InferenceRun) -> Action:
     """The action for a run that exists."""
     if run.metadata.is_being_deleted:
-        return Action(ActionKind.RELEASE) if api.LEGACY_FINALIZER in run.metadata.finalizers else NOTHING
+        return Action(ActionKind.RELEASE if api.LEGACY_FINALIZER in run.metadata.finalizers else ActionKind.LET_GO)
     if run.is_paused or run.status.is_terminal or is_of_the_old_controller(run):
         return NOTHING
     problems = run_problems(run) if not run.status.contract else ()

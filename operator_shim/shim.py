@@ -163,7 +163,10 @@ class Shim:
             await self._workflows.cancel(run)
         elif action.kind is ActionKind.START:
             await self._start(run)
+        elif action.kind is ActionKind.LET_GO:
+            await self._let_go(run)
         elif action.kind is ActionKind.RELEASE:
+            await self._let_go(run)
             await self._release(run)
 
     async def _refuse(self, run: InferenceRun, action: Action) -> None:
@@ -183,7 +186,7 @@ class Shim:
         metadata = run.metadata
         if self._told.get(metadata.uid) != metadata.generation:
             await self._workflows.ensure(run)
-            if run.status.observed_generation not in (None, metadata.generation):
+            if metadata.generation > 1:  # also where the status has seen it: the workflow may not have
                 await self._tell_of_an_edit(run)
             self._told[metadata.uid] = metadata.generation
         key = (metadata.namespace, metadata.name)

@@ -77,8 +77,6 @@ class LaunchResult(Frozen):
     message: str = ""
     job_name: str = ""
     job_uid: str = ""
-    config: str = ""
-    image: str = ""
     launch: int = 1
     attempt: int = 1
     attempts: tuple[AttemptRecord, ...] = ()
@@ -103,11 +101,9 @@ class FollowInput(Frozen):
     run: RunRef
     job_name: str
     job_uid: str
-    image: str
     launch: int
     attempt: int
     until: FollowUntil
-    timeout_seconds: int = 0
 
 
 class VerdictKind(StrEnum):
@@ -138,29 +134,34 @@ class Verdict(Frozen):
 
 
 class FollowResult(Frozen):
-    """The container runs since `started_at`, or the launch has a verdict; `must_stop` where its Job still goes on."""
+    """The container runs since `started_at`; or the launch has a verdict, `must_stop` where its Job still goes on; or,
+    with neither, its Pod is gone and the next one waits, `is_disrupted` where the cluster took the Pod away.
+    """
 
     started_at: str | None = None
     pod_name: str = ""
     verdict: Verdict | None = None
     must_stop: bool = False
+    is_disrupted: bool = False
 
 
 class StopInput(Frozen):
-    """End a Job and its Pods, whatever they do, and say how it stood."""
+    """End a Job and its Pods, and say how it stood; `only_if_waiting`: not where its container has started."""
 
     run: RunRef
     job_name: str
     job_uid: str
     grace_seconds: int
+    only_if_waiting: bool = False
 
 
 class StopResult(Frozen):
-    """How the Job had ended before it was stopped, if it had; True once no Pod is left."""
+    """The Job's verdict where it had ended by itself, or what it was waiting for; `started_at` where it goes on."""
 
     verdict: Verdict | None = None
-    last_wait_reason: Reason | None = None
     last_wait_message: str = ""
+    started_at: str | None = None
+    pod_name: str = ""
 
 
 class PublishInput(Frozen):

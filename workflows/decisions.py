@@ -47,7 +47,8 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
         return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
     is_time_up = seconds_left is not None and seconds_left <= CLOCK_TOLERANCE
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
-        return Step(StepKind.LAUNCH, verdict.reason, "its timeoutSeconds was raised", delay=RELAUNCH_DELAY)
+        message = f"{verdict.message}, with time left for the run"
+        return Step(StepKind.LAUNCH, verdict.reason, message, delay=RELAUNCH_DELAY)
     if verdict.kind is VerdictKind.OUT_OF_TIME:
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
     return _after_failure(verdict, attempt=attempt, backoff_limit=backoff_limit, is_time_up=is_time_up)
@@ -60,6 +61,14 @@ def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_tim
         message = f"no time is left for another attempt; before: {verdict.message}"
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
     return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
+
+
+def judge_disruptions(count: int, *, limit: int) -> Verdict | None:
+    """The verdict on a run whose Pods were evicted or preempted more often than is borne; None up to that."""
+    if count <= limit:
+        return None
+    message = f"its Pods were evicted or preempted {count} times, more than maxDisruptions {limit}"
+    return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
 
 
 def backoff_after(attempt: int) -> int:

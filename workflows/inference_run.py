@@ -37,11 +37,16 @@ from workflows.calls import (
     Verdict,
     VerdictKind,
 )
-from workflows.decisions import StepKind, add_attempt, next_step
+from workflows.decisions import StepKind, add_attempt, judge_disruptions, next_step
 from workflows.invoke import invoke, start
 
 RECHECK_SECONDS = 600
 """How often a run that waits without a Job looks by itself; the shim's signal is what it goes by."""
+
+FIRST_RECHECK_SECONDS = 15
+"""The first look by itself of a run that waits for what the shim does not see, a quota; doubled up to the above."""
+
+UNSEEN_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
 PENDING_GRACE = 10
 DEADLINE_GRACE = 5
@@ -59,6 +64,7 @@ class RunInput(RunRef):
     timeout_seconds: int | None = Field(default=None, description="timeoutSeconds as edited under way")
     pending_since: str | None = Field(default=None, description="When it began to wait; None: at the run's creation")
     attempts: tuple[AttemptRecord, ...] = ()
+    disruptions: int = 0
 
     @property
     def ref(self) -> RunRef:
@@ -76,6 +82,7 @@ class InferenceRun:
         self._looks = 0
         self._job: LaunchResult | None = None
         self._started_at: str | None = None
+        self._unseen_waits = 0
 
     @workflow.signal(name=calls.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
@@ -175,7 +182,8 @@ class InferenceRun:
         left = self._pending_seconds_left(launched)
         if left is not None and left <= 0:
             return False
-        seconds = RECHECK_SECONDS if left is None else min(RECHECK_SECONDS, left)
+        recheck = self._recheck_seconds(launched.reason)
+        seconds = recheck if left is None else min(recheck, left)
         try:
             await workflow.wait_condition(
                 lambda: self._looks != looks, timeout=seconds, timeout_summary=f"waits: {launched.reason}"
@@ -185,32 +193,81 @@ class InferenceRun:
             return left is None or left > 0
         return True
 
+    def _recheck_seconds(self, reason: Reason) -> int:
+        if reason not in UNSEEN_WAITS:
+            self._unseen_waits = 0
+            return RECHECK_SECONDS
+        self._unseen_waits += 1
+        return int(min(FIRST_RECHECK_SECONDS * 2 ** (self._unseen_waits - 1), RECHECK_SECONDS))
+
     async def _watch(self, launched: LaunchResult) -> Verdict:
-        """Follow the Job to its end, within the run's clocks."""
+        """Follow the Job to its end, within the run's clocks; they stand still while a Pod that was taken is replaced."""
+        while True:
+            started = await self._until_started(launched)
+            if isinstance(started, Verdict):
+                return started
+            self._started_at = started.started_at
+            workflow.set_current_details(
+                f"**Running** since {started.started_at} in Pod `{started.pod_name}`, attempt {self._state.attempt}."
+            )
+            finished = await self._follow(launched, FollowUntil.FINISHED, lambda: self._seconds_left(launched))
+            if finished is None:
+                return await self._stop_at_deadline(launched)
+            if finished.verdict is not None:
+                return await self._judged(launched, finished.verdict, must_stop=finished.must_stop)
+            self._wait_again(is_disrupted=finished.is_disrupted)
+            too_often = judge_disruptions(self._state.disruptions, limit=launched.max_disruptions)
+            if too_often is not None:
+                return await self._judged(launched, too_often, must_stop=True)
+
+    def _wait_again(self, *, is_disrupted: bool) -> None:
+        """Its Pod was taken away: the clock stops, the waiting begins."""
+        self._timed(Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.JOB_CREATED))
+        self._begin_waiting(_rfc3339(workflow.now()))
+        if is_disrupted:
+            self._state = self._state.model_copy(update={"disruptions": self._state.disruptions + 1})
+
+    async def _until_started(self, launched: LaunchResult) -> FollowResult | Verdict:
+        """When the container started; or the verdict of a launch that ended before that was seen."""
         started = await self._follow(launched, FollowUntil.STARTED, lambda: self._pending_seconds_left(launched))
         if started is None:
-            return await self._stop(launched, Reason.PENDING_TIMEOUT, PENDING_GRACE)
+            return await self._stop_waiting(launched)
         if started.verdict is not None:
             return await self._judged(launched, started.verdict, must_stop=started.must_stop)
-        self._started_at = started.started_at
-        workflow.set_current_details(
-            f"**Running** since {started.started_at} in Pod `{started.pod_name}`, attempt {self._state.attempt}."
+        return started
+
+    async def _stop_waiting(self, launched: LaunchResult) -> FollowResult | Verdict:
+        """The time for waiting is over; a container that has started meanwhile goes on."""
+        request = self._stop_input(launched, PENDING_GRACE).model_copy(update={"only_if_waiting": True})
+        summary = f"{Reason.PENDING_TIMEOUT}: end {launched.job_name}"
+        stopped = await invoke(calls.STOP, request, StopResult, summary=summary)
+        if stopped.started_at is not None:
+            return FollowResult(started_at=stopped.started_at, pod_name=stopped.pod_name)
+        if stopped.verdict is not None:
+            return stopped.verdict
+        waited = f"it waited more than {launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
+        message = f"{waited}; last: {stopped.last_wait_message}" if stopped.last_wait_message else waited
+        return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
+
+    async def _stop_at_deadline(self, launched: LaunchResult) -> Verdict:
+        """End the Job at the run's deadline; a container that had done its work, or did so in its grace, has succeeded."""
+        summary = f"{Reason.DEADLINE_EXCEEDED}: end {launched.job_name}"
+        stopped = await invoke(calls.STOP, self._stop_input(launched, DEADLINE_GRACE), StopResult, summary=summary)
+        return _success(stopped) or Verdict(
+            kind=VerdictKind.OUT_OF_TIME,
+            reason=Reason.DEADLINE_EXCEEDED,
+            message=f"it ran for its timeoutSeconds of {self._timeout(launched)} s and was stopped",
+            started_at=self._started_at,
+            finished_at=_rfc3339(workflow.now()),
         )
-        finished = await self._follow(launched, FollowUntil.FINISHED, lambda: self._seconds_left(launched))
-        if finished is None or finished.verdict is None:
-            return await self._stop(launched, Reason.DEADLINE_EXCEEDED, DEADLINE_GRACE)
-        return await self._judged(launched, finished.verdict, must_stop=finished.must_stop)
 
     async def _judged(self, launched: LaunchResult, verdict: Verdict, *, must_stop: bool) -> Verdict:
-        """The verdict, once no Pod of the launch is left that could still do something."""
-        if must_stop:
-            await invoke(
-                calls.STOP,
-                self._stop_input(launched, PENDING_GRACE),
-                StopResult,
-                summary=f"{verdict.reason}: end {launched.job_name}",
-            )
-        return verdict
+        """The verdict, once no Pod of the launch is left that could still do something; one that did its work counts."""
+        if not must_stop:
+            return verdict
+        summary = f"{verdict.reason}: end {launched.job_name}"
+        stopped = await invoke(calls.STOP, self._stop_input(launched, PENDING_GRACE), StopResult, summary=summary)
+        return _success(stopped) or verdict
 
     async def _follow(
         self, launched: LaunchResult, until: FollowUntil, seconds_left: Callable[[], float | None]
@@ -247,25 +304,6 @@ class InferenceRun:
                 continue
         return True
 
-    async def _stop(self, launched: LaunchResult, reason: Reason, grace: int) -> Verdict:
-        """End the Job; what it had achieved before it was stopped counts."""
-        summary = f"{reason}: end {launched.job_name}"
-        stopped = await invoke(calls.STOP, self._stop_input(launched, grace), StopResult, summary=summary)
-        if stopped.verdict is not None and stopped.verdict.kind is VerdictKind.SUCCEEDED:
-            return stopped.verdict
-        if reason is Reason.PENDING_TIMEOUT:
-            waited = f"it waited more than {launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
-            message = f"{waited}; last: {stopped.last_wait_message}" if stopped.last_wait_message else waited
-            return Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, may_retry=False)
-        limit = self._timeout(launched)
-        return Verdict(
-            kind=VerdictKind.OUT_OF_TIME,
-            reason=reason,
-            message=f"it ran for its timeoutSeconds of {limit} s and was stopped",
-            started_at=self._started_at,
-            finished_at=_rfc3339(workflow.now()),
-        )
-
     async def _wait_before_next(self, delay: int, *, counted: bool, limit: int, why: str) -> None:
         attempt = self._state.attempt + 1 if counted else self._state.attempt
         update = {"launch": self._state.launch + 1, "attempt": attempt}
@@ -280,7 +318,9 @@ class InferenceRun:
             attempts=self._state.attempts,
             warning=True,
         )
-        await invoke(calls.PUBLISH, request, RecordResult, summary="wait before the next attempt")
+        published = await invoke(calls.PUBLISH, request, RecordResult, summary="wait before the next attempt")
+        if published.gone:
+            return  # the next launch finds that there is no run any more
         workflow.set_current_details(f"**Pending**: {message}")
         await workflow.sleep(delay, summary=f"back-off before attempt {attempt}")
 
@@ -289,8 +329,9 @@ class InferenceRun:
         if self._job is not None:
             request = self._stop_input(self._job, PENDING_GRACE)
             stopped = await invoke(calls.STOP, request, StopResult, summary="cancelled: end the Job")
-            if stopped.verdict is not None and stopped.verdict.kind is VerdictKind.SUCCEEDED:
-                return self._end(stopped.verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+            success = _success(stopped)
+            if success is not None:
+                return self._end(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
         return self._end_now(Reason.CANCELLED, "it was cancelled")
 
     async def _record(self, end: RecordInput) -> RecordResult:
@@ -340,11 +381,9 @@ class InferenceRun:
             run=self._state.ref,
             job_name=launched.job_name,
             job_uid=launched.job_uid,
-            image=launched.image,
             launch=self._state.launch,
             attempt=self._state.attempt,
             until=until,
-            timeout_seconds=self._timeout(launched),
         )
 
     def _stop_input(self, launched: LaunchResult, grace: int) -> StopInput:
@@ -422,6 +461,12 @@ class InferenceRun:
     def _pending_since(self, launched: LaunchResult) -> str:
         """When it began to wait: a launch that never ran does not begin anew."""
         return self._state.pending_since or launched.pending_since
+
+
+def _success(stopped: StopResult) -> Verdict | None:
+    """The verdict on a Job that had done its work before it was stopped; None for every other."""
+    verdict = stopped.verdict
+    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
 def _parse(instant: str) -> datetime:

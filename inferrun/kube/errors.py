@@ -2,8 +2,8 @@
 
     KubeError
     ├── Unreachable       no answer, or a broken one; worth another try
-    ├── Overloaded        429 or 5xx: worth another try
-    ├── Forbidden         401 or 403: a role is missing, or an admission (a quota) refused
+    ├── Overloaded        429, 5xx, or 401 (a token that is being renewed): worth another try
+    ├── Forbidden         403: a role is missing, or an admission (a quota) refused
     ├── NotFound          404
     ├── Conflict          409 on a write: the object has changed since it was read
     │   └── AlreadyExists 409 on a create: an object of that name is there
@@ -80,13 +80,13 @@ def error_of(status: int, body: bytes) -> KubeError:
     kind: type[KubeError]
     if status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-    elif status in (401, 403):
+    elif status == 403:
         kind = Forbidden
     elif status == 404:
         kind = NotFound
     elif status == 410:
         kind = Gone
-    elif status == 429 or status >= 500:
+    elif status in (401, 429) or status >= 500:
         kind = Overloaded
     else:
         kind = Invalid

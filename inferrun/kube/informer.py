@@ -8,7 +8,7 @@ It never gives up: errors are logged and tried again, after at most `MAX_BACKOFF
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from inferrun.kube.api import KubeApi, Object, Resource
 from inferrun.kube.errors import Gone, KubeError
@@ -21,7 +21,11 @@ Key = tuple[str, str]
 Listener = Callable[[Key, Object | None, Object | None], None]
 """Called with the key, the object as it was and as it is; None for absent. It must return at once and not raise."""
 
+FIRST_BACKOFF = 0.1
 MAX_BACKOFF = 10.0
+SHORT_WATCH = 1.0
+"""Seconds; a server that ends watches sooner than that is not asked again at once."""
+
 PAGE = "500"
 
 
@@ -59,15 +63,15 @@ class Informer:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        backoff = 0.1
+        backoff = FIRST_BACKOFF
         while True:
             try:
                 version = await self._list()
-                backoff = 0.1
-                await self._follow(version)
+                async for _ in self._follow(version):
+                    backoff = FIRST_BACKOFF  # what came shows that watching works
             except Gone:
                 logger.info("the watch's position is too old, listing again", extra={"plural": self._resource.plural})
-            except (KubeError, ValueError) as error:
+            except (KubeError, ValueError, RecursionError) as error:
                 fields = {"plural": self._resource.plural, "error": str(error)}
                 logger.warning("list and watch failed, trying again", extra=fields)
                 await asyncio.sleep(backoff * (0.5 + random.random()))  # noqa: S311 -- jitter, not a secret
@@ -89,14 +93,20 @@ class Informer:
         self.synced.set()
         return str(page["metadata"]["resourceVersion"])
 
-    async def _follow(self, version: str) -> None:
+    async def _follow(self, version: str) -> AsyncIterator[None]:
+        """Take over changes, one turn each; a watch that ends is followed by the next, after a pause if it was short."""
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             async for kind, item in self._api.watch(self._resource, self._namespace, version=version, **self._params):
                 version = str(item["metadata"]["resourceVersion"])
                 if kind == "DELETED":
                     self._drop(_key_of(item))
                 elif kind != "BOOKMARK":
                     self._put(item)
+                yield
+            if loop.time() - began < SHORT_WATCH:
+                await asyncio.sleep(SHORT_WATCH)
 
     def _put(self, item: Object) -> Key:
         key = _key_of(item)

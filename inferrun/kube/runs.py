@@ -35,13 +35,17 @@ class RunStore:
 
     async def read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
         """The run as it is now; None where it is gone, being deleted, or another one of that name."""
+        run = await self._read(namespace, name, uid)
+        return None if run is None or run.metadata.is_being_deleted else run
+
+    async def _read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
+        """Also one that is being deleted and held by somebody's finalizer: its end is told all the same."""
         try:
             stored = await self._api.get(RUNS, namespace, name)
         except NotFound:
             return None
         run = parse_run(stored)
-        is_other = run.metadata.uid != uid or run.metadata.is_being_deleted
-        return None if is_other else run
+        return run if run.metadata.uid == uid else None
 
     async def update_status(
         self, namespace: str, name: str, uid: str, decide: Decide, *, read: InferenceRun | None = None
@@ -49,7 +53,7 @@ class RunStore:
         """Write what `decide` says; `read` is the run where the caller has just read it."""
         run = read
         for _ in range(MAX_CONFLICTS):
-            run = run or await self.read(namespace, name, uid)
+            run = run or await self._read(namespace, name, uid)
             if run is None:
                 return Written(None)
             if run.status.is_terminal:

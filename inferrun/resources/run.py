@@ -10,7 +10,7 @@ from pydantic import Field
 
 from inferrun import api
 from inferrun.resources.config import BackoffLimit
-from inferrun.resources.references import ConfigReference, Metadata
+from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.scalars import Seconds
 from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceRunStatus
@@ -99,6 +99,13 @@ class InferenceRun(Shape):
     def is_paused(self) -> bool:
         """Whether its owner asked to leave it alone."""
         return self.metadata.annotations.get(api.ANNOTATION_PAUSED) == "true"
+
+    @property
+    def schedule_owner(self) -> OwnerReference | None:
+        """The schedule that made this run: label and owner say so, since a label alone is anybody's to write."""
+        uid = self.metadata.labels.get(api.LABEL_SCHEDULE_UID)
+        owners = self.metadata.owner_references
+        return next((owner for owner in owners if owner.uid == uid and owner.kind == api.RUN_KIND), None)
 
     @property
     def config_namespace(self) -> str:

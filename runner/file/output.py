@@ -50,6 +50,7 @@ class FileOutput:
         self._next_record = 0
         self._written_records = 0
         self._disk = threading.Lock()
+        self._finished: Finished | None = None
         self._is_closed = False
 
     async def open(self) -> Memory:
@@ -90,7 +91,7 @@ class FileOutput:
         """Do blocking work on a thread; what the file system refuses becomes an error that names the claim.
 
         Whoever commits the run sweeps away what every attempt has under way. An attempt that meets this has nothing left to
-        do: its work is then what `committed` makes of the run's result.
+        do, then and from then on: its work is what `committed` makes of the run's result.
         """
         try:
             return await asyncio.to_thread(self._alone, work, committed)
@@ -108,13 +109,14 @@ class FileOutput:
         with self._disk:
             if self._is_closed:
                 raise OutputError(f"output.file: {self._location} was closed")
-            try:
-                return work()
-            except OSError:
-                finished = self._read_manifest()
-                if finished is None:
-                    raise
-                return committed(finished)
+            if self._finished is None:
+                try:
+                    return work()
+                except OSError:
+                    self._finished = self._read_manifest()
+                    if self._finished is None:
+                        raise
+            return committed(self._finished)
 
     def _look(self) -> Memory:
         finished = self._read_manifest()

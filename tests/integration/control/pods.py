@@ -47,7 +47,6 @@ class Launched:
             run=ref_of(self.run),
             job_name=result.job_name,
             job_uid=result.job_uid,
-            image=result.image,
             launch=1,
             attempt=1,
             until=until,
@@ -72,7 +71,7 @@ class Launched:
         name = (await self.pod())["metadata"]["name"]
         container = {
             "name": manifests.CONTAINER,
-            "image": self.result.image,
+            "image": (await self.pod())["spec"]["containers"][0]["image"],
             "imageID": "",
             "ready": False,
             "restartCount": 0,

@@ -130,7 +130,7 @@ async def test_a_stop_says_what_the_run_was_waiting_for(ender: Ender, job: Launc
     await job.tell({"waiting": {"reason": "ImagePullBackOff", "message": "no route to host"}}, phase="Pending")
     result = await stop(ender, job, grace=10)
     assert result.verdict is None
-    assert result.last_wait_reason is Reason.IMAGE_PULL_FAILED
+    assert "cannot be pulled" in result.last_wait_message
     assert "no route to host" in result.last_wait_message
 
 

@@ -114,7 +114,7 @@ async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
     first = await api.get(JOBS, run.metadata.namespace, base_of(run))
     await api.patch(CONFIGS, run.metadata.namespace, config, {"spec": {"image": "another:1"}})
     edited = await launch(launcher, run)
-    assert (edited.job_uid, edited.image) == (first["metadata"]["uid"], "localhost/inferrun-tests/absent:1")
+    assert edited.job_uid == first["metadata"]["uid"]
     stored = await api.get(CONFIGS, run.metadata.namespace, config)
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"contract": None}}, sub="status")
     await api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])

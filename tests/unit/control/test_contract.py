@@ -56,6 +56,14 @@ def test_letters_of_all_languages_stay_readable() -> None:
 
 
 def test_the_runs_of_a_schedule_carry_the_schedules_uid_as_job_id_and_their_own_beside() -> None:
-    child = run(metadata={"labels": {"inferrun.dev/schedule-uid": "the-schedule"}})
+    owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": "nightly", "uid": "the-schedule"}
+    labels = {"inferrun.dev/schedule-uid": "the-schedule"}
+    child = run(metadata={"labels": labels, "ownerReferences": [owner]})
     contract = json.loads(compile_run(child, config(), defaults=Defaults(), runner_account="").contract_json)
     assert (contract["jobId"], contract["runId"]) == ("the-schedule", UID)
+
+
+def test_a_label_alone_does_not_lend_a_run_another_ones_identity() -> None:
+    forger = run(metadata={"labels": {"inferrun.dev/schedule-uid": "somebody-else"}})
+    contract = json.loads(compile_run(forger, config(), defaults=Defaults(), runner_account="").contract_json)
+    assert contract["jobId"] == UID

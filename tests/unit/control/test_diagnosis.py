@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 import pytest
+import yaml
 
 from activities.diagnosis import Wait, diagnose, missing_secret, wants_events
 from activities.snapshot import Endpoint
@@ -125,7 +126,8 @@ def test_a_secret_that_is_missing_is_told_with_the_command_that_copies_it() -> N
     assert wait.message == (
         "Secret 'iris-endpoint' is not in namespace models; copy it and the run goes on by itself: "
         "kubectl get secret iris-endpoint -n demo-system "
-        """-o jsonpath='{"{apiVersion: v1, kind: Secret, metadata: {name: iris-endpoint}, data: "}{.data}{"}"}' """
+        """-o jsonpath='{"{apiVersion: v1, kind: Secret, metadata: {name: iris-endpoint}, type: "}"""
+        """{.type}{", data: "}{.data}{"}"}' """
         "| kubectl apply -n models -f -"
     )
 
@@ -138,13 +140,20 @@ def test_the_command_is_one_line_that_a_shell_takes_apart_as_meant() -> None:
     assert words[words.index("|") + 1 :] == ["kubectl", "apply", "-n", "models", "-f", "-"]
 
 
-def test_what_the_command_hands_on_is_a_secret_with_the_same_data() -> None:
-    """jsonpath prints texts in quotes as they stand and `.data` as JSON; YAML takes JSON."""
-    template = re.search(r"jsonpath='(.+)'", missing_secret("s", namespace="models", named="other"))
-    assert template is not None
-    data = {"server-url": "aHR0cDovL2E="}
-    printed = template.group(1).replace("{.data}", json.dumps(data)).replace('{"', "").replace('"}', "", 1)
-    assert printed.startswith("{apiVersion: v1, kind: Secret, metadata: {name: s}, data: ")
+def test_what_the_command_hands_on_is_a_secret_of_the_same_type_with_the_same_data() -> None:
+    """jsonpath prints texts in quotes as they stand, `.type` as text and `.data` as JSON; YAML takes JSON."""
+    found = re.search(r"jsonpath='(.+)'", missing_secret("s", namespace="models", named="other"))
+    assert found is not None
+    data = {".dockerconfigjson": "e30="}
+    values = {"{.type}": "kubernetes.io/dockerconfigjson", "{.data}": json.dumps(data)}
+    printed = re.sub(r'\{"(.*?)"\}|\{\.\w+\}', lambda part: values.get(part[0], part[1]), found.group(1))
+    assert yaml.safe_load(printed) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": data,
+    }
 
 
 @pytest.mark.parametrize("named", ["", "models"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.judgement import Evidence, judge, judge_disruptions, judge_stuck
+from activities.judgement import Evidence, judge, judge_done, judge_stuck
 from activities.snapshot import Endpoint, Snapshot
 from inferrun.outcome import Output, Records, RunnerResult, dump_result
 from inferrun.reasons import Reason
@@ -214,14 +214,11 @@ def test_a_success_beside_disrupted_pods_is_a_success() -> None:
     assert verdict.kind is VerdictKind.SUCCEEDED
 
 
-@pytest.mark.parametrize(("count", "is_too_often"), [(0, False), (2, False), (3, True)])
-def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_too_often: bool) -> None:
-    pods = [failed(137, name=f"p{number}", conditions=DISRUPTED) for number in range(count)]
-    verdict = judge_disruptions(Evidence(job(), [*pods, pod(phase="Running")], snapshot(max_disruptions=2)))
-    assert (verdict is not None) is is_too_often
-    if verdict is not None:
-        assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
-        assert "3 times, more than maxDisruptions 2" in verdict.message
+def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() -> None:
+    done = judge_done(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
+    assert done is not None
+    assert (done.kind, done.message) == (VerdictKind.SUCCEEDED, RESULT.message)
+    assert judge_done(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from workflows.calls import MAX_ATTEMPTS_KEPT, AttemptRecord, Verdict, VerdictKind
-from workflows.decisions import StepKind, add_attempt, backoff_after, next_step
+from workflows.decisions import StepKind, add_attempt, backoff_after, judge_disruptions, next_step
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
@@ -74,3 +74,12 @@ def test_only_the_latest_attempts_are_kept() -> None:
     for launch in range(1, 31):
         kept = add_attempt(kept, AttemptRecord(launch=launch, attempt=1, job_name="j", reason=Reason.STOPPED))
     assert [record.launch for record in kept] == list(range(31 - MAX_ATTEMPTS_KEPT, 31))
+
+
+@pytest.mark.parametrize(("count", "is_too_often"), [(0, False), (2, False), (3, True)])
+def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_too_often: bool) -> None:
+    verdict = judge_disruptions(count, limit=2)
+    assert (verdict is not None) is is_too_often
+    if verdict is not None:
+        assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
+        assert "3 times, more than maxDisruptions 2" in verdict.message

@@ -8,10 +8,7 @@
   verbs: ["patch"]  # takes the Krateo controller's finalizer off a run that is being deleted
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
-  verbs: ["get", "patch", "update"]
-- apiGroups: [""]
-  resources: ["events"]
-  verbs: ["create", "patch"]
+  verbs: ["patch"]
 {{- end -}}
 
 {{/*
@@ -21,10 +18,10 @@ delete those whose policy asks for it.
 {{- define "inferrun.rules.worker" -}}
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns"]
-  verbs: ["get", "list", "watch", "create", "patch", "delete"]
+  verbs: ["get", "list", "create", "patch", "delete"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status"]
-  verbs: ["get", "patch", "update"]
+  verbs: ["patch"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceconfigs"]
   verbs: ["get"]
@@ -39,8 +36,8 @@ delete those whose policy asks for it.
   verbs: ["get"]
 - apiGroups: [""]
   resources: ["configmaps"]
-  verbs: ["get", "create", "delete"]
+  verbs: ["get", "create"]
 - apiGroups: [""]
   resources: ["events"]
-  verbs: ["get", "list", "create", "patch"]
+  verbs: ["list", "create"]
 {{- end -}}
