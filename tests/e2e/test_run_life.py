@@ -237,3 +237,61 @@ def test_a_finished_run_is_never_executed_again(space: Space) -> None:
     jobs = [item["metadata"]["name"] for item in space.items("jobs")]
     assert all(name.startswith("inf-marker-") for name in jobs), jobs
     assert space.status("once")["completionTime"] == status["completionTime"]
+
+
+def test_a_container_that_is_done_just_before_its_deadline_has_succeeded(space: Space) -> None:
+    names = [f"close-{tenth}" for tenth in range(6)]
+    runs = [
+        run(name, "actor", timeoutSeconds=8, parameters={"sleep": str(5 + 0.3 * tenth)})
+        for tenth, name in enumerate(names)
+    ]
+
+    space.apply(*runs)  # the Job's own word comes a second or two after its container's end
+
+    for name in names:
+        status = space.wait_for(name, phase="Succeeded", seconds=60)
+        assert status["exitCode"] == 0
+
+
+def test_the_clock_stands_still_while_an_evicted_pod_is_not_replaced(space: Space) -> None:
+    space.apply(run("moved", "actor", timeoutSeconds=20, parameters={"sleep": "12"}))
+    space.wait_for("moved", phase="Running", seconds=60)
+    pod = space.items("pods")[0]["metadata"]["name"]
+    space.kubectl("create", "quota", "tight", "--hard=pods=0")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space.name}}
+    path = f"/api/v1/namespaces/{space.name}/pods/{pod}/eviction"
+    space.stage.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+    space.wait_for("moved", phase="Pending", reason="QuotaExceeded", seconds=60)
+
+    time.sleep(20)  # longer than its whole timeoutSeconds: what is tested is that nothing happens
+    assert space.phase("moved") == "Pending/QuotaExceeded"
+    space.kubectl("delete", "quota", "tight")
+
+    status = space.wait_for("moved", phase="Succeeded", seconds=150)
+    assert status["attempt"] == 1
+
+
+def test_a_pod_that_was_orphaned_never_runs_beside_its_successor(space: Space) -> None:
+    space.apply(run("orphaned", "actor", backoffLimit=1, parameters={"sleep": "40"}))
+    first = space.wait_for("orphaned", phase="Running", seconds=60)["jobStatus"]["name"]
+
+    space.kubectl("delete", "job", first, "--cascade=orphan")
+
+    def next_job() -> bool:
+        running = [item for item in space.items("pods") if item["status"]["phase"] == "Running"]
+        assert len(running) <= 1, "two Pods of a run at once"
+        return bool(space.status("orphaned")["jobStatus"]["name"] != first)
+
+    until(next_job, seconds=60, what="the next launch")
+    space.kubectl("delete", "inferencerun", "orphaned")
+    until(lambda: not space.items("pods"), seconds=30, what="no Pod is left")
+
+
+def test_what_a_quota_keeps_from_being_written_is_told_and_bounded(space: Space) -> None:
+    space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
+    space.apply(run("unwritten", "actor", pendingTimeoutSeconds=10))
+
+    status = space.wait_for("unwritten", phase="Pending", reason="QuotaExceeded", seconds=20)
+
+    assert "ConfigMap" in status["message"]
+    space.wait_for("unwritten", phase="Failed", reason="PendingTimeout", seconds=60)

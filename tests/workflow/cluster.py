@@ -45,6 +45,9 @@ class Plan:
     verdict: Verdict | None = None
     """How it ends; None: it succeeds. With `starts_after` None this is how it ends without having started."""
     must_stop: bool = False
+    disruptions: int = 0
+    """How many Pods the cluster takes away, each `taken_after` seconds after its start; the next one follows."""
+    taken_after: int = 0
     waits_for: str = "its image is being pulled"
 
 
@@ -58,6 +61,14 @@ def fails(reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_r
     message = f"exit code {exit_code}"
     failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, exit_code=exit_code, may_retry=may_retry)
     return Plan(verdict=failed)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """When its container starts, and ends or is taken away; None: never by itself."""
+
+    started: datetime | None
+    ends: datetime | None
 
 
 @dataclass
@@ -77,14 +88,29 @@ class Job:
 
     @property
     def started(self) -> datetime | None:
-        seconds = self.plan.starts_after
-        return None if seconds is None else self.created + timedelta(seconds=seconds)
+        """When the last of its Pods starts."""
+        return self.pods[-1].started
 
     @property
     def ended(self) -> datetime | None:
-        begin = self.started or self.created
-        seconds = self.plan.ends_after
-        return None if seconds is None else begin + timedelta(seconds=seconds)
+        return self.pods[-1].ends
+
+    @property
+    def pods(self) -> list[Pod]:
+        """Its Pods in time, by plan."""
+        plan, begin, pods = self.plan, self.created, []
+        for _ in range(plan.disruptions):
+            assert plan.starts_after
+            started = begin + timedelta(seconds=plan.starts_after)
+            begin = started + timedelta(seconds=plan.taken_after)
+            pods.append(Pod(started, begin))
+        last = None if plan.starts_after is None else begin + timedelta(seconds=plan.starts_after)
+        ends = None if plan.ends_after is None else (last or begin) + timedelta(seconds=plan.ends_after)
+        return [*pods, Pod(last, ends)]
+
+    def pod_at(self, now: datetime) -> Pod:
+        """The Pod of that moment."""
+        return next((pod for pod in self.pods if pod.ends is None or now < pod.ends), self.pods[-1])
 
     def verdict(self) -> Verdict:
         times = {"started_at": rfc3339(self.started), "finished_at": rfc3339(self.ended)} if self.started else {}
@@ -108,12 +134,17 @@ class Cluster:
     timeout_seconds: int = 0
     pending_timeout_seconds: int = 0
     backoff_limit: int = 2
+    max_disruptions: int = 20
     is_deleted: bool = False
     is_cancel_requested: bool = False
     is_follower_busy: bool = False
     """Whether the follower runs for as long as its Job does, as the real one; the clock is not skipped then."""
     is_follower_blind: bool = False
     """Whether the follower never sees an end."""
+    start_is_seen_after: int | None = 0
+    """Seconds after which the follower sees a start; None: never."""
+    found_by_stop: Verdict | None = None
+    """What a stop finds the Job to have achieved, whatever its plan."""
     left_over: Job | None = None
     """A Job that an earlier workflow of the run left."""
 
@@ -204,7 +235,6 @@ class Cluster:
             state=LaunchState.LAUNCHED,
             job_name=name,
             job_uid=job.uid,
-            image="runner",
             launch=request.launch,
             attempt=request.attempt,
             attempts=request.attempts,
@@ -212,6 +242,7 @@ class Cluster:
             timeout_seconds=limit,
             pending_timeout_seconds=self.pending_timeout_seconds,
             backoff_limit=self.backoff_limit,
+            max_disruptions=self.max_disruptions,
             pending_since=rfc3339(job.created),
         )
 
@@ -227,10 +258,16 @@ class Cluster:
             return FollowResult(verdict=gone)
         if job.ended is not None and job.ended <= now and not self.is_follower_blind:
             return FollowResult(verdict=job.verdict(), must_stop=job.plan.must_stop)
-        has_started = job.started is not None and job.started <= now
-        if request.until is FollowUntil.STARTED and has_started:
-            return FollowResult(started_at=rfc3339(job.started), pod_name=f"{job.name}-pod")
-        due = job.ended if has_started or job.started is None else job.started
+        pod = job.pod_at(now)
+        has_started = pod.started is not None and pod.started <= now
+        if request.until is FollowUntil.STARTED and pod.started is not None and self.start_is_seen_after is not None:
+            seen = pod.started + timedelta(seconds=self.start_is_seen_after)
+            if seen <= now:
+                return FollowResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
+            raise ApplicationError("not seen", next_retry_delay=seen - now, category=ApplicationErrorCategory.BENIGN)
+        if request.until is FollowUntil.FINISHED and not has_started:
+            return FollowResult(is_disrupted=True)
+        due = pod.ends if has_started or pod.started is None else pod.started
         delay = NEVER if due is None or due <= now else due - now
         raise ApplicationError("nothing yet", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
 
@@ -241,12 +278,21 @@ class Cluster:
         job = job or self.jobs[request.job_name]
         if job.stopped_at is not None:
             return StopResult()
+        before = self._before(job, now)
+        if request.only_if_waiting and before.started_at is not None:
+            return before
         job.stopped_at, job.grace = now, request.grace_seconds
+        return before
+
+    def _before(self, job: Job, now: datetime) -> StopResult:
+        if self.found_by_stop is not None:
+            return StopResult(verdict=self.found_by_stop)
         if job.ended is not None and job.ended <= now:
             return StopResult(verdict=job.verdict())
-        if job.started is None or job.started > now:
-            return StopResult(last_wait_reason=Reason.IMAGE_PULLING, last_wait_message=job.plan.waits_for)
-        return StopResult()
+        pod = job.pod_at(now)
+        if pod.started is None or pod.started > now:
+            return StopResult(last_wait_message=job.plan.waits_for)
+        return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
 
     @activity.defn(name=calls.PUBLISH.name)
     async def publish(self, request: PublishInput) -> RecordResult:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Phase, Reason
@@ -163,3 +164,22 @@ async def test_a_workflow_that_takes_over_goes_on_from_where_the_run_stands(stag
     [job] = cluster.jobs.values()
     assert isinstance(job.request, LaunchInput)
     assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (3, 3, 20)
+
+
+async def test_a_run_that_was_deleted_after_a_failure_ends_at_once_and_does_not_wait(staged: Staged) -> None:
+    cluster = Cluster(plans=[fails()], backoff_limit=9)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(3)
+        cluster.is_deleted = True
+        assert (await result_of(handle))["reason"] == "RunDeleted"
+        kinds = [event.event_type for event in (await handle.fetch_history()).events]
+    assert EventType.EVENT_TYPE_TIMER_STARTED not in kinds
+
+
+async def test_a_job_that_was_to_be_stopped_but_had_done_its_work_is_a_success(staged: Staged) -> None:
+    never = Verdict(kind=VerdictKind.FAILED, reason=Reason.IMAGE_NEVER_PULL, message="no image", may_retry=False)
+    cluster = Cluster(plans=[Plan(starts_after=None, ends_after=4, verdict=never, must_stop=True)])
+    cluster.found_by_stop = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", exit_code=0)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["message"] == "done"

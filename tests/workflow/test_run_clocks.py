@@ -31,6 +31,17 @@ async def test_past_its_deadline_a_job_is_stopped_with_a_short_grace_and_the_run
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(400, abs=3)
 
 
+async def test_a_deadline_that_had_passed_before_anybody_saw_the_start_is_the_runs_end(staged: Staged) -> None:
+    """No worker was there while the container ran past its time."""
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, start_is_seen_after=100)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "DeadlineExceeded"
+    assert cluster.recorded is not None
+    assert cluster.recorded.reason is Reason.DEADLINE_EXCEEDED
+    assert not cluster.running
+
+
 async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, backoff_limit=5)
     async with staged(cluster) as stage:
@@ -189,3 +200,52 @@ async def test_a_next_attempt_that_waits_for_room_has_its_own_time_to_wait(stage
     )
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
+
+
+async def test_the_clock_stands_still_while_a_pod_that_was_taken_away_is_replaced(staged: Staged) -> None:
+    """50 s waiting, 40 s running, 50 s waiting for the next Pod, then the other 60 s."""
+    evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
+    cluster = Cluster(plans=[evicted], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [job] = cluster.jobs.values()
+    assert error.type == "DeadlineExceeded"
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
+
+
+async def test_a_replaced_pod_is_no_attempt(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], backoff_limit=0)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert len(cluster.jobs) == 1
+
+
+async def test_a_run_whose_pods_are_taken_away_too_often_is_stopped(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], max_disruptions=2, backoff_limit=9)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [job] = cluster.jobs.values()
+    assert error.type == "DisruptedTooOften"
+    assert "3 times, more than maxDisruptions 2" in str(error)
+    assert job.stopped_at is not None
+
+
+async def test_a_pod_that_waits_for_its_replacement_too_long_is_stopped(staged: Staged) -> None:
+    plan = Plan(starts_after=80, taken_after=10, disruptions=1)
+    cluster = Cluster(plans=[plan], pending_timeout_seconds=100, timeout_seconds=1000)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    cluster = Cluster(plans=[Plan(starts_after=80, taken_after=10, disruptions=1)], pending_timeout_seconds=60)
+    async with staged(cluster) as stage:
+        assert (await failure_of(await stage.start())).type == "PendingTimeout"
+
+
+async def test_a_container_that_started_just_before_its_waiting_was_over_goes_on(staged: Staged) -> None:
+    cluster = Cluster(
+        plans=[succeeds(starts_after=50, ends_after=500)], pending_timeout_seconds=100, start_is_seen_after=None
+    )
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
 
 import pytest
 
@@ -29,7 +30,7 @@ async def test_it_looks_by_itself_every_ten_minutes(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY])
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
-    pauses = [(after - before).total_seconds() for before, after in zip(cluster.looks, cluster.looks[1:], strict=False)]
+    pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses == pytest.approx([600, 600], abs=3)
 
 
@@ -73,3 +74,11 @@ async def test_an_edit_of_the_timeout_while_it_waits_goes_with_the_launch(staged
         await result_of(handle)
     [job] = cluster.jobs.values()
     assert job.request.timeout_seconds == 77
+
+
+async def test_what_no_watch_shows_is_looked_for_soon_and_then_ever_more_rarely(staged: Staged) -> None:
+    cluster = Cluster(waits=[Reason.QUOTA_EXCEEDED] * 8)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
+    assert pauses == pytest.approx([15, 30, 60, 120, 240, 480, 600, 600], abs=3)

@@ -110,12 +110,16 @@ async def test_what_a_rule_of_ours_refuses_is_invalid(api: KubeApi, namespace: s
         await api.patch(RUNS, namespace, ended.metadata.name, {"status": {"phase": "Failed"}}, sub="status")
 
 
-async def test_somebody_unknown_is_forbidden(kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> None:
-    proxy.answer_next = [401]
+@pytest.mark.parametrize(("code", "error"), [(401, Overloaded), (403, Forbidden)])
+async def test_a_token_that_is_renewed_is_tried_again_and_one_without_the_right_is_not(
+    kubeconfig: Path, tmp_path: Path, proxy: Proxy, code: int, error: type[KubeError]
+) -> None:
+    proxy.answer_next = [code]
     stranger = await connect(kubeconfig=kubeconfig_of(proxy.url, tmp_path, user={"token": "nobodys"}))
     try:
-        with pytest.raises(Forbidden):
+        with pytest.raises(error) as caught:
             await stranger.list(PODS)
+        assert caught.value.retryable is (code == 401)
     finally:
         await stranger.close()
     assert proxy.requests[-1].headers["Authorization"] == "Bearer nobodys"

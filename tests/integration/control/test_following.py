@@ -100,8 +100,8 @@ async def test_a_container_that_starts_is_the_first_followers_result(
 
 
 async def test_an_end_is_judged_by_the_runners_own_words(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+    await job.runs()
     async with following(api, watch, job, FollowUntil.FINISHED) as task:
-        await job.runs()
         await job.ends(0, message=dump_result(RESULT))
         verdict = (await in_time(task)).verdict
     assert verdict is not None
