@@ -273,6 +273,9 @@ class InferenceRun:
         self, launched: LaunchResult, until: FollowUntil, seconds_left: Callable[[], float | None]
     ) -> FollowResult | None:
         """The follower's result, or None when the time ran out first."""
+        left = seconds_left()
+        if left is not None and left <= 0:
+            return None  # a handle that is cancelled before its first turn would look like the run's cancellation
         handle = start(
             calls.FOLLOW,
             self._follow_input(launched, until),
