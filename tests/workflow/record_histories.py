@@ -107,6 +107,20 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
         Cluster(plans=[Plan(starts_after=None, ends_after=5, verdict=STUCK, must_stop=True)]),
         _nothing,
     ),
+    "loses-its-pod": lambda: (Cluster(plans=[Plan(taken_after=10, disruptions=1)], timeout_seconds=60), _nothing),
+    "loses-its-pods-too-often": lambda: (
+        Cluster(plans=[Plan(taken_after=10, disruptions=3)], max_disruptions=1),
+        _nothing,
+    ),
+    "starts-just-before-its-waiting-is-over": lambda: (
+        Cluster(plans=[succeeds(starts_after=5)], pending_timeout_seconds=60, start_is_seen_after=None),
+        _nothing,
+    ),
+    "is-past-its-deadline-when-its-start-is-seen": lambda: (
+        Cluster(plans=[ENDLESS], timeout_seconds=10, start_is_seen_after=60),
+        _nothing,
+    ),
+    "waits-for-room": lambda: (Cluster(waits=[Reason.QUOTA_EXCEEDED] * 3), _nothing),
     "gets-more-time": lambda: (Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100), _raise_the_timeout),
     "is-cancelled-while-it-waits": lambda: (
         Cluster(always_waits=Reason.CONFIG_NOT_FOUND),
