@@ -8,7 +8,7 @@ A body over the limit fails with the numbers, unless the handler declares that i
 path with the header `Accept-Chunks: predictions`. It then gets several posts with two more keys: `chunk`, the post's number
 from 0, and `offset`, the place of the post's first prediction among all. It is only asked when the body is over the limit.
 
-Agreed is an answer 2xx whose body is empty or JSON without an `error`. The Krateo handler answers 200 with a traceback in the
+Agreed is an answer 2xx whose body is empty, `ok`, or JSON without an `error`. The Krateo handler answers 200 with a traceback in the
 body when its script failed; that, like any other text, is a failed store.
 """
 
@@ -165,7 +165,7 @@ class KrateoOutput:
         if not 200 <= answer.status < 300:
             raise OutputError(said)
         if not is_agreed(body):
-            raise OutputError(f"{said}; agreed is an empty body or JSON without an error, so the store failed")
+            raise OutputError(f"{said}; agreed is an empty body, ok, or JSON without an error, so the store failed")
 
 
 def flat(predictions: Sequence[Json]) -> list[Json]:
@@ -190,9 +190,12 @@ def escape(text: bytes) -> bytes:
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
+_CONFIRMING = (b"", b"ok")
+
+
 def is_agreed(body: bytes) -> bool:
     """Whether the body of a 2xx answer says that the predictions are stored."""
-    if not body.strip():
+    if body.strip().lower() in _CONFIRMING:
         return True
     try:
         value = orjson.loads(body)

@@ -22,6 +22,7 @@ from runner.errors import (
     first_error,
 )
 from runner.http_failures import excerpt
+from runner.krateo.output import is_agreed
 from runner.progress import ProgressLog
 from runner.result_file import failure, write_result
 from runner.values import Counts
@@ -110,3 +111,15 @@ def test_a_log_line_is_json_with_its_fields() -> None:
 def test_a_foreign_answer_is_shown_on_one_line(body: bytes, shown: str) -> None:
     assert excerpt(body) == shown
     assert len(excerpt(body * 10_000)) <= 300
+
+
+@pytest.mark.parametrize("body", [b"", b"  \n", b"ok", b"OK\n", b"{}", b'{"stored": 150}', b"[]", b'{"error": null}'])
+def test_these_bodies_confirm_that_predictions_are_stored(body: bytes) -> None:
+    assert is_agreed(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"error": "disk full"}', b"Traceback (most recent call last):\n", b"okay, but", b"<html>"]
+)
+def test_these_bodies_confirm_nothing_though_they_come_with_200(body: bytes) -> None:
+    assert not is_agreed(body)
