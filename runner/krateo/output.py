@@ -8,8 +8,8 @@ A body over the limit fails with the numbers, unless the handler declares that i
 path with the header `Accept-Chunks: predictions`. It then gets several posts with two more keys: `chunk`, the post's number
 from 0, and `offset`, the place of the post's first prediction among all. It is only asked when the body is over the limit.
 
-Agreed is an answer 2xx whose body is empty, `ok`, or JSON without an `error`. The Krateo handler answers 200 with a traceback in the
-body when its script failed; that, like any other text, is a failed store.
+Agreed is an answer 2xx whose body is empty, `ok`, or JSON without an `error`. The Krateo handler answers 200 with a traceback
+in the body when its script failed; that, like any other text, is a failed store.
 """
 
 import tempfile
