@@ -107,6 +107,15 @@ class Launched:
 
         await eventually(look, what="the Job to end")
 
+    async def is_being_stopped(self) -> None:
+        """Return once the Pod's deletion was asked for."""
+
+        async def look() -> Object | None:
+            pod = await self.pod()
+            return pod if "deletionTimestamp" in pod["metadata"] else None
+
+        await eventually(look, what="the Pod to be deleted")
+
     async def now(self) -> InferenceRun:
         """The run as it is stored."""
         metadata = self.run.metadata

@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.ending import Ender
+from activities.ending import POLL_SECONDS, Ender
 from activities.launching import Installation, Launcher
 from activities.publishing import Publisher
 from inferrun.defaults import Defaults
@@ -17,7 +17,7 @@ from inferrun.outcome import Records
 from inferrun.reasons import Phase, Reason
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
-from tests.integration.control.pods import NOWHERE, WAIT_SECONDS, Launched, launched
+from tests.integration.control.pods import NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
 from tests.integration.control.proxy import Proxy
 from workflows.calls import (
     AttemptRecord,
@@ -142,6 +142,51 @@ async def test_a_stop_keeps_what_the_job_had_achieved(ender: Ender, job: Launche
     assert (result.verdict.kind, result.verdict.message) == (VerdictKind.SUCCEEDED, "all done")
 
 
+async def test_what_is_only_to_be_stopped_while_it_waits_goes_on_once_its_container_runs(
+    ender: Ender, job: Launched, proxy: Proxy
+) -> None:
+    await job.runs()
+    request = job.stop_input(grace=10).model_copy(update={"only_if_waiting": True})
+    result: StopResult = await ActivityEnvironment().run(ender.stop_job, request)
+    assert (result.started_at, result.pod_name) == (STARTED, (await job.pod())["metadata"]["name"])
+    assert not proxy.sent("DELETE")
+
+
+async def test_what_is_only_to_be_stopped_while_it_waits_is_stopped_while_it_waits(
+    ender: Ender, job: Launched, proxy: Proxy
+) -> None:
+    request = job.stop_input(grace=10).model_copy(update={"only_if_waiting": True})
+    result: StopResult = await ActivityEnvironment().run(ender.stop_job, request)
+    assert result.started_at is None
+    assert len(proxy.sent("DELETE")) == 2
+
+
+async def test_a_container_that_does_its_work_while_it_is_stopped_has_succeeded(
+    ender: Ender, job: Launched, api: KubeApi
+) -> None:
+    """As on a node: the Pod is there until its grace is over, here until a finalizer goes."""
+    pod = await job.pod()
+    place = (PODS, job.namespace, pod["metadata"]["name"])
+    held = {"metadata": {"finalizers": [*pod["metadata"].get("finalizers", []), "inferrun.test/held"]}}
+    await job.runs()
+    await api.patch(*place, held)
+    stopping = asyncio.create_task(stop(ender, job, grace=5))
+    await job.is_being_stopped()
+    assert not stopping.done()
+    await job.ends(0, message="all done")
+    result = await _let_go(api, job, stopping)
+    assert result.verdict is not None
+    assert (result.verdict.kind, result.verdict.message) == (VerdictKind.SUCCEEDED, "all done")
+
+
+async def _let_go(api: KubeApi, job: Launched, stopping: "asyncio.Task[StopResult]") -> StopResult:
+    """Take the finalizer off once the stop has looked at the Pod again."""
+    await asyncio.wait([stopping], timeout=2 * POLL_SECONDS)
+    pod = await job.pod()
+    await api.patch(PODS, job.namespace, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+    return await asyncio.wait_for(stopping, WAIT_SECONDS)
+
+
 async def test_a_stop_of_what_is_gone_already_is_done(ender: Ender, job: Launched) -> None:
     await stop(ender, job, grace=5)
     assert await stop(ender, job, grace=5) == StopResult()
@@ -201,6 +246,20 @@ async def test_a_job_gets_its_time_to_live_once_the_end_is_stored_and_never_befo
     assert (await job.job())["spec"]["ttlSecondsAfterFinished"] == 777
     patched = [request.path for request in proxy.requests[sent:] if request.method == "PATCH"]
     assert ["inferenceruns" in patched[0], "jobs" in patched[1]] == [True, True]
+
+
+async def test_all_jobs_of_the_run_get_their_time_to_live_and_no_other(
+    ender: Ender, job: Launched, api: KubeApi
+) -> None:
+    first = await job.job()
+    metadata = {"name": f"{job.result.job_name[:60]}-2", "labels": first["metadata"]["labels"]}
+    spec = {"suspend": True, "template": {"spec": first["spec"]["template"]["spec"]}}
+    second = {"spec": spec, "metadata": {**metadata, "ownerReferences": first["metadata"]["ownerReferences"]}}
+    planted = {"spec": spec, "metadata": {**metadata, "name": f"planted-{job.result.job_name[:50]}"}}
+    made = [await api.create(JOBS, job.namespace, body) for body in (second, planted)]
+    await record(ender, job)
+    found = [await api.get(JOBS, job.namespace, item["metadata"]["name"]) for item in (first, *made)]
+    assert [item["spec"].get("ttlSecondsAfterFinished") for item in found] == [777, 777, None]
 
 
 async def test_an_end_of_a_run_that_is_gone_is_told_and_not_an_error(ender: Ender, job: Launched, api: KubeApi) -> None:

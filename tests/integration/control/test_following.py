@@ -19,7 +19,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.outcome import Records, RunnerResult, dump_result
 from inferrun.reasons import Phase, Reason
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
+from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
 from tests.integration.control.proxy import Proxy, until
 from workflows.calls import FollowResult, FollowUntil, VerdictKind
 
@@ -128,6 +128,19 @@ async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_s
     assert result.must_stop
     assert result.verdict is not None
     assert result.verdict.reason is Reason.INVALID_IMAGE_NAME
+
+
+async def test_a_pod_that_the_cluster_took_away_is_no_end_and_its_next_one_waits(
+    api: KubeApi, watch: JobWatch, job: Launched
+) -> None:
+    taken = {"exitCode": 137, "reason": "Error", "startedAt": STARTED, "finishedAt": FINISHED}
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    await job.runs()
+    async with following(api, watch, job, FollowUntil.FINISHED) as task:
+        await job.says(Reason.RUNNING)
+        await job.tell({"terminated": taken}, phase="Failed", conditions=[evicted])
+        result = await in_time(task)
+    assert (result.verdict, result.started_at, result.is_disrupted) == (None, None, True)
 
 
 async def test_a_job_that_was_deleted_ends_the_following(api: KubeApi, watch: JobWatch, job: Launched) -> None:
