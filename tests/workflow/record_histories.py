@@ -9,6 +9,7 @@ new scenario. What differs from machine to machine (identities, stack traces) is
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -239,3 +240,5 @@ async def _main(wanted: list[str]) -> None:
 
 if __name__ == "__main__":
     asyncio.run(_main(sys.argv[1:]))
+    sys.stdout.flush()
+    os._exit(0)  # threads of Temporal's core may still let go of Python objects: now and then the interpreter aborts on it
