@@ -241,4 +241,5 @@ async def _main(wanted: list[str]) -> None:
 if __name__ == "__main__":
     asyncio.run(_main(sys.argv[1:]))
     sys.stdout.flush()
-    os._exit(0)  # threads of Temporal's core may still let go of Python objects: now and then the interpreter aborts on it
+    # Threads of Temporal's core may still let go of Python objects; now and then the interpreter, ending, aborts on that.
+    os._exit(0)
