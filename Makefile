@@ -65,6 +65,7 @@ conformance: venv ## every store against one suite
 	@$(IN_VENV)pytest -q tests/conformance
 
 workflow: venv ## tests of workflows on a Temporal server
+	@$(DEVCLUSTER) test-packages
 	@$(ATTACHED) $(IN_VENV)pytest -q tests/workflow
 
 integration: venv ## tests against the API server

@@ -73,8 +73,9 @@ def _judge_success(evidence: Evidence) -> Verdict:
     ends = (read.ended(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
     result = _result_of(evidence.snapshot, end) if end else None
-    if result is None and evidence.snapshot.is_our_runner:
-        message = "the runner exited 0, but its result could not be read; the next attempt finds what it committed"
+    is_told = result is not None and result.reason is Reason.SUCCEEDED
+    if evidence.snapshot.is_our_runner and not is_told:
+        message = "the runner exited 0, but its result does not say so; the next attempt finds what it committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
     shown = result.message if result else one_line(end.message) if end else ""
     return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the image exited 0", end, result)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, cluster, docker, environment, images, volumes
+from . import archives, cluster, docker, environment, images, packages, volumes
 from .layout import CHECKOUT
 from .narration import complain
 from .problem import Problem
@@ -34,13 +34,14 @@ def parser() -> argparse.ArgumentParser:
     image.add_argument("--dockerfile", type=Path, help="default: the folder's Dockerfile")
     engine = commands.add_parser("docker", help="have a Docker engine until standard input ends")
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
+    commands.add_parser("test-packages", help="install the Debian packages that only tests need")
     commands.add_parser("venv", help="make the checkout's .venv what the locks say")
     stages = commands.add_parser("stages", help="run make targets until one fails")
     stages.add_argument("names", nargs="+")
     return root
 
 
-def act(words: argparse.Namespace) -> int:
+def act(words: argparse.Namespace) -> int:  # noqa: PLR0912 -- one line for each command
     match words.command:
         case "up":
             cluster.up()
@@ -64,6 +65,8 @@ def act(words: argparse.Namespace) -> int:
         case "docker":
             folders = [(name, Path(folder).resolve()) for name, folder in words.image]
             docker.hold([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
+        case "test-packages":
+            packages.install_missing(packages.FOR_TESTS)
         case "venv":
             environment.make()
         case "stages":

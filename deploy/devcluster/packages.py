@@ -24,26 +24,31 @@ NEEDED: tuple[tuple[str, str], ...] = (
     ("openssl", "openssl"),
     ("umount", "mount"),
 )
+FOR_TESTS: tuple[tuple[str, str], ...] = (("java", "default-jre-headless"), ("mvn", "maven"))
+"""What the time-skipping Temporal server of the workflow tests runs on, and what brings it."""
 
 
 def has_command(name: str) -> bool:
     return shutil.which(name) is not None
 
 
-def wanted_packages(has: Callable[[str], bool], *, has_cni: bool) -> list[str]:
+def wanted_packages(
+    has: Callable[[str], bool], *, has_cni: bool, needed: tuple[tuple[str, str], ...] = NEEDED
+) -> list[str]:
     """Which packages bring what is missing, each once."""
-    packages = [package for command, package in NEEDED if not has(command)]
+    packages = [package for command, package in needed if not has(command)]
     if not has_cni:
         packages.append("containernetworking-plugins")
     return sorted(set(packages))
 
 
-def missing() -> list[str]:
-    return wanted_packages(has_command, has_cni=(CNI_PLUGINS / "bridge").exists())
+def missing(needed: tuple[tuple[str, str], ...] = NEEDED) -> list[str]:
+    has_cni = needed is not NEEDED or (CNI_PLUGINS / "bridge").exists()
+    return wanted_packages(has_command, has_cni=has_cni, needed=needed)
 
 
-def install_missing() -> None:
-    packages = missing()
+def install_missing(needed: tuple[tuple[str, str], ...] = NEEDED) -> None:
+    packages = missing(needed)
     if not packages:
         return
     by_hand = f"install {' '.join(packages)} with this machine's package manager"
@@ -58,6 +63,6 @@ def install_missing() -> None:
         command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
         # A package that starts its service at once would take ports; this machine's cluster starts what it needs itself.
         run(command, extra_env={**quiet, "RUNLEVEL": "1"}, seconds=1200, cure=by_hand)
-    left = missing()
+    left = missing(needed)
     if left:
         raise Problem(f"after installing, still missing: {' '.join(left)}", cure=f"check PATH: {os.environ['PATH']}")

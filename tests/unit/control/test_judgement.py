@@ -256,3 +256,9 @@ def test_a_runner_that_was_killed_tells_how_far_it_came_instead_of_its_log() -> 
     log = f'{{"level": "info", "message": "run starts"}}\n{progress}\n'
     verdict = judged(FAILED, pod(terminated(137, message=log), phase="Failed"))
     assert verdict.message == "exit code 137 (killed, SIGKILL): after 8 of 20 records"
+
+
+def test_our_runners_exit_code_and_result_must_agree_on_success() -> None:
+    contradiction = RunnerResult(reason=Reason.OUTPUT_FAILED, message="the disk is full")
+    verdict = judged(COMPLETE, succeeded(dump_result(contradiction)))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
