@@ -57,15 +57,6 @@ def render(helm: Callable[..., str]) -> Render:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    """The kubeconfig of the development cluster, or the one that was named; never one that lies around."""
-    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CHECKOUT / ".devcluster" / "kubeconfig"))
-    if not path.is_file():
-        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
-    return path
-
-
-@pytest.fixture(scope="session")
 def client(kubeconfig: Path) -> Iterator[httpx.Client]:
     """A connection to the API server."""
     with connected(kubeconfig) as made:

@@ -3,7 +3,6 @@
 The runs that they make carry the annotation that tells an installed product to leave them alone.
 """
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -19,20 +18,10 @@ from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 from workflows.calls import RunRef
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
 MakeRun = Callable[..., Awaitable[InferenceRun]]
 MakeConfig = Callable[..., Awaitable[str]]
-
-
-@pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    """The kubeconfig of the cluster that the tests may use."""
-    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CHECKOUT / ".devcluster" / "kubeconfig"))
-    if not path.is_file():
-        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ The cluster is the development cluster of this checkout, or the one whose kubeco
 kubeconfig that lies around is never used.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,17 +15,7 @@ import pytest
 from deploy.crds.definitions import inference_config, inference_run
 from tests.integration.crds.server import NotServed, Refused, Server, apply_definition, call, connected
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 ESTABLISHED_WITHIN_SECONDS = 30
-
-
-@pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    """The kubeconfig of the cluster that the tests may use."""
-    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CHECKOUT / ".devcluster" / "kubeconfig"))
-    if not path.is_file():
-        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.crds.conftest import CHECKOUT
 from tests.integration.crds.server import Server
 
 Kubectl = Callable[..., str]
+
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

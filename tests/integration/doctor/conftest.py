@@ -8,40 +8,8 @@ from secrets import token_hex
 
 import pytest
 
-from deploy.crds.definitions import inference_config, inference_run
-from inferrun.kube.api import NAMESPACES, KubeApi, connect
-from inferrun.kube.errors import AlreadyExists
-from tests.integration.doctor.stage import DEFINITIONS, HANDOVER, install
-
-
-@pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    """The kubeconfig of the cluster that the tests may use."""
-    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", HANDOVER / "kubeconfig"))
-    if not path.is_file():
-        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
-    return path
-
-
-@pytest.fixture(scope="session")
-def temporal_address() -> str:
-    """The Temporal server beside that cluster."""
-    lines = (HANDOVER / "env").read_text().splitlines()
-    values = dict(line.partition("=")[::2] for line in lines)
-    return os.environ.get("TEMPORAL_ADDRESS") or values["TEMPORAL_ADDRESS"]
-
-
-@pytest.fixture
-async def api(kubeconfig: Path) -> AsyncIterator[KubeApi]:
-    """A connection to the API server, which has our definitions."""
-    made = await connect(kubeconfig=kubeconfig)
-    for definition in (inference_config(), inference_run()):
-        try:
-            await made.create(DEFINITIONS, None, definition)
-        except AlreadyExists:
-            continue
-    yield made
-    await made.close()
+from inferrun.kube.api import NAMESPACES, KubeApi
+from tests.integration.doctor.stage import HANDOVER, install
 
 
 @pytest.fixture

@@ -1,0 +1,44 @@
+"""What the integration tests attach to: the API server and the Temporal server of the development cluster."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deploy.crds.definitions import inference_config, inference_run
+from inferrun.kube.api import KubeApi, Resource, connect
+from inferrun.kube.errors import AlreadyExists
+
+HANDOVER = Path(__file__).resolve().parents[2] / ".devcluster"
+DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    """The kubeconfig of the cluster that the tests may use."""
+    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", HANDOVER / "kubeconfig"))
+    if not path.is_file():
+        pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
+    return path
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> str:
+    """The Temporal server beside that cluster."""
+    lines = (HANDOVER / "env").read_text().splitlines()
+    values = dict(line.partition("=")[::2] for line in lines)
+    return os.environ.get("TEMPORAL_ADDRESS") or values["TEMPORAL_ADDRESS"]
+
+
+@pytest.fixture
+async def api(kubeconfig: Path) -> AsyncIterator[KubeApi]:
+    """A connection to the API server, which has our definitions."""
+    made = await connect(kubeconfig=kubeconfig)
+    for definition in (inference_config(), inference_run()):
+        try:
+            await made.create(DEFINITIONS, None, definition)
+        except AlreadyExists:
+            continue
+    yield made
+    await made.close()
