@@ -9,8 +9,11 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.launching import Installation, Launcher
+from activities.manifests import config_map
+from activities.snapshot import Compiled, Snapshot
 from inferrun.defaults import Defaults
 from inferrun.kube.api import CONFIG_MAPS, CONFIGS, JOBS, RUNS, KubeApi, Resource
+from inferrun.kube.errors import NotFound
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
@@ -287,3 +290,31 @@ async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_tha
     result = await launch(launcher, run)
     assert (result.launch, result.attempt, result.seconds_used) == (3, 3, 60)
     assert [item.reason for item in result.attempts] == [Reason.INPUT_FAILED, Reason.INPUT_FAILED]
+
+
+async def test_a_config_map_that_was_planted_lends_no_service_account(
+    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    place, ref = run.metadata.namespace, ref_of(run)
+    snapshot = Snapshot(config="theirs", image="theirs:1", is_our_runner=False, service_account="powerful")
+    planted = Compiled(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), snapshot)
+    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
+    result = await launch(launcher, run)
+    assert result.state is LaunchState.WAITING
+    assert "'powerful' is not allowed" in result.message
+    with pytest.raises(NotFound):
+        await api.get(JOBS, place, base_of(run))
+
+
+async def test_a_job_that_is_taken_over_keeps_what_its_status_says(
+    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    await launch(launcher, run)
+    running = {"status": {"phase": "Running", "reason": "Running", "message": "attempt 1 runs"}}
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, running, sub="status")
+    result = await launch(launcher, run)
+    status = await status_of(api, run)
+    assert result.state is LaunchState.LAUNCHED
+    assert (status["phase"], status["message"]) == ("Running", "attempt 1 runs")
