@@ -13,7 +13,7 @@ from inferrun import api
 from inferrun.kube.api import Object
 from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.outcome import Output, Records
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.submission import Submission
@@ -95,7 +95,7 @@ def result_of(run: InferenceRun) -> RunResult:
         name=run.metadata.name,
         uid=run.metadata.uid,
         phase=status.phase or Phase.FAILED,
-        reason=_reason_of(status.reason),
+        reason=known_reason(status.reason),
         message=status.message or "",
         exit_code=status.exit_code,
         records=Records.model_validate(status.records.model_dump(exclude_none=True)) if status.records else None,
@@ -103,11 +103,6 @@ def result_of(run: InferenceRun) -> RunResult:
         output=Output.model_validate(status.output.model_dump(exclude_none=True)) if status.output else None,
         duration=status.duration or "",
     )
-
-
-def _reason_of(text: str | None) -> Reason:
-    """A reason that this version does not know may stand in a status that another version wrote."""
-    return Reason(text) if text in set(Reason) else Reason.RUNNER_FAILED
 
 
 def schedule_of(run: InferenceRun) -> RunRef | None:

@@ -21,16 +21,16 @@ from activities import pods as read
 from activities.children import result_of, schedule_of
 from activities.contracts import find_config_map, is_owned
 from activities.diagnosis import diagnose, wants_events
-from activities.following import list_pods
+from activities.following import list_events, list_pods
 from activities.judgement import Evidence, judge, judge_done
 from activities.publishing import Publisher
 from activities.snapshot import Snapshot
 from inferrun import api as names
-from inferrun.kube.api import EVENTS, JOBS, PODS, RUNS, KubeApi, Object, Resource
+from inferrun.kube.api import JOBS, PODS, RUNS, KubeApi, Object, Resource
 from inferrun.kube.errors import Conflict, Invalid, KubeError, NotFound
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
 from inferrun.run_status import ended_status, status_after
 from inferrun.ui import workflow_url
@@ -217,15 +217,9 @@ class Ender:
         if pod is not None and started is not None:
             return StopResult(started_at=started, pod_name=read.name(pod))
         subject = wants_events(job, pod, now=now)
-        events = await self._events(namespace, subject) if subject is not None else []
+        events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(job, pod, events, snapshot=compiled.snapshot, namespace=namespace, now=now)
         return StopResult(last_wait_message=wait.message)
-
-    async def _events(self, namespace: str, subject: Object) -> list[Object]:
-        selector = f"involvedObject.uid={subject['metadata']['uid']}"
-        found = await self._api.list(EVENTS, namespace, fieldSelector=selector, limit="50")
-        events: list[Object] = found.get("items") or []
-        return events
 
     async def _limit_jobs(self, run: RunRef, snapshot: Snapshot) -> None:
         """Only now may the run's Jobs go: their time to live begins when the outcome is stored."""
@@ -293,7 +287,7 @@ def _is_to_delete(policy: AutoDeletePolicy, phase: Phase) -> bool:
 def _result(run: InferenceRun | None) -> RecordResult:
     if run is None:
         return RecordResult(gone=True, message="the run was deleted")
-    reason = Reason(run.status.reason) if run.status.reason in list(Reason) else Reason.RUNNER_FAILED
+    reason = known_reason(run.status.reason)
     return RecordResult(phase=run.status.phase or Phase.PENDING, reason=reason, message=run.status.message or "")
 
 

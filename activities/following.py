@@ -176,9 +176,7 @@ class Follower:
         loop_time = asyncio.get_running_loop().time()
         if view.events_at and loop_time - view.events_at < EVENT_TICK_SECONDS:
             return
-        selector = f"involvedObject.uid={subject['metadata']['uid']}"
-        found = await self._api.list(EVENTS, request.run.namespace, fieldSelector=selector, limit="50")
-        view.events, view.events_at = found.get("items") or [], loop_time
+        view.events, view.events_at = await list_events(self._api, request.run.namespace, subject), loop_time
 
     async def _read_progress(self, request: FollowInput, view: _View, pod: Object) -> None:
         loop_time = asyncio.get_running_loop().time()
@@ -202,6 +200,14 @@ class Follower:
 def _is_taken(pod: Object) -> bool:
     """Whether the cluster took the Pod away, and its container has ended: the Job makes another one."""
     return read.is_disrupted(pod) and read.ended(pod) is not None
+
+
+async def list_events(api: KubeApi, namespace: str, subject: Object) -> list[Object]:
+    """The Events of a Job or a Pod, at most 50, read from the API server."""
+    selector = f"involvedObject.uid={subject['metadata']['uid']}"
+    found = await api.list(EVENTS, namespace, fieldSelector=selector, limit="50")
+    events: list[Object] = found.get("items") or []
+    return events
 
 
 async def list_pods(api: KubeApi, namespace: str, job_uid: str) -> list[Object]:

@@ -23,7 +23,7 @@ from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.outcome import one_line
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
 from inferrun.run_status import status_after
 from inferrun.ui import workflow_url
@@ -232,7 +232,7 @@ class Launcher:
 
 
 def _terminal(run: InferenceRun) -> LaunchResult:
-    reason = Reason(run.status.reason) if run.status.reason in list(Reason) else Reason.RUNNER_FAILED
+    reason = known_reason(run.status.reason)
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
 
 

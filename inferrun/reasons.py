@@ -68,6 +68,11 @@ class Reason(StrEnum):
     INVALID_STORAGE = "InvalidStorage"
 
 
+def known_reason(text: str | None) -> Reason:
+    """The reason of that name; `RunnerFailed` for one that this version does not know, of a status that another wrote."""
+    return Reason(text) if text in set(Reason) else Reason.RUNNER_FAILED
+
+
 class Phase(StrEnum):
     """Where a run stands. `Succeeded` and `Failed` are terminal and never change."""
 
