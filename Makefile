@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-DEVCLUSTER := python3 -m deploy.devcluster
+DEVCLUSTER := python3 -m tools.devcluster
 IN_VENV := .venv/bin/
 # What of the cluster a test needs is in this file, written by `make cluster`.
 ATTACHED := set -a; . ./.devcluster/env; set +a;
@@ -52,11 +52,11 @@ lint: venv ## style, layout and who imports whom
 
 types: venv ## strict type checking, tests included
 	@$(IN_VENV)mypy
-	@$(IN_VENV)mypy -p deploy -p benchmarks -p docs
+	@$(IN_VENV)mypy -p deploy -p benchmarks -p tools
 
 generated: venv ## compare committed generated files with what generates them
 	@$(IN_VENV)python -m deploy.crds.generate --check
-	@$(IN_VENV)python -m docs.tables --check
+	@$(IN_VENV)python -m tools.docs_tables --check
 
 unit: venv ## tests that open no socket
 	@$(IN_VENV)pytest -q tests/unit

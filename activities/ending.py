@@ -17,31 +17,32 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities import pods as read
-from activities.children import result_of, schedule_of
-from activities.contracts import find_config_map, is_owned
-from activities.diagnosis import diagnose, wants_events
+from activities.cluster.config_maps import find_config_map, is_owned
+from activities.cluster.publisher import Publisher
 from activities.following import list_events, list_pods
-from activities.judgement import Evidence, judge, judge_done
-from activities.publishing import Publisher
-from activities.snapshot import Snapshot
-from inferrun import api as names
-from inferrun.kube.api import JOBS, PODS, RUNS, KubeApi, Object, Resource
+from activities.rules import observed
+from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.diagnosis import diagnose, wants_events
+from activities.rules.snapshot import Snapshot
+from activities.rules.verdict import Evidence, judge, judge_done
+from inferrun import wellknown
+from inferrun.control.run_status import ended_status, status_after
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, Invalid, KubeError, NotFound
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
-from inferrun.run_status import ended_status, status_after
-from inferrun.ui import workflow_url
-from workflows import calls
-from workflows.calls import (
+from inferrun.run_ref import RunRef
+from inferrun.temporal.ui_links import workflow_url
+from workflows import activity_options, messages
+from workflows.messages import (
     CleanupInput,
     DeleteRunInput,
     PublishInput,
     RecordInput,
     RecordResult,
-    RunRef,
     StopInput,
     StopResult,
     VerdictKind,
@@ -61,7 +62,7 @@ class Ender:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubeClient,
         runs: RunStore,
         *,
         publisher: Publisher,
@@ -80,7 +81,7 @@ class Ender:
         self._ui_url = ui_url
         self._prune = prune
 
-    @activity.defn(name=calls.STOP.name)
+    @activity.defn(name=activity_options.STOP.name)
     async def stop_job(self, request: StopInput) -> StopResult:
         """Delete the Pods, then the Job; return when no Pod is left. What its container did until its end is kept."""
         before = _remembered() or await self._state_before(request)
@@ -90,7 +91,9 @@ class Ender:
         namespace = request.run.namespace
         pods = await list_pods(self._api, namespace, request.job_uid)
         for pod in pods:
-            await self._delete(PODS, namespace, read.name(pod), uid=pod["metadata"]["uid"], grace=request.grace_seconds)
+            await self._delete(
+                PODS, namespace, observed.name(pod), uid=pod["metadata"]["uid"], grace=request.grace_seconds
+            )
         await self._delete(JOBS, namespace, request.job_name, uid=request.job_uid)
         while pods:
             before = await self._with_late_success(request, before, pods)
@@ -103,13 +106,13 @@ class Ender:
         """A container that exits 0 while it is being stopped has done its work."""
         if before.verdict is not None and before.verdict.kind is VerdictKind.SUCCEEDED:
             return before
-        if not any((end := read.ended(pod)) is not None and end.exit_code == 0 for pod in pods):
+        if not any((end := observed.ended(pod)) is not None and end.exit_code == 0 for pod in pods):
             return before
         compiled = await find_config_map(self._api, request.run)
         done = judge_done(Evidence({}, pods, compiled.snapshot)) if compiled is not None else None
         return before if done is None else before.model_copy(update={"verdict": done})
 
-    @activity.defn(name=calls.PUBLISH.name)
+    @activity.defn(name=activity_options.PUBLISH.name)
     async def publish_status(self, request: PublishInput) -> RecordResult:
         """Say where a run stands that has not ended."""
 
@@ -119,7 +122,7 @@ class Ender:
                 phase=request.phase,
                 reason=request.reason,
                 message=request.message,
-                now=read.utc_now(),
+                now=observed.utc_now(),
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )
@@ -130,7 +133,7 @@ class Ender:
             await self._publisher.event(run, reason=request.reason, message=request.message, is_warning=request.warning)
         return _result(written.run)
 
-    @activity.defn(name=calls.RECORD.name)
+    @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> RecordResult:
         """Write the end, then set off what follows from it."""
         run = request.run
@@ -160,7 +163,7 @@ class Ender:
                 "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
             )
 
-    @activity.defn(name=calls.DELETE_RUN.name)
+    @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete_run(self, request: DeleteRunInput) -> RecordResult:
         """Delete the run of that UID; gone already is success."""
         run = request.run
@@ -184,7 +187,7 @@ class Ender:
             phase=request.phase,
             reason=request.reason,
             message=request.message,
-            now=read.utc_now(),
+            now=observed.utc_now(),
             finished=_instant(request.finished_at),
             start_time=_instant(request.started_at),
             attempt=request.attempt,
@@ -208,14 +211,14 @@ class Ender:
             return StopResult()
         pods = await list_pods(self._api, namespace, request.job_uid)
         evidence = Evidence(job, pods, compiled.snapshot)
-        done = judge(evidence) if read.is_finished(job) else judge_done(evidence)
+        done = judge(evidence) if observed.is_finished(job) else judge_done(evidence)
         if done is not None:
             return StopResult(verdict=done)
-        now = read.utc_now()
-        pod = read.newest(pods)
-        started = read.started_at(pod) if pod is not None else None
+        now = observed.utc_now()
+        pod = observed.newest(pods)
+        started = observed.started_at(pod) if pod is not None else None
         if pod is not None and started is not None:
-            return StopResult(started_at=started, pod_name=read.name(pod))
+            return StopResult(started_at=started, pod_name=observed.name(pod))
         subject = wants_events(job, pod, now=now)
         events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(job, pod, events, snapshot=compiled.snapshot, namespace=namespace, now=now)
@@ -223,14 +226,14 @@ class Ender:
 
     async def _limit_jobs(self, run: RunRef, snapshot: Snapshot) -> None:
         """Only now may the run's Jobs go: their time to live begins when the outcome is stored."""
-        found = await self._api.list(JOBS, run.namespace, labelSelector=f"{names.LABEL_RUN_UID}={run.uid}")
+        found = await self._api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
         body = {"spec": {"ttlSecondsAfterFinished": snapshot.ttl_seconds_after_finished}}
         for job in found.get("items") or []:
             if not is_owned(job, run):
                 continue
             try:
                 await self._api.patch(
-                    JOBS, run.namespace, read.name(job), {"metadata": {"uid": job["metadata"]["uid"]}, **body}
+                    JOBS, run.namespace, observed.name(job), {"metadata": {"uid": job["metadata"]["uid"]}, **body}
                 )
             except (NotFound, Conflict, Invalid):
                 continue  # gone, or another Job by now: a patch for another UID is refused as invalid
@@ -241,7 +244,7 @@ class Ender:
         argument = CleanupInput(run=run, delay_seconds=snapshot.auto_delete_delay_seconds)
         try:
             await self._client.start_workflow(
-                calls.CLEANUP_WORKFLOW,
+                messages.CLEANUP_WORKFLOW,
                 argument,
                 id=cleanup_workflow_id(run_workflow_id(run.namespace, run.name, run.uid)),
                 task_queue=self._task_queue,
@@ -254,11 +257,11 @@ class Ender:
             return  # an earlier try's, finished already
 
     async def _tell_submitter(self, run: InferenceRun) -> None:
-        submitter = run.metadata.annotations.get(names.ANNOTATION_WORKFLOW_ID)
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
         try:
-            await self._client.get_workflow_handle(submitter).signal(calls.RUN_ENDED_SIGNAL, result_of(run))
+            await self._client.get_workflow_handle(submitter).signal(messages.RUN_ENDED_SIGNAL, result_of(run))
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

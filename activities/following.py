@@ -10,19 +10,20 @@ from dataclasses import dataclass, field
 
 from temporalio import activity
 
-from activities import pods as read
-from activities.contracts import find_config_map
-from activities.diagnosis import diagnose, wants_events
-from activities.jobwatch import JobWatch, changed
-from activities.judgement import Evidence, judge, judge_job_gone, judge_stuck
-from activities.manifests import CONTAINER
-from activities.publishing import Publisher
-from activities.snapshot import Snapshot
-from inferrun.kube.api import EVENTS, JOBS, PODS, KubeApi, Object
+from activities.cluster.config_maps import find_config_map
+from activities.cluster.job_watch import JobWatch, changed
+from activities.cluster.publisher import Publisher
+from activities.rules import observed
+from activities.rules.diagnosis import diagnose, wants_events
+from activities.rules.manifests import CONTAINER
+from activities.rules.snapshot import Snapshot
+from activities.rules.verdict import Evidence, judge, judge_job_gone, judge_stuck
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError, NotFound
-from inferrun.outcome import Records, one_line, parse_progress
-from workflows import calls
-from workflows.calls import FollowInput, FollowResult, FollowUntil, Verdict
+from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
+from inferrun.runner_report import RecordCounts, one_line, parse_progress
+from workflows import activity_options
+from workflows.messages import FollowInput, FollowResult, FollowUntil, Verdict
 
 TICK_SECONDS = 15.0
 """Longest wait between two looks; the heartbeat's timeout is four times that."""
@@ -56,7 +57,7 @@ class _View:
 
     events: list[Object] = field(default_factory=list)
     events_at: float = 0.0
-    records: Records | None = None
+    records: RecordCounts | None = None
     progress_at: float = 0.0
     is_disrupted: bool = False
 
@@ -64,13 +65,13 @@ class _View:
 class Follower:
     """The activity `FollowJob`; one instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeApi, *, watch: JobWatch, publisher: Publisher) -> None:
+    def __init__(self, api: KubeClient, *, watch: JobWatch, publisher: Publisher) -> None:
         self._api = api
         self._watch = watch
         self._publisher = publisher
         self._budget = Budget(LOG_READS_PER_SECOND)
 
-    @activity.defn(name=calls.FOLLOW.name)
+    @activity.defn(name=activity_options.FOLLOW.name)
     async def follow_job(self, request: FollowInput) -> FollowResult:
         """Until the container starts or the Job ends, as asked."""
         await self._watch.synced()
@@ -106,15 +107,15 @@ class Follower:
             job = await self._read_job(request)  # the watch may lag behind
         if job is None or job["metadata"]["uid"] != request.job_uid:
             return FollowResult(verdict=judge_job_gone(), must_stop=True)
-        if read.is_finished(job):
+        if observed.is_finished(job):
             return FollowResult(verdict=await self._verdict(request, job, snapshot))
         pods = self._watch.pods(namespace, request.job_name)
-        pod = read.newest(pods)
+        pod = observed.newest(pods)
         stuck = judge_stuck(pod) if pod else None
         if stuck is not None:
             return FollowResult(verdict=stuck, must_stop=True)
-        view.is_disrupted |= any(read.is_disrupted(pod) for pod in pods)
-        started = read.started_at(pod) if pod is not None and not _is_taken(pod) else None
+        view.is_disrupted |= any(observed.is_disrupted(pod) for pod in pods)
+        started = observed.started_at(pod) if pod is not None and not _is_taken(pod) else None
         if pod is not None and started is not None:
             return await self._look_at_running(request, snapshot, view, pod, started)
         if request.until is FollowUntil.FINISHED:
@@ -125,9 +126,9 @@ class Follower:
     async def _look_at_taken(self, request: FollowInput, view: _View) -> FollowResult | None:
         """The container that had started is gone and its Job goes on; made sure of, since the watch may lag behind."""
         pods = await list_pods(self._api, request.run.namespace, request.job_uid)
-        if any(read.started_at(pod) and not _is_taken(pod) for pod in pods):
+        if any(observed.started_at(pod) and not _is_taken(pod) for pod in pods):
             return None
-        return FollowResult(is_disrupted=view.is_disrupted or any(read.is_disrupted(pod) for pod in pods))
+        return FollowResult(is_disrupted=view.is_disrupted or any(observed.is_disrupted(pod) for pod in pods))
 
     async def _look_at_running(
         self, request: FollowInput, snapshot: Snapshot, view: _View, pod: Object, started: str
@@ -136,13 +137,13 @@ class Follower:
             await self._read_progress(request, view, pod)
         await self._publisher.running(request, started_at=started, records=view.records)
         if request.until is FollowUntil.STARTED:
-            return FollowResult(started_at=started, pod_name=read.name(pod))
+            return FollowResult(started_at=started, pod_name=observed.name(pod))
         return None
 
     async def _look_at_waiting(
         self, request: FollowInput, snapshot: Snapshot, view: _View, job: Object, pod: Object | None
     ) -> None:
-        now = read.utc_now()
+        now = observed.utc_now()
         subject = wants_events(job, pod, now=now)
         if subject is not None:
             await self._read_events(request, view, subject)
@@ -168,8 +169,8 @@ class Follower:
         """A foreign image's last words, where the operator allows to show them and it left no message."""
         if snapshot.is_our_runner or not snapshot.foreign_log_tail or not verdict.exit_code:
             return verdict
-        pod = read.newest(pods)
-        tail = one_line(await self._log(request, read.name(pod))) if pod else ""
+        pod = observed.newest(pods)
+        tail = one_line(await self._log(request, observed.name(pod))) if pod else ""
         return verdict.model_copy(update={"message": f"{verdict.message}; log: {tail}"}) if tail else verdict
 
     async def _read_events(self, request: FollowInput, view: _View, subject: Object) -> None:
@@ -183,7 +184,7 @@ class Follower:
         if loop_time - view.progress_at < PROGRESS_SECONDS:
             return
         view.progress_at = loop_time
-        progress = parse_progress(await self._log(request, read.name(pod)))
+        progress = parse_progress(await self._log(request, observed.name(pod)))
         if progress is not None:
             view.records = progress.records
 
@@ -199,10 +200,10 @@ class Follower:
 
 def _is_taken(pod: Object) -> bool:
     """Whether the cluster took the Pod away, and its container has ended: the Job makes another one."""
-    return read.is_disrupted(pod) and read.ended(pod) is not None
+    return observed.is_disrupted(pod) and observed.ended(pod) is not None
 
 
-async def list_events(api: KubeApi, namespace: str, subject: Object) -> list[Object]:
+async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:
     """The Events of a Job or a Pod, at most 50, read from the API server."""
     selector = f"involvedObject.uid={subject['metadata']['uid']}"
     found = await api.list(EVENTS, namespace, fieldSelector=selector, limit="50")
@@ -210,7 +211,7 @@ async def list_events(api: KubeApi, namespace: str, subject: Object) -> list[Obj
     return events
 
 
-async def list_pods(api: KubeApi, namespace: str, job_uid: str) -> list[Object]:
+async def list_pods(api: KubeClient, namespace: str, job_uid: str) -> list[Object]:
     """The Pods of a Job, read from the API server."""
     found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/controller-uid={job_uid}")
     pods: list[Object] = found.get("items") or []

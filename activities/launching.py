@@ -12,24 +12,25 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from temporalio import activity
 
-from activities import manifests
-from activities import pods as read
-from activities.contracts import find_config_map, is_owned, not_created, taken, write_config_map
-from activities.snapshot import Compiled, Refusal, compile_run
-from inferrun import api as names
-from inferrun.defaults import Defaults
-from inferrun.kube.api import CONFIGS, JOBS, KubeApi, Object
+from activities.cluster.config_maps import find_config_map, is_owned, not_created, taken, write_config_map
+from activities.rules import manifests, observed
+from activities.rules.snapshot import Compiled, Refusal, compile_run
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.objects import CONFIGS, JOBS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
-from inferrun.outcome import one_line
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
-from inferrun.run_status import status_after
-from inferrun.ui import workflow_url
-from inferrun.validation import config_problems, parse_problems, told
-from workflows import calls
-from workflows.calls import AttemptRecord, LaunchInput, LaunchResult, LaunchState, RunRef
+from inferrun.resources.validation import config_problems, parse_problems, told
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import one_line
+from inferrun.temporal.ui_links import workflow_url
+from workflows import activity_options
+from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class Launcher:
     """The activity `LaunchJob`."""
 
     def __init__(
-        self, api: KubeApi, runs: RunStore, *, installation: Installation, defaults: Callable[[], Defaults]
+        self, api: KubeClient, runs: RunStore, *, installation: Installation, defaults: Callable[[], Defaults]
     ) -> None:
         self._api = api
         self._runs = runs
         self._installation = installation
         self._defaults = defaults
 
-    @activity.defn(name=calls.LAUNCH.name)
+    @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be started."""
         run = await self._runs.read(request.run.namespace, request.run.name, request.run.uid)
@@ -61,7 +62,7 @@ class Launcher:
             return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
         if run.status.is_terminal:
             return _terminal(run)
-        if run.metadata.annotations.get(names.ANNOTATION_CANCEL_REQUESTED) == "true":
+        if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
             return await self._cancelled(_resumed(request, run), run)
         request = _resumed(request, run)
         try:
@@ -158,9 +159,14 @@ class Launcher:
                 return InferenceRunStatus.model_validate(
                     {**current.status.model_dump(), "workflow": changes["workflow"]}
                 )
-            message = f"Job {read.name(job)} was created, its Pod follows"
+            message = f"Job {observed.name(job)} was created, its Pod follows"
             return status_after(
-                current, phase=Phase.PENDING, reason=Reason.JOB_CREATED, message=message, now=read.utc_now(), **changes
+                current,
+                phase=Phase.PENDING,
+                reason=Reason.JOB_CREATED,
+                message=message,
+                now=observed.utc_now(),
+                **changes,
             )
 
         ref = request.run
@@ -182,7 +188,7 @@ class Launcher:
         reference = {
             "api_version": "batch/v1",
             "kind": "Job",
-            "name": read.name(job),
+            "name": observed.name(job),
             "namespace": request.run.namespace,
             "uid": job["metadata"]["uid"],
         }
@@ -217,7 +223,7 @@ class Launcher:
             if said == (Phase.PENDING, refusal.reason, one_line(refusal.message, limit=2048)):
                 return None
             return status_after(
-                current, phase=Phase.PENDING, reason=refusal.reason, message=refusal.message, now=read.utc_now()
+                current, phase=Phase.PENDING, reason=refusal.reason, message=refusal.message, now=observed.utc_now()
             )
 
         ref = request.run
@@ -307,5 +313,5 @@ def _launched(request: LaunchInput, run: InferenceRun, compiled: Compiled, job: 
 
 
 def _created(run: InferenceRun) -> str:
-    created = run.metadata.creation_timestamp or read.utc_now()
+    created = run.metadata.creation_timestamp or observed.utc_now()
     return created.isoformat()

@@ -11,22 +11,23 @@ from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailu
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.children import Match, match, result_of, scheduled_run, submitted_run, to_prune
-from inferrun import api as names
-from inferrun.kube.api import RUNS, KubeApi, Object
+from activities.rules.child_runs import Match, match, result_of, scheduled_run, submitted_run, to_prune
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
 from inferrun.submission import InvalidSubmission, parse_submission
-from workflows import calls
-from workflows.calls import (
+from workflows import activity_options, messages
+from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
     ReadRunInput,
     RecordResult,
-    RunRef,
     RunResult,
     Standing,
     SubmitInput,
@@ -39,14 +40,14 @@ LIST_PAGE = "500"
 class Submissions:
     """One instance serves all submissions of a worker; `namespaces` are those it may reach, None for all."""
 
-    def __init__(self, api: KubeApi, temporal: Client, *, namespaces: frozenset[str] | None) -> None:
+    def __init__(self, api: KubeClient, temporal: Client, *, namespaces: frozenset[str] | None) -> None:
         self._api = api
         self._runs = RunStore(api)
         self._temporal = temporal
         self._memory = Memory(temporal)
         self._namespaces = namespaces
 
-    @activity.defn(name=calls.SUBMIT.name)
+    @activity.defn(name=activity_options.SUBMIT.name)
     async def submit_run(self, request: SubmitInput) -> Submitted:
         """Create the run, or find it where it was created before."""
         namespace = request.submission.namespace
@@ -66,13 +67,13 @@ class Submissions:
                 return remembered
         return await self._create(namespace, wanted)
 
-    @activity.defn(name=calls.READ_RUN.name)
+    @activity.defn(name=activity_options.READ_RUN.name)
     async def read_run(self, request: ReadRunInput) -> Submitted:
         """How the run stands."""
         run = request.run
         return _standing(run, await self._runs.read(run.namespace, run.name, run.uid))
 
-    @activity.defn(name=calls.CANCEL_RUN.name)
+    @activity.defn(name=activity_options.CANCEL_RUN.name)
     async def cancel_run(self, request: CancelRunInput) -> Submitted:
         """Ask for the run's end: on the run, which outlives everybody, and of its workflow, which acts at once."""
         ref = request.run
@@ -83,7 +84,7 @@ class Submissions:
             run = await self._runs.read(ref.namespace, ref.name, ref.uid)
         return _standing(ref, run)
 
-    @activity.defn(name=calls.DELETE_SCHEDULE.name)
+    @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
         """Delete the Temporal schedule of a scheduled run; one that is gone already is success."""
         parent = request.parent
@@ -110,7 +111,7 @@ class Submissions:
         return deleted
 
     async def _children(self, parent: RunRef) -> list[InferenceRun]:
-        params = {"labelSelector": f"{names.LABEL_SCHEDULE_UID}={parent.uid}", "limit": LIST_PAGE}
+        params = {"labelSelector": f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", "limit": LIST_PAGE}
         found = []
         while True:
             page = await self._api.list(RUNS, parent.namespace, **params)
@@ -148,7 +149,7 @@ class Submissions:
         return Submitted(standing=Standing.UNDER_WAY, run=_ref(run))
 
     async def _request_cancel(self, run: InferenceRun) -> None:
-        metadata = {"uid": run.metadata.uid, "annotations": {names.ANNOTATION_CANCEL_REQUESTED: "true"}}
+        metadata = {"uid": run.metadata.uid, "annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}
         try:
             await self._api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"metadata": metadata})
         except NotFound:
@@ -174,7 +175,7 @@ class Memory:
 
     async def recall(self, request: SubmitInput) -> Submitted | None:
         """How the earlier submission of that id ended; None where none made a run that ended."""
-        query = f"WorkflowType = '{calls.SUBMIT_WORKFLOW}' AND WorkflowId = {quoted(request.workflow_id)}"
+        query = f"WorkflowType = '{messages.SUBMIT_WORKFLOW}' AND WorkflowId = {quoted(request.workflow_id)}"
         try:
             return await self._recall(request, query)
         except RPCError as error:
@@ -246,7 +247,7 @@ def mismatch(workflow_id: str) -> Submitted:
 def _adopted(wanted: Object, found: InferenceRun) -> Submitted:
     kind = match(wanted, found)
     if kind is Match.OTHER_REQUEST:
-        return mismatch(wanted["metadata"]["annotations"][names.ANNOTATION_WORKFLOW_ID])
+        return mismatch(wanted["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
     if kind is Match.FOREIGN:
         place = f"{found.metadata.namespace}/{found.metadata.name}"
         return refused(Reason.NAME_TAKEN, f"InferenceRun {place} exists already and was made by somebody else")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
@@ -74,9 +74,11 @@ class Submission(_Part):
         reserved = sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS))
         if reserved:
             raise ValueError(f"parameters: {reserved[0]!r} is reserved; reserved are {', '.join(RESERVED_PARAMETERS)}")
-        ours = [key for key in self.labels if key.startswith(f"{api.DOMAIN}/")]
+        ours = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
         if ours:
-            raise ValueError(f"labels: {ours[0]!r} is reserved; labels under {api.DOMAIN}/ are set by the product")
+            raise ValueError(
+                f"labels: {ours[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
+            )
         return self
 
     def _refuse_beside_parent(self) -> None:

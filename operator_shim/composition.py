@@ -8,10 +8,10 @@ from typing import Self
 
 from temporalio.client import Client
 
-from inferrun.defaults_folder import DefaultsFolder
-from inferrun.installation import installation_id
-from inferrun.kube.api import KubeApi, connect
-from inferrun.process import work_until
+from inferrun.control.installation import installation_id
+from inferrun.control.process import work_until
+from inferrun.control.run_defaults_folder import DefaultsFolder
+from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from operator_shim.schedules import Schedules
@@ -29,7 +29,7 @@ class ShimProcess:
         self,
         settings: ShimSettings,
         *,
-        api: KubeApi,
+        api: KubeClient,
         client: Client,
         installation: str,
         has_attributes: bool,

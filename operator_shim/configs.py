@@ -5,20 +5,21 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from inferrun import api as names
-from inferrun.defaults import Defaults
-from inferrun.kube.api import CONFIGS, KubeApi, Object
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.objects import CONFIGS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus, parse_config
-from inferrun.validation import parse_problems, told
+from inferrun.resources.validation import parse_problems, told
 from operator_shim.decisions import config_verdict
 
 
 class ConfigStatuses:
     """The statuses of configs."""
 
-    def __init__(self, api: KubeApi, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
+    def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
         self._api = api
         self._defaults = defaults
         self._runner_account = runner_account
@@ -26,14 +27,14 @@ class ConfigStatuses:
     async def tell(self, item: Object) -> None:
         """Write the status where it says something else by now; a config that changed meanwhile is looked at again."""
         metadata = item["metadata"]
-        if (metadata.get("annotations") or {}).get(names.ANNOTATION_PAUSED) == "true":
+        if (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true":
             return
         wanted = self._wanted(item)
         if wanted is None:
             return
         body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.CONFIG_KIND,
+            "apiVersion": wellknown.API_VERSION,
+            "kind": wellknown.CONFIG_KIND,
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
             "status": wanted.to_manifest(),
         }

@@ -6,10 +6,10 @@ An event only says "look again". The decision never rests on what happened, only
 from dataclasses import dataclass
 from enum import StrEnum
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.validation import config_problems, run_problems, told
+from inferrun.resources.validation import config_problems, run_problems, told
 
 
 class ActionKind(StrEnum):
@@ -41,7 +41,9 @@ _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.IN
 def decide(run: InferenceRun) -> Action:
     """The action for a run that exists."""
     if run.metadata.is_being_deleted:
-        return Action(ActionKind.RELEASE if api.LEGACY_FINALIZER in run.metadata.finalizers else ActionKind.LET_GO)
+        return Action(
+            ActionKind.RELEASE if wellknown.LEGACY_FINALIZER in run.metadata.finalizers else ActionKind.LET_GO
+        )
     if run.is_paused or run.status.is_terminal or is_of_the_old_controller(run):
         return NOTHING
     problems = run_problems(run) if not run.status.contract else ()
@@ -50,7 +52,7 @@ def decide(run: InferenceRun) -> Action:
         return Action(ActionKind.REFUSE, reason, told(problems))
     if run.spec.is_schedule:
         return Action(ActionKind.SCHEDULE)
-    if run.metadata.annotations.get(api.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
+    if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
         return Action(ActionKind.CANCEL)
     return Action(ActionKind.START)
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from inferrun import api
+from inferrun import wellknown
+from inferrun.control.run_status import status_after
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import ActiveRun, InferenceRun, InferenceRunStatus
 from inferrun.resources.status import ACTIVE_LIMIT
-from inferrun.run_status import status_after
 
 NEXT_TIMES_SHOWN: Final = 5
 
@@ -22,7 +22,7 @@ def schedule_status(
     now: datetime,
 ) -> InferenceRunStatus:
     """The status of a schedule that is kept; the times are Temporal's own."""
-    ours = [child for child in children if child.metadata.labels.get(api.LABEL_SCHEDULE_UID) == run.metadata.uid]
+    ours = [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid]
     is_suspended = bool(run.spec.suspend)
     shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
     return status_after(
@@ -49,7 +49,7 @@ def refused_status(run: InferenceRun, *, reason: Reason, message: str, now: date
 
 def due(child: InferenceRun) -> datetime | None:
     """The nominal time for which a schedule made a run; None where it is not told, or not in a form that we write."""
-    text = child.metadata.annotations.get(api.ANNOTATION_SCHEDULED_TIME)
+    text = child.metadata.annotations.get(wellknown.ANNOTATION_SCHEDULED_TIME)
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:

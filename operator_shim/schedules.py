@@ -11,13 +11,13 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from inferrun.kube.api import KubeApi
+from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
-from inferrun.run_status import status_after
-from inferrun.schedules import schedule_of
+from operator_shim.schedule_spec import schedule_of
 from operator_shim.schedule_status import refused_status, schedule_status
 from operator_shim.temporal_schedules import TemporalSchedules
 
@@ -34,7 +34,7 @@ class Schedules:
     """The scheduled runs of the installation."""
 
     def __init__(
-        self, api: KubeApi, client: Client, *, installation: str, task_queue: str, has_attributes: bool = False
+        self, api: KubeClient, client: Client, *, installation: str, task_queue: str, has_attributes: bool = False
     ) -> None:
         self._runs = RunStore(api)
         self._schedules = TemporalSchedules(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from inferrun.installation import Environment, whole_number
+from inferrun.control.settings import CommonSettings, whole_number
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
@@ -15,7 +15,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 class ShimSettings:
     """Read once, at the start."""
 
-    common: Environment
+    common: CommonSettings
 
     resync_seconds: int
     """POLLING_INTERVAL: seconds between two looks at everything that has not ended, 300, or a duration such as 1m."""
@@ -33,7 +33,7 @@ class ShimSettings:
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings in `environment`; raises ValueError that names what is wrong."""
         return cls(
-            common=Environment.read(environment),
+            common=CommonSettings.read(environment),
             resync_seconds=_seconds(environment.get("POLLING_INTERVAL", "").strip() or "300"),
             lookers=whole_number(environment, "MAX_RECONCILE_RATE", default=10, least=1),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),

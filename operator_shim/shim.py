@@ -13,19 +13,20 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
-from inferrun import api as names
-from inferrun.defaults import Defaults
-from inferrun.kube.api import CONFIGS, RUNS, KubeApi, Object
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from inferrun.run_status import status_after
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import Action, ActionKind, accepts, decide
-from operator_shim.queue import LookQueue
 from operator_shim.schedules import Schedules
+from operator_shim.work_queue import LookQueue
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Shim:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubeClient,
         *,
         workflows: RunWorkflows,
         schedules: Schedules,
@@ -203,7 +204,7 @@ class Shim:
     async def _release(self, run: InferenceRun) -> None:
         """Let a run go that the Krateo controller held: its finalizer is nobody's any more."""
         metadata = run.metadata
-        left = [name for name in metadata.finalizers if name != names.LEGACY_FINALIZER]
+        left = [name for name in metadata.finalizers if name != wellknown.LEGACY_FINALIZER]
         condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         await self._api.patch(RUNS, metadata.namespace, metadata.name, {"metadata": {**condition, "finalizers": left}})
 

@@ -28,9 +28,10 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.resources import ConcurrencyPolicy
-from inferrun.schedules import Calendar, RunSchedule, Span, spans_of, values_of
+from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import attributes
-from workflows.calls import SUBMIT_WORKFLOW, RunRef
+from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
+from workflows.messages import SUBMIT_WORKFLOW
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,

@@ -6,13 +6,14 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import attributes
-from workflows import calls
-from workflows.calls import RunRef, RunResult, SpecChanged
+from workflows import messages
+from workflows.messages import RunResult, SpecChanged
 
 
 class RunWorkflows:
@@ -36,12 +37,12 @@ class RunWorkflows:
 
     async def look_again(self, run: InferenceRun) -> None:
         """Tell the run's workflow that what it waits for may have changed."""
-        await self._signal(run, calls.LOOK_AGAIN_SIGNAL)
+        await self._signal(run, messages.LOOK_AGAIN_SIGNAL)
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Tell the run's workflow about the fields that act under way."""
         change = SpecChanged(generation=run.metadata.generation, timeout_seconds=run.spec.timeout_seconds or 0)
-        await self._signal(run, calls.SPEC_CHANGED_SIGNAL, change)
+        await self._signal(run, messages.SPEC_CHANGED_SIGNAL, change)
 
     async def cancel(self, run: InferenceRun) -> None:
         """Cancel whatever executes the run; nothing there is success."""
@@ -55,7 +56,7 @@ class RunWorkflows:
 
     async def tell_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell who submitted a run that it was deleted before its end: no outcome will be recorded any more."""
-        submitter = run.metadata.annotations.get(api.ANNOTATION_WORKFLOW_ID)
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
         metadata = run.metadata
@@ -67,13 +68,13 @@ class RunWorkflows:
             reason=Reason.RUN_DELETED,
             message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before its end",
         )
-        await self._signal_one(submitter, calls.RUN_ENDED_SIGNAL, end)
+        await self._signal_one(submitter, messages.RUN_ENDED_SIGNAL, end)
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
         await self._client.start_workflow(
-            calls.RUN_WORKFLOW,
+            messages.RUN_WORKFLOW,
             RunRef(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
             id=workflow_id,
             task_queue=self._task_queue,

@@ -21,7 +21,7 @@ import uvloop
 
 from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
-from inferrun.outcome import RunnerResult
+from inferrun.runner_report import RunnerResult
 from runner.cost import spent
 from runner.errors import DeadlineReached, RunnerError, Stopped, first_error
 from runner.execution import execute

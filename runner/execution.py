@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from inferrun.contract import Contract
-from inferrun.outcome import Delivery, Records, RunnerResult
 from inferrun.reasons import Reason
+from inferrun.runner_report import Delivery, RecordCounts, RunnerResult
 from runner import registry
 from runner.errors import InputError, RunnerError
 from runner.pipeline import Pipeline
@@ -76,7 +76,7 @@ def _succeeded(finished: Finished, delivery: Delivery) -> RunnerResult:
     return RunnerResult(
         reason=Reason.SUCCEEDED,
         message=f"{finished.completed} of {finished.total} records predicted",
-        records=Records(total=finished.total, completed=finished.completed, failed=finished.failed),
+        records=RecordCounts(total=finished.total, completed=finished.completed, failed=finished.failed),
         delivery=delivery,
         output=finished.output,
     )

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from inferrun.exitcodes import reason_of
-from inferrun.outcome import Records, RunnerResult, dump_result
+from inferrun.runner_report import RecordCounts, RunnerResult, dump_result
 from runner.errors import RunnerError
 from runner.values import Counts
 
@@ -13,7 +13,9 @@ _log = logging.getLogger(__name__)
 
 def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
     """The result of a run that did not succeed; an error that is not ours is an internal one, told by its type only."""
-    records = Records(total=counts.total, completed=counts.completed, failed=counts.failed) if counts else Records()
+    records = (
+        RecordCounts(total=counts.total, completed=counts.completed, failed=counts.failed) if counts else RecordCounts()
+    )
     if isinstance(error, RunnerError):
         return RunnerResult(reason=reason_of(error.code), message=str(error), records=records)
     text = f"internal error: {type(error).__name__}; the Pod's log has the traceback"

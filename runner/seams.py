@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
 from inferrun.contract import Contract, Model
-from inferrun.outcome import Delivery
+from inferrun.runner_report import Delivery
 from runner.settings import Settings
 from runner.values import Chunk, Counts, CustomId, Cut, Finished, Json, Memory, Records
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from inferrun.outcome import Output
+from inferrun.runner_report import Output
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Row: TypeAlias = list[float]

@@ -3,7 +3,7 @@
 Exit codes: 0 after SIGTERM, 2 for a wrong setting, 1 for anything that ended it otherwise.
 """
 
-from inferrun.process import leave, run_program
+from inferrun.control.process import leave, run_program
 from worker.composition import WorkerProcess
 from worker.settings import WorkerSettings
 

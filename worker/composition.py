@@ -9,22 +9,22 @@ from typing import Self
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities import manifests
+from activities.cluster.job_watch import JobWatch
+from activities.cluster.publisher import Publisher
 from activities.ending import Ender
 from activities.following import Follower
-from activities.jobwatch import JobWatch
 from activities.launching import Installation, Launcher
-from activities.publishing import Publisher
+from activities.rules import manifests
 from activities.submissions import Submissions
-from inferrun.defaults_folder import DefaultsFolder
-from inferrun.installation import installation_id
-from inferrun.kube.api import KubeApi, connect
+from inferrun.control.installation import installation_id
+from inferrun.control.process import work_until
+from inferrun.control.run_defaults_folder import DefaultsFolder
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
-from inferrun.process import work_until
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from worker.settings import WorkerSettings
-from workflows.calls import follower_queue
+from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.submit import SubmitInferenceRun
@@ -36,7 +36,7 @@ class WorkerProcess:
     """Everything that one worker process runs."""
 
     def __init__(
-        self, settings: WorkerSettings, *, api: KubeApi, client: Client, installation: str, defaults: DefaultsFolder
+        self, settings: WorkerSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:
         self._settings = settings
         self._defaults = defaults

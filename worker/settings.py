@@ -6,14 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from inferrun.installation import Environment, whole_number
+from inferrun.control.settings import CommonSettings, whole_number
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
     """Read once, at the start."""
 
-    common: Environment
+    common: CommonSettings
 
     runner_account: str
     """SA_RUNNER: the service account of runners' Pods, with its token; empty: none, and no token."""
@@ -37,7 +37,7 @@ class WorkerSettings:
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings in `environment`; raises ValueError that names what is wrong."""
         return cls(
-            common=Environment.read(environment),
+            common=CommonSettings.read(environment),
             runner_account=environment.get("SA_RUNNER", ""),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             follower_slots=whole_number(environment, "FOLLOWER_SLOTS", default=200, least=1),

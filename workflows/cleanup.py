@@ -2,12 +2,12 @@
 
 from temporalio import workflow
 
-from workflows import calls
-from workflows.calls import CleanupInput, DeleteRunInput, RecordResult
+from workflows import activity_options, messages
 from workflows.invoke import invoke
+from workflows.messages import CleanupInput, DeleteRunInput, RecordResult
 
 
-@workflow.defn(name=calls.CLEANUP_WORKFLOW)
+@workflow.defn(name=messages.CLEANUP_WORKFLOW)
 class InferenceRunCleanup:
     """Waits, then deletes."""
 
@@ -18,4 +18,6 @@ class InferenceRunCleanup:
             f"Deletes `{request.run.namespace}/{request.run.name}` after {request.delay_seconds} s."
         )
         await workflow.sleep(request.delay_seconds, summary="autoDeleteDelaySeconds")
-        return await invoke(calls.DELETE_RUN, DeleteRunInput(run=request.run), RecordResult, summary="delete the run")
+        return await invoke(
+            activity_options.DELETE_RUN, DeleteRunInput(run=request.run), RecordResult, summary="delete the run"
+        )

@@ -17,8 +17,10 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from temporalio.workflow import ActivityHandle
 
 from inferrun.reasons import Phase, Reason
-from workflows import calls
-from workflows.calls import (
+from inferrun.run_ref import RunRef
+from workflows import activity_options, messages
+from workflows.invoke import invoke, start
+from workflows.messages import (
     AttemptRecord,
     FollowInput,
     FollowResult,
@@ -29,7 +31,6 @@ from workflows.calls import (
     PublishInput,
     RecordInput,
     RecordResult,
-    RunRef,
     RunResult,
     SpecChanged,
     StopInput,
@@ -37,8 +38,7 @@ from workflows.calls import (
     Verdict,
     VerdictKind,
 )
-from workflows.decisions import StepKind, add_attempt, judge_disruptions, next_step
-from workflows.invoke import invoke, start
+from workflows.retry_policy import StepKind, add_attempt, judge_disruptions, next_step
 
 RECHECK_SECONDS = 600
 """How often a run that waits without a Job looks by itself; the shim's signal is what it goes by."""
@@ -72,7 +72,7 @@ class RunInput(RunRef):
         return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
 
 
-@workflow.defn(name=calls.RUN_WORKFLOW)
+@workflow.defn(name=messages.RUN_WORKFLOW)
 class InferenceRun:
     """Executes one run."""
 
@@ -84,12 +84,12 @@ class InferenceRun:
         self._started_at: str | None = None
         self._unseen_waits = 0
 
-    @workflow.signal(name=calls.LOOK_AGAIN_SIGNAL)
+    @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
         """Something that the run waits for may have changed."""
         self._looks += 1
 
-    @workflow.signal(name=calls.SPEC_CHANGED_SIGNAL)
+    @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL)
     def spec_changed(self, change: SpecChanged) -> None:
         """A field that acts under way was edited."""
         self._state = self._state.model_copy(update={"timeout_seconds": change.timeout_seconds})
@@ -155,7 +155,7 @@ class InferenceRun:
 
     async def _create(self) -> LaunchResult:
         """What became of the launch. Cancellation waits for that: a Job that may exist is never left alone."""
-        launching = start(calls.LAUNCH, self._launch_input(), LaunchResult, summary=self._launch_summary())
+        launching = start(activity_options.LAUNCH, self._launch_input(), LaunchResult, summary=self._launch_summary())
         try:
             launched = await asyncio.shield(launching)
         except asyncio.CancelledError:
@@ -240,7 +240,7 @@ class InferenceRun:
         """The time for waiting is over; a container that has started meanwhile goes on."""
         request = self._stop_input(launched, PENDING_GRACE).model_copy(update={"only_if_waiting": True})
         summary = f"{Reason.PENDING_TIMEOUT}: end {launched.job_name}"
-        stopped = await invoke(calls.STOP, request, StopResult, summary=summary)
+        stopped = await invoke(activity_options.STOP, request, StopResult, summary=summary)
         if stopped.started_at is not None:
             return FollowResult(started_at=stopped.started_at, pod_name=stopped.pod_name)
         if stopped.verdict is not None:
@@ -252,7 +252,9 @@ class InferenceRun:
     async def _stop_at_deadline(self, launched: LaunchResult) -> Verdict:
         """End the Job at the run's deadline; a container that had done its work, or did so in its grace, has succeeded."""
         summary = f"{Reason.DEADLINE_EXCEEDED}: end {launched.job_name}"
-        stopped = await invoke(calls.STOP, self._stop_input(launched, DEADLINE_GRACE), StopResult, summary=summary)
+        stopped = await invoke(
+            activity_options.STOP, self._stop_input(launched, DEADLINE_GRACE), StopResult, summary=summary
+        )
         return _success(stopped) or Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
@@ -266,7 +268,9 @@ class InferenceRun:
         if not must_stop:
             return verdict
         summary = f"{verdict.reason}: end {launched.job_name}"
-        stopped = await invoke(calls.STOP, self._stop_input(launched, PENDING_GRACE), StopResult, summary=summary)
+        stopped = await invoke(
+            activity_options.STOP, self._stop_input(launched, PENDING_GRACE), StopResult, summary=summary
+        )
         return _success(stopped) or verdict
 
     async def _follow(
@@ -277,7 +281,7 @@ class InferenceRun:
         if left is not None and left <= 0:
             return None  # a handle that is cancelled before its first turn would look like the run's cancellation
         handle = start(
-            calls.FOLLOW,
+            activity_options.FOLLOW,
             self._follow_input(launched, until),
             FollowResult,
             summary=f"{launched.job_name}: until {until}",
@@ -321,7 +325,9 @@ class InferenceRun:
             attempts=self._state.attempts,
             warning=True,
         )
-        published = await invoke(calls.PUBLISH, request, RecordResult, summary="wait before the next attempt")
+        published = await invoke(
+            activity_options.PUBLISH, request, RecordResult, summary="wait before the next attempt"
+        )
         if published.gone:
             return  # the next launch finds that there is no run any more
         workflow.set_current_details(f"**Pending**: {message}")
@@ -331,7 +337,7 @@ class InferenceRun:
         """The end of a run that was cancelled: no Pod is left when it is recorded."""
         if self._job is not None:
             request = self._stop_input(self._job, PENDING_GRACE)
-            stopped = await invoke(calls.STOP, request, StopResult, summary="cancelled: end the Job")
+            stopped = await invoke(activity_options.STOP, request, StopResult, summary="cancelled: end the Job")
             success = _success(stopped)
             if success is not None:
                 return self._end(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
@@ -339,7 +345,7 @@ class InferenceRun:
 
     async def _record(self, end: RecordInput) -> RecordResult:
         """What the status says now. A cancellation that comes while it is written is too late."""
-        recording = start(calls.RECORD, end, RecordResult, summary=f"record {end.phase} ({end.reason})")
+        recording = start(activity_options.RECORD, end, RecordResult, summary=f"record {end.phase} ({end.reason})")
         try:
             return await asyncio.shield(recording)
         except asyncio.CancelledError:

@@ -6,12 +6,12 @@ from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
-from workflows.calls import Call, follower_queue
+from workflows.activity_options import ActivityOptions, follower_queue
 
 R = TypeVar("R")
 
 
-def start(call: Call, argument: BaseModel, result: type[R], *, summary: str) -> ActivityHandle[R]:
+def start(call: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> ActivityHandle[R]:
     """Start the activity; cancelling the handle never waits for the activity itself."""
     return workflow.start_activity(
         call.name,
@@ -26,6 +26,6 @@ def start(call: Call, argument: BaseModel, result: type[R], *, summary: str) -> 
     )
 
 
-async def invoke(call: Call, argument: BaseModel, result: type[R], *, summary: str) -> R:
+async def invoke(call: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
     """Start the activity and wait for its result."""
     return await start(call, argument, result, summary=summary)

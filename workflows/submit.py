@@ -15,20 +15,20 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from inferrun import names
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
 from inferrun.submission import Following, InvalidSubmission, Submission, parse_submission
-from workflows import calls
-from workflows.calls import (
+from workflows import activity_options, messages
+from workflows.invoke import invoke
+from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
     ReadRunInput,
     RecordResult,
-    RunRef,
     RunResult,
     Standing,
     SubmitInput,
     Submitted,
 )
-from workflows.invoke import invoke
 
 RECHECK_SECONDS = 600
 """How often it looks by itself; the signal is what it goes by."""
@@ -46,7 +46,7 @@ NOTHING = RawValue(Payload())
 
 # Two arguments are a TypeError before any of this code runs; unless it counts as a failure of the workflow, the task
 # would be tried again for ever.
-@workflow.defn(name=calls.SUBMIT_WORKFLOW, failure_exception_types=[TypeError])
+@workflow.defn(name=messages.SUBMIT_WORKFLOW, failure_exception_types=[TypeError])
 class SubmitInferenceRun:
     """Makes one run and waits for its end."""
 
@@ -54,7 +54,7 @@ class SubmitInferenceRun:
         self._ended: dict[str, RunResult] = {}
         self._is_cancelled = False
 
-    @workflow.signal(name=calls.RUN_ENDED_SIGNAL)
+    @workflow.signal(name=messages.RUN_ENDED_SIGNAL)
     def run_ended(self, result: RunResult) -> None:
         """The run's workflow has recorded its end."""
         self._ended[result.uid] = result
@@ -87,7 +87,9 @@ class SubmitInferenceRun:
             execution_run_id=info.run_id,
             nominal_time=due.isoformat() if due else None,
         )
-        making = asyncio.create_task(invoke(calls.SUBMIT, asked, Submitted, summary="create the InferenceRun"))
+        making = asyncio.create_task(
+            invoke(activity_options.SUBMIT, asked, Submitted, summary="create the InferenceRun")
+        )
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -120,7 +122,7 @@ class SubmitInferenceRun:
         """Ask the run to end and wait until it has."""
         workflow.set_current_details(f"Cancelled: ends InferenceRun `{run.namespace}/{run.name}`.")
         submitted = await invoke(
-            calls.CANCEL_RUN, CancelRunInput(run=run), Submitted, summary="cancel the InferenceRun"
+            activity_options.CANCEL_RUN, CancelRunInput(run=run), Submitted, summary="cancel the InferenceRun"
         )
         while submitted.standing is Standing.UNDER_WAY:
             submitted = await self._look(run, after=CANCELLED_RECHECK_SECONDS)
@@ -133,7 +135,9 @@ class SubmitInferenceRun:
                 lambda: run.uid in self._ended, timeout=after, timeout_summary=f"look at {run.name} by itself"
             )
         except TimeoutError:
-            return await invoke(calls.READ_RUN, ReadRunInput(run=run), Submitted, summary=f"look at {run.name}")
+            return await invoke(
+                activity_options.READ_RUN, ReadRunInput(run=run), Submitted, summary=f"look at {run.name}"
+            )
         return Submitted(standing=Standing.ENDED, run=run, result=self._ended[run.uid])
 
     async def _end_schedule(self, submission: Submission) -> None:
@@ -144,7 +148,7 @@ class SubmitInferenceRun:
         text = f"The schedule's InferenceRun `{parent.namespace}/{parent.name}` is gone: its schedule is deleted."
         workflow.set_current_details(text)
         request = DeleteScheduleInput(parent=parent)
-        await invoke(calls.DELETE_SCHEDULE, request, RecordResult, summary="delete the schedule")
+        await invoke(activity_options.DELETE_SCHEDULE, request, RecordResult, summary="delete the schedule")
 
 
 def _parse(request: RawValue) -> Submission:

@@ -14,9 +14,10 @@ from temporalio.client import Client
 
 from benchmarks.burst.sightings import Sightings, TooSlow
 from benchmarks.programs import Program
-from inferrun import api as names
-from inferrun.kube.api import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, KubeApi, Object, Resource
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
 
 APPLIERS = 10
@@ -62,7 +63,7 @@ class Pass:
 class Bench:
     """What all passes use."""
 
-    api: KubeApi
+    api: KubeClient
     temporal: Client
     programs: tuple[Program, ...]
     size: int
@@ -130,8 +131,8 @@ class Bench:
     async def _apply(self, namespace: str, name: str) -> str:
         """Create a run; the name that its Job will have."""
         body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.RUN_KIND,
+            "apiVersion": wellknown.API_VERSION,
+            "kind": wellknown.RUN_KIND,
             "metadata": {"name": name},
             "spec": {"configRef": {"name": CONFIG["metadata"]["name"]}, "parameters": {"table": "iris"}},
         }
@@ -213,8 +214,8 @@ class Bench:
 
 
 CONFIG: dict[str, Any] = {  # Any: a manifest
-    "apiVersion": names.API_VERSION,
-    "kind": names.CONFIG_KIND,
+    "apiVersion": wellknown.API_VERSION,
+    "kind": wellknown.CONFIG_KIND,
     "metadata": {"name": "iris"},
     "spec": {
         "kserve": {
@@ -280,8 +281,8 @@ def _bare_copy(item: Object, version: str, kind: str) -> Object:
     metadata = item["metadata"]
     kept = {
         "name": metadata["name"],
-        "labels": {**metadata["labels"], names.LABEL_MANAGED_BY: "somebody"},
-        "annotations": {names.ANNOTATION_RUN: metadata["annotations"][names.ANNOTATION_RUN]},
+        "labels": {**metadata["labels"], wellknown.LABEL_MANAGED_BY: "somebody"},
+        "annotations": {wellknown.ANNOTATION_RUN: metadata["annotations"][wellknown.ANNOTATION_RUN]},
     }
     copy = {key: value for key, value in item.items() if key in ("data", "immutable", "spec")}
     if kind == "Job":
@@ -293,7 +294,7 @@ def _as_sent(spec: Object) -> Object:
     """A Job's spec without the selector and the labels that the API server adds."""
     template = spec["template"]
     labels = {key: value for key, value in template["metadata"]["labels"].items() if not _is_of_the_server(key)}
-    labels[names.LABEL_MANAGED_BY] = "somebody"
+    labels[wellknown.LABEL_MANAGED_BY] = "somebody"
     metadata = {"labels": labels, "annotations": template["metadata"].get("annotations", {})}
     kept = {key: value for key, value in spec.items() if key not in ("selector", "template")}
     return {**kept, "template": {"metadata": metadata, "spec": template["spec"]}}

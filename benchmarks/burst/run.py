@@ -14,8 +14,9 @@ from benchmarks.burst.product import product
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.programs import Program
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun.kube.api import KubeApi, Resource, connect
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import Resource
 from inferrun.temporal.plugin import inferrun_plugin
 
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -62,7 +63,7 @@ async def _measure(order: Order, folder: Path, plane: ControlPlane) -> list[Pass
         await api.close()
 
 
-async def _passes(order: Order, api: KubeApi, plane: ControlPlane, ours: tuple[Program, ...]) -> list[Pass]:
+async def _passes(order: Order, api: KubeClient, plane: ControlPlane, ours: tuple[Program, ...]) -> list[Pass]:
     temporal = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
     bench = Bench(api, temporal, (*plane.programs, *ours), size=order.size, lone=order.lone)
     found = []
@@ -74,7 +75,7 @@ async def _passes(order: Order, api: KubeApi, plane: ControlPlane, ours: tuple[P
     return found[1:]
 
 
-async def _install(api: KubeApi) -> None:
+async def _install(api: KubeClient) -> None:
     """The definitions, as generated; they are served a moment later."""
     for definition in (inference_config(), inference_run()):
         await api.create(DEFINITIONS, None, definition)
@@ -84,7 +85,7 @@ async def _install(api: KubeApi) -> None:
         await until(lambda: _is_served(api, resource), what=f"{resource.plural} to be served")  # noqa: B023 -- waited for in the turn
 
 
-async def _is_served(api: KubeApi, resource: Resource) -> bool:
+async def _is_served(api: KubeClient, resource: Resource) -> bool:
     try:
         await api.list(resource)
     except NotFound:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from inferrun.kube.api import JOBS, RUNS, KubeApi, Object
+from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import JOBS, RUNS, Object
 
 WAIT_SECONDS = 300
 
@@ -19,7 +20,7 @@ class TooSlow(Exception):
 class Sightings:
     """Watches one namespace for as long as the block lasts."""
 
-    def __init__(self, api: KubeApi, namespace: str) -> None:
+    def __init__(self, api: KubeClient, namespace: str) -> None:
         self._jobs = Informer(api, JOBS, namespace=namespace, listener=self._job_changed)
         self._runs = Informer(api, RUNS, namespace=namespace, listener=self._wake)
         self._changed = asyncio.Event()

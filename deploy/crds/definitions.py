@@ -11,7 +11,7 @@ from deploy.crds.config_rules import CONFIG_RULES
 from deploy.crds.rules import Rule
 from deploy.crds.run_rules import run_rules
 from deploy.crds.schema import Schema, paragraph, structural
-from inferrun import api
+from inferrun import wellknown
 from inferrun.resources import (
     InferenceConfig,
     InferenceConfigSpec,
@@ -63,7 +63,12 @@ def inference_run() -> Schema:
         _resource(InferenceRun, spec=spec, status=structural(InferenceRunStatus)),
         rules=run_rules(tuple(spec["properties"])),
         columns=RUN_COLUMNS,
-        names=_names(api.RUN_KIND, plural=api.RUN_PLURAL, singular=api.RUN_SINGULAR, short=api.RUN_SHORT_NAME),
+        names=_names(
+            wellknown.RUN_KIND,
+            plural=wellknown.RUN_PLURAL,
+            singular=wellknown.RUN_SINGULAR,
+            short=wellknown.RUN_SHORT_NAME,
+        ),
     )
 
 
@@ -77,7 +82,10 @@ def inference_config() -> Schema:
         rules=CONFIG_RULES,
         columns=CONFIG_COLUMNS,
         names=_names(
-            api.CONFIG_KIND, plural=api.CONFIG_PLURAL, singular=api.CONFIG_SINGULAR, short=api.CONFIG_SHORT_NAME
+            wellknown.CONFIG_KIND,
+            plural=wellknown.CONFIG_PLURAL,
+            singular=wellknown.CONFIG_SINGULAR,
+            short=wellknown.CONFIG_SHORT_NAME,
         ),
     )
 
@@ -89,7 +97,7 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"description": f"Version of this schema: {api.API_VERSION}.", "type": "string"},
+            "apiVersion": {"description": f"Version of this schema: {wellknown.API_VERSION}.", "type": "string"},
             "kind": {"description": f"Kind of this object: {model.__name__}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
@@ -113,7 +121,7 @@ def _keep_unknown_keys(node: Schema) -> None:
 
 def _names(kind: str, *, plural: str, singular: str, short: str) -> Schema:
     return {
-        "categories": [api.CATEGORY],
+        "categories": [wellknown.CATEGORY],
         "kind": kind,
         "listKind": f"{kind}List",
         "plural": plural,
@@ -131,14 +139,14 @@ def _definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names['plural']}.{api.GROUP}"},
+        "metadata": {"name": f"{names['plural']}.{wellknown.GROUP}"},
         "spec": {
-            "group": api.GROUP,
+            "group": wellknown.GROUP,
             "names": names,
             "scope": "Namespaced",
             "versions": [
                 {
-                    "name": api.VERSION,
+                    "name": wellknown.VERSION,
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},

@@ -83,7 +83,7 @@ def _bring_images(stage: Stage) -> None:
         stage.say(f"{context} is a cluster of yours: it must find the images by the names that stand in the manifests.")
         return
     for folder in IMAGES:
-        command = f"python3 -m deploy.devcluster image localhost/inferrun-examples/{folder}:dev examples/{folder}"
+        command = f"python3 -m tools.devcluster image localhost/inferrun-examples/{folder}:dev examples/{folder}"
         stage.type(command, within=1800)
 
 

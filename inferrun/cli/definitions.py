@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
 from inferrun.resources import (
     InferenceConfigSpec,
@@ -24,12 +24,12 @@ from inferrun.resources import (
 Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
 
 MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
-    f"{api.CONFIG_PLURAL}.{api.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),
-    f"{api.RUN_PLURAL}.{api.GROUP}": (InferenceRunSpec, InferenceRunStatus),
+    f"{wellknown.CONFIG_PLURAL}.{wellknown.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),
+    f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}": (InferenceRunSpec, InferenceRunStatus),
 }
 """Each definition's name, with the models of its spec and status."""
 
-WITH_RULES: Final = f"{api.RUN_PLURAL}.{api.GROUP}"
+WITH_RULES: Final = f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}"
 SHOWN_FIELDS: Final = 5
 
 CURE: Final = (
@@ -46,9 +46,9 @@ def judge_definition(name: str, stored: Object | None) -> Finding:
 
 def _what_is_wrong(name: str, stored: Object) -> str:
     """Why this version cannot work with it; empty where it can."""
-    version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == api.VERSION), None)
+    version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None)
     if version is None or not version.get("served"):
-        return f"it does not serve version {api.VERSION}"
+        return f"it does not serve version {wellknown.VERSION}"
     if not _is_established(stored):
         return f"the API server does not serve it: {_refusal(stored)}"
     root = version.get("schema", {}).get("openAPIV3Schema", {})

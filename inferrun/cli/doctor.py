@@ -30,9 +30,10 @@ from inferrun.cli.permissions import (
 from inferrun.cli.pollers import judge_queue
 from inferrun.cli.programs import Installed, judge_programs, selector
 from inferrun.cli.temporal_server import Connected, Refused, TemporalServer, Unreachable
-from inferrun.defaults import Defaults, parse_defaults
-from inferrun.kube.api import CONFIG_MAPS, NAMESPACES, KubeApi, Object, Resource, connect
+from inferrun.control.run_defaults import Defaults, parse_defaults
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
+from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, Object, Resource
 from inferrun.temporal.connection import ATTRIBUTES
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -63,7 +64,7 @@ class Question:
 
 
 class Cluster(Protocol):
-    """What the doctor asks of an API server; `KubeApi` answers it."""
+    """What the doctor asks of an API server; `KubeClient` answers it."""
 
     async def version(self) -> Object:
         """The server's version."""
@@ -307,7 +308,7 @@ def find_kubeconfig(named: Path | None, *, environment: Mapping[str, str], home:
 
 
 async def _examine_real(question: Question, kubeconfig: Path | None) -> list[Finding]:
-    api: KubeApi = await connect(kubeconfig=kubeconfig, context=question.context)
+    api: KubeClient = await connect(kubeconfig=kubeconfig, context=question.context)
     try:
         return await examine(question, api, _connect_temporal)
     finally:

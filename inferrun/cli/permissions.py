@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
 
 Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
@@ -31,23 +31,23 @@ def _rights(group: str, resource: str, *verbs: str) -> tuple[Right, ...]:
 
 
 PERSON: Final = (
-    *_rights(api.GROUP, api.CONFIG_PLURAL, "get", "list", "create", "patch", "delete"),
-    *_rights(api.GROUP, api.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
+    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "create", "patch", "delete"),
+    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
 )
 """What somebody needs who works with configs and runs in a namespace."""
 
 SHIM: Final = (
-    *_rights(api.GROUP, api.RUN_PLURAL, "get", "list", "watch", "patch"),
-    *_rights(api.GROUP, api.CONFIG_PLURAL, "get", "list", "watch"),
-    *_rights(api.GROUP, f"{api.RUN_PLURAL}/status", "patch"),
-    *_rights(api.GROUP, f"{api.CONFIG_PLURAL}/status", "patch"),
+    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "patch"),
+    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "watch"),
+    *_rights(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
+    *_rights(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
 )
 """What the shim needs where it watches."""
 
 WORKER: Final = (
-    *_rights(api.GROUP, api.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
-    *_rights(api.GROUP, f"{api.RUN_PLURAL}/status", "patch"),
-    *_rights(api.GROUP, api.CONFIG_PLURAL, "get"),
+    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
+    *_rights(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
+    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
     *_rights("batch", "jobs", "get", "list", "watch", "create", "patch", "delete"),
     *_rights("", "pods", "get", "list", "watch", "delete"),
     *_rights("", "pods/log", "get"),

@@ -10,8 +10,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 
-from inferrun.kube.api import KubeApi, Object, Resource
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Gone, KubeError
+from inferrun.kube.objects import Object, Resource
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Informer:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubeClient,
         resource: Resource,
         *,
         namespace: str | None,

@@ -7,9 +7,10 @@ nothing is written.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferrun import api as names
-from inferrun.kube.api import RUNS, KubeApi, Object
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.objects import RUNS, Object
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 
 Decide = Callable[[InferenceRun], InferenceRunStatus | None]
@@ -30,7 +31,7 @@ class Written:
 class RunStore:
     """The runs of a cluster."""
 
-    def __init__(self, api: KubeApi) -> None:
+    def __init__(self, api: KubeClient) -> None:
         self._api = api
 
     async def read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
@@ -75,8 +76,8 @@ class RunStore:
 def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
     """A merge patch of what differs; what is unset now is removed."""
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.RUN_KIND,
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
         "metadata": {"uid": run.metadata.uid, "resourceVersion": run.metadata.resource_version},
         "status": merge_patch(run.status.to_manifest(), wanted.to_manifest()),
     }

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, JsonValue
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.resources.references import Metadata, SecretReference
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.shape import Shape
@@ -134,7 +134,7 @@ class InferenceConfigSpec(Shape):
     def model(self) -> KServeModel:
         """The model's fields in their one canonical form, whichever placement was used.
 
-        Where both are set, kserve wins; `inferrun.validation` tells when they disagree. An empty string counts as
+        Where both are set, kserve wins; `inferrun.resources.validation` tells when they disagree. An empty string counts as
         unset.
         """
         nested = self.kserve or KServeModel()
@@ -150,15 +150,15 @@ class InferenceConfig(Shape):
     """How a model is asked for predictions in bulk: the model server, the storage of records and predictions, the
     runner's image and its limits. An InferenceRun names a config and executes it."""
 
-    api_version: str = api.API_VERSION
-    kind: str = api.CONFIG_KIND
+    api_version: str = wellknown.API_VERSION
+    kind: str = wellknown.CONFIG_KIND
     metadata: Metadata
     spec: InferenceConfigSpec
     status: InferenceConfigStatus = Field(default_factory=InferenceConfigStatus)
 
     @classmethod
     def parse(cls, stored: dict[str, Any]) -> Self:  # Any: JSON as the API server returns it
-        """The config in `stored`. Raises pydantic.ValidationError; `inferrun.validation` turns that into problems."""
+        """The config in `stored`. Raises pydantic.ValidationError; `inferrun.resources.validation` turns that into problems."""
         return cls.model_validate({key: value for key, value in stored.items() if value is not None})
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field
 
-from inferrun import api
+from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.scalars import Seconds
@@ -89,8 +89,8 @@ class InferenceRun(Shape):
     """One execution of an InferenceConfig: every record of its input gets a prediction in its output. With
     spec.schedule it is a schedule that creates such runs."""
 
-    api_version: str = api.API_VERSION
-    kind: str = api.RUN_KIND
+    api_version: str = wellknown.API_VERSION
+    kind: str = wellknown.RUN_KIND
     metadata: Metadata
     spec: InferenceRunSpec
     status: InferenceRunStatus = Field(default_factory=InferenceRunStatus)
@@ -98,14 +98,14 @@ class InferenceRun(Shape):
     @property
     def is_paused(self) -> bool:
         """Whether its owner asked to leave it alone."""
-        return self.metadata.annotations.get(api.ANNOTATION_PAUSED) == "true"
+        return self.metadata.annotations.get(wellknown.ANNOTATION_PAUSED) == "true"
 
     @property
     def schedule_owner(self) -> OwnerReference | None:
         """The schedule that made this run: label and owner say so, since a label alone is anybody's to write."""
-        uid = self.metadata.labels.get(api.LABEL_SCHEDULE_UID)
+        uid = self.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID)
         owners = self.metadata.owner_references
-        return next((owner for owner in owners if owner.uid == uid and owner.kind == api.RUN_KIND), None)
+        return next((owner for owner in owners if owner.uid == uid and owner.kind == wellknown.RUN_KIND), None)
 
     @property
     def config_namespace(self) -> str:
@@ -114,7 +114,7 @@ class InferenceRun(Shape):
 
     @classmethod
     def parse(cls, stored: dict[str, Any]) -> Self:  # Any: JSON as the API server returns it
-        """The run in `stored`. Raises pydantic.ValidationError; `inferrun.validation` turns that into problems."""
+        """The run in `stored`. Raises pydantic.ValidationError; `inferrun.resources.validation` turns that into problems."""
         return cls.model_validate({key: value for key, value in stored.items() if value is not None})
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeVar
 
 from pydantic import ValidationError
 
-from inferrun.outcome import Delivery, Output
+from inferrun.runner_report import Delivery, Output
 from runner.errors import OutputError
 from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
 from runner.file.layout import Layout, Part

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 import aiohttp
 import orjson
 
-from inferrun.outcome import Delivery, Output
+from inferrun.runner_report import Delivery, Output
 from runner.errors import OutputError
 from runner.http_failures import excerpt
 from runner.krateo.endpoint import read_endpoint

@@ -28,7 +28,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Stage:
 
 
 def _prepare(stage: Stage) -> None:
-    command = ["python3", "-m", "deploy.devcluster", "image", ACTOR_IMAGE, "tests/e2e/images/actor"]
+    command = ["python3", "-m", "tools.devcluster", "image", ACTOR_IMAGE, "tests/e2e/images/actor"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     install(stage)
 

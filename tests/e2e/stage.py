@@ -60,7 +60,7 @@ class Stage:
 
     def part(self, action: str, name: str) -> None:
         """Stop or start one part of the cluster, such as `temporal`."""
-        command = ["python3", "-m", "deploy.devcluster", action, name]
+        command = ["python3", "-m", "tools.devcluster", action, name]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90)
         if done.returncode != 0:
             raise AssertionError(f"{' '.join(command)}: {done.stderr}{done.stdout}")

@@ -70,7 +70,7 @@ def _committed(space: Space) -> list[Object]:
 
 
 def test_a_pod_killed_in_the_middle_loses_and_doubles_no_record_and_repeats_no_chunk(space: Space) -> None:
-    subprocess.run(["python3", "-m", "deploy.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
     space.apply(*_world(space))
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")
     _in_pod(space, f"python3 -c 'for i in range({RECORDS}): print([i, 1])' > {FOLDER}/in.jsonl")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun.kube.api import KubeApi, Resource, connect
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists
+from inferrun.kube.objects import Resource
 
 HANDOVER = Path(__file__).resolve().parents[2] / ".devcluster"
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -32,7 +33,7 @@ def temporal_address() -> str:
 
 
 @pytest.fixture
-async def api(kubeconfig: Path) -> AsyncIterator[KubeApi]:
+async def api(kubeconfig: Path) -> AsyncIterator[KubeClient]:
     """A connection to the API server, which has our definitions."""
     made = await connect(kubeconfig=kubeconfig)
     for definition in (inference_config(), inference_run()):

@@ -13,8 +13,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from inferrun.reasons import Phase, Reason
-from workflows import calls
-from workflows.calls import (
+from inferrun.run_ref import RunRef
+from workflows import activity_options
+from workflows.messages import (
     DeleteRunInput,
     FollowInput,
     FollowResult,
@@ -25,7 +26,6 @@ from workflows.calls import (
     PublishInput,
     RecordInput,
     RecordResult,
-    RunRef,
     StopInput,
     StopResult,
     Verdict,
@@ -190,7 +190,7 @@ class Cluster:
         self.now = max(self.now, started)
         return started
 
-    @activity.defn(name=calls.LAUNCH.name)
+    @activity.defn(name=activity_options.LAUNCH.name)
     async def launch(self, request: LaunchInput) -> LaunchResult:
         now = self._tick()
         self.looks.append(now)
@@ -246,7 +246,7 @@ class Cluster:
             pending_since=rfc3339(job.created),
         )
 
-    @activity.defn(name=calls.FOLLOW.name)
+    @activity.defn(name=activity_options.FOLLOW.name)
     async def follow(self, request: FollowInput) -> FollowResult:
         while self.is_follower_busy and request.until is FollowUntil.FINISHED:
             activity.heartbeat()
@@ -271,7 +271,7 @@ class Cluster:
         delay = NEVER if due is None or due <= now else due - now
         raise ApplicationError("nothing yet", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
 
-    @activity.defn(name=calls.STOP.name)
+    @activity.defn(name=activity_options.STOP.name)
     async def stop(self, request: StopInput) -> StopResult:
         now = self._tick()
         job = self.left_over if self.left_over and self.left_over.uid == request.job_uid else None
@@ -294,13 +294,13 @@ class Cluster:
             return StopResult(last_wait_message=job.plan.waits_for)
         return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
 
-    @activity.defn(name=calls.PUBLISH.name)
+    @activity.defn(name=activity_options.PUBLISH.name)
     async def publish(self, request: PublishInput) -> RecordResult:
         self._tick()
         self.published.append(request)
         return RecordResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
 
-    @activity.defn(name=calls.RECORD.name)
+    @activity.defn(name=activity_options.RECORD.name)
     async def record(self, request: RecordInput) -> RecordResult:
         self._tick()
         self.recording.set()
@@ -313,7 +313,7 @@ class Cluster:
             self.status = RecordResult(phase=request.phase, reason=request.reason, message=request.message)
         return self.status
 
-    @activity.defn(name=calls.DELETE_RUN.name)
+    @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete(self, request: DeleteRunInput) -> RecordResult:
         assert request.run == RUN
         self.deleted_at = self._tick()

@@ -27,8 +27,8 @@ from tests.workflow.cluster import RUN, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
-from workflows import calls
-from workflows.calls import CleanupInput, Standing, Submitted, Verdict, VerdictKind
+from workflows import messages
+from workflows.messages import CleanupInput, Standing, Submitted, Verdict, VerdictKind
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -66,7 +66,7 @@ async def _raise_the_timeout(stage: Stage, handle: Handle) -> None:
 
 async def _look_again(stage: Stage, handle: Handle) -> None:
     await stage.pass_by(30)
-    await handle.signal(calls.LOOK_AGAIN_SIGNAL)
+    await handle.signal(messages.LOOK_AGAIN_SIGNAL)
 
 
 def _held(cluster: Cluster, *, launch: bool = False, record: bool = False) -> Cluster:
@@ -154,7 +154,7 @@ async def record_cleanup(environment: WorkflowEnvironment) -> str:
     async with on_stage(environment, Cluster(), cached_workflows=1000) as stage:
         argument = CleanupInput(run=RUN, delay_seconds=300)
         handle = await environment.client.start_workflow(
-            calls.CLEANUP_WORKFLOW, argument, id="cleanup", task_queue=stage.task_queue
+            messages.CLEANUP_WORKFLOW, argument, id="cleanup", task_queue=stage.task_queue
         )
         return await _history_of(handle)
 
@@ -164,14 +164,14 @@ async def record_submission(environment: WorkflowEnvironment, *, is_cancelled: b
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = f"submission-{is_cancelled}"
-        handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(messages.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
         await until(lambda: _is_true(key in front.made))
         phase, reason = Phase.SUCCEEDED, Reason.SUCCEEDED
         if is_cancelled:
             await handle.cancel()
             await until(lambda: _is_true(key in front.cancelled))
             phase, reason = Phase.FAILED, Reason.CANCELLED
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(front.made[key], phase=phase, reason=reason))
+        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(front.made[key], phase=phase, reason=reason))
         return await _history_of(handle)
 
 
@@ -180,7 +180,7 @@ async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = "submission-looks"
-        handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(messages.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
         await until(lambda: _is_true(key in front.made))
         await environment.sleep(timedelta(minutes=15))
         run = front.made[key]
@@ -193,7 +193,9 @@ async def record_fire_without_parent(environment: WorkflowEnvironment) -> str:
     front, queue = Runs(answer=Submitted(standing=Standing.NO_PARENT)), "submissions"
     async with served(environment.client, queue, front):
         argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
-        handle = await environment.client.start_workflow(calls.SUBMIT_WORKFLOW, argument, id="fire", task_queue=queue)
+        handle = await environment.client.start_workflow(
+            messages.SUBMIT_WORKFLOW, argument, id="fire", task_queue=queue
+        )
         return await _history_of(handle)
 
 

@@ -17,10 +17,11 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from tests.workflow.cluster import RUN, Cluster
-from workflows import calls
-from workflows.calls import SpecChanged, follower_queue
+from workflows import messages
+from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun, RunInput
+from workflows.messages import SpecChanged
 
 DEADLINE_SECONDS = 40
 """Real seconds that anything may take; the server's own time is skipped."""
@@ -40,7 +41,7 @@ class Stage:
     async def start(self, **state: object) -> Handle:
         """Start the run's workflow."""
         return await self.environment.client.start_workflow(
-            calls.RUN_WORKFLOW,
+            messages.RUN_WORKFLOW,
             RunInput.model_validate({**RUN.model_dump(), **state}),
             id=f"run-{uuid.uuid4().hex}",
             task_queue=self.task_queue,
@@ -68,7 +69,7 @@ class Stage:
 
     async def change_timeout(self, handle: Handle, seconds: int) -> None:
         """Edit the run's timeoutSeconds."""
-        await handle.signal(calls.SPEC_CHANGED_SIGNAL, SpecChanged(generation=2, timeout_seconds=seconds))
+        await handle.signal(messages.SPEC_CHANGED_SIGNAL, SpecChanged(generation=2, timeout_seconds=seconds))
 
 
 async def _has_noticed(handle: Handle) -> bool:

@@ -14,13 +14,13 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from inferrun.reasons import Phase, Reason
-from workflows import calls
-from workflows.calls import (
+from inferrun.run_ref import RunRef
+from workflows import activity_options, messages
+from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
     ReadRunInput,
     RecordResult,
-    RunRef,
     RunResult,
     Standing,
     SubmitInput,
@@ -53,7 +53,7 @@ class Runs:
     def __post_init__(self) -> None:
         self.may_create.set()
 
-    @activity.defn(name=calls.SUBMIT.name)
+    @activity.defn(name=activity_options.SUBMIT.name)
     async def submit(self, request: SubmitInput) -> Submitted:
         self.asked.append(request)
         await self.may_create.wait()
@@ -63,17 +63,17 @@ class Runs:
         new = RunRef(namespace=request.submission.namespace, name=request.workflow_id, uid=uid)
         return self._standing(self.made.setdefault(request.workflow_id, new))
 
-    @activity.defn(name=calls.READ_RUN.name)
+    @activity.defn(name=activity_options.READ_RUN.name)
     async def read(self, request: ReadRunInput) -> Submitted:
         self.looks.append(activity.info().scheduled_time)
         return self._standing(request.run)
 
-    @activity.defn(name=calls.CANCEL_RUN.name)
+    @activity.defn(name=activity_options.CANCEL_RUN.name)
     async def cancel(self, request: CancelRunInput) -> Submitted:
         self.cancelled.append(request.run.name)
         return self._standing(request.run)
 
-    @activity.defn(name=calls.DELETE_SCHEDULE.name)
+    @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
         self.deleted_schedules.append(request.parent)
         return RecordResult(gone=True)
@@ -112,4 +112,4 @@ async def start(
 ) -> WorkflowHandle[Any, Any]:
     """Start a submission by the workflow's name, as a program does."""
     name = key or f"submission-{uuid.uuid4().hex[:8]}"
-    return await client.start_workflow(calls.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)
+    return await client.start_workflow(messages.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.workflow.cluster import RUN, Cluster
 from tests.workflow.stage import Stage, result_of
-from workflows import calls
-from workflows.calls import CleanupInput
+from workflows import messages
+from workflows.messages import CleanupInput
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -19,7 +19,7 @@ async def test_a_finished_run_is_deleted_after_its_delay_and_not_before(staged: 
     cluster = Cluster()
     async with staged(cluster) as stage:
         handle = await stage.environment.client.start_workflow(
-            calls.CLEANUP_WORKFLOW,
+            messages.CLEANUP_WORKFLOW,
             CleanupInput(run=RUN, delay_seconds=7 * 86_400),
             id=f"cleanup-{uuid.uuid4().hex}",
             task_queue=stage.task_queue,

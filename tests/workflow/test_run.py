@@ -10,7 +10,7 @@ from temporalio.client import WorkflowExecutionStatus
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import RUN, Cluster, Plan, ended_status, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, result_of
-from workflows.calls import LaunchInput, Verdict, VerdictKind
+from workflows.messages import LaunchInput, Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]

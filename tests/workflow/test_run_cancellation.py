@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, in_time, is_cancelled, result_of
-from workflows.calls import Verdict
+from workflows.messages import Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]

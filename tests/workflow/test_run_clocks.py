@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, result_of
-from workflows.calls import Verdict, VerdictKind
+from workflows.messages import Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]

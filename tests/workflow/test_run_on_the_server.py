@@ -6,7 +6,7 @@ from temporalio.testing import WorkflowEnvironment
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import failure_of, in_time, is_cancelled, on_stage, result_of, until
-from workflows import calls
+from workflows import activity_options, messages
 
 AT_ONCE = succeeds(starts_after=0, ends_after=0)
 
@@ -31,7 +31,7 @@ async def test_cancelling_does_not_wait_for_a_follower_that_goes_on(temporal: Cl
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], is_follower_busy=True)
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
-        await until(lambda: stage.has_started(handle, calls.FOLLOW.name, times=2))
+        await until(lambda: stage.has_started(handle, activity_options.FOLLOW.name, times=2))
         await handle.cancel()
         assert await is_cancelled(handle)
     assert not cluster.running
@@ -54,12 +54,12 @@ async def test_a_run_that_waits_long_is_continued_as_new_with_its_state(temporal
         first = (await latest.describe()).run_id
 
         async def is_continued() -> bool:
-            await latest.signal(calls.LOOK_AGAIN_SIGNAL)
+            await latest.signal(messages.LOOK_AGAIN_SIGNAL)
             return (await latest.describe()).run_id != first
 
         await until(is_continued)
         cluster.always_waits = None
-        await latest.signal(calls.LOOK_AGAIN_SIGNAL)
+        await latest.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await in_time(latest.result()))["phase"] == "Succeeded"
     [job] = cluster.jobs.values()
     assert job.request.timeout_seconds == 55

@@ -9,7 +9,7 @@ import pytest
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, succeeds
 from tests.workflow.stage import Stage, failure_of, result_of
-from workflows import calls
+from workflows import messages
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -20,7 +20,7 @@ async def test_it_goes_on_as_soon_as_it_is_told_to_look_again(staged: Staged) ->
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(100)
-        await handle.signal(calls.LOOK_AGAIN_SIGNAL)
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await result_of(handle))["phase"] == "Succeeded"
     first, second = cluster.looks
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
@@ -61,7 +61,7 @@ async def test_a_run_that_is_deleted_while_it_waits_ends_at_its_next_look(staged
         handle = await stage.start()
         await stage.pass_by(60)
         cluster.is_deleted = True
-        await handle.signal(calls.LOOK_AGAIN_SIGNAL)
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await result_of(handle))["reason"] == "RunDeleted"
 
 

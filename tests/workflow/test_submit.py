@@ -12,10 +12,11 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
-from workflows import calls
-from workflows.calls import RunRef, Standing, Submitted
+from workflows import messages
+from workflows.messages import Standing, Submitted
 
 
 async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
@@ -31,7 +32,7 @@ async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Cl
         handle = await start(temporal, task_queue)
         await until(lambda: handle.id in runs.made)
         end = result_for(runs.made[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
-        await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert (got["phase"], got["name"], got["message"]) == ("Succeeded", handle.id, "150 of 150")
     assert "exitCode" in got
@@ -44,7 +45,7 @@ async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: 
         await until(lambda: handle.id in runs.made)
         run = runs.made[handle.id]
         end = result_for(run, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500")
-        await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
         error = await failure_of(handle)
     assert (error.type, error.non_retryable) == ("InputFailed", True)
     assert "the handler answered 500" in str(error)
@@ -67,8 +68,8 @@ async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue
         await until(lambda: handle.id in runs.made)
         run = runs.made[handle.id]
         foreign = run.model_copy(update={"uid": "another"})
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED))
-        await handle.signal(calls.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED))
+        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["phase"] == "Succeeded"
 
@@ -107,7 +108,7 @@ async def test_more_or_less_than_one_argument_fails_the_workflow(
 ) -> None:
     async with served(temporal, task_queue, Runs()):
         key = f"args-{uuid.uuid4().hex[:8]}"
-        handle = await temporal.start_workflow(calls.SUBMIT_WORKFLOW, args=arguments, id=key, task_queue=task_queue)
+        handle = await temporal.start_workflow(messages.SUBMIT_WORKFLOW, args=arguments, id=key, task_queue=task_queue)
         error = await failure_of(handle)
     assert error.type == kind
     assert text in str(error)
@@ -139,7 +140,7 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
         await until(lambda: handle.id in runs.cancelled)
         assert (await handle.describe()).close_time is None
         end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
-        await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert isinstance(caught.value.cause, CancelledError)
@@ -157,7 +158,7 @@ async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind
         runs.may_create.set()
         await until(lambda: handle.id in runs.cancelled)
         end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
-        await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert isinstance(caught.value.cause, CancelledError)
@@ -209,14 +210,14 @@ async def test_a_submission_continued_as_new_follows_its_run_and_makes_no_other(
         await until(lambda: bool(runs.asked))
         for _ in range(CONTINUE_AS_NEW_AFTER):
             end = result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED)
-            await handle.signal(calls.RUN_ENDED_SIGNAL, end)
+            await handle.signal(messages.RUN_ENDED_SIGNAL, end)
         runs.may_create.set()
         latest = temporal.get_workflow_handle(handle.id)
         deadline = time.monotonic() + WAIT_SECONDS
         while (await latest.describe()).run_id == handle.first_execution_run_id:
             assert time.monotonic() < deadline, "it is not continued as new"
         run = runs.made[handle.id]
-        await latest.signal(calls.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        await latest.signal(messages.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["uid"] == run.uid
     assert len(runs.asked) == 1

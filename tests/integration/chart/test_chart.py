@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from inferrun.defaults import Defaults, parse_defaults
+from inferrun.control.run_defaults import Defaults, parse_defaults
 from operator_shim.settings import ShimSettings
 from tests.integration.chart.conftest import CHART, HelmRefused, Manifest, Render
 from tests.integration.crds.server import call

@@ -12,11 +12,12 @@ import httpx
 import pytest
 
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun.kube.api import CONFIGS, RUNS, KubeApi
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
-from workflows.calls import RunRef
 
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
@@ -43,26 +44,26 @@ def namespace(direct: httpx.Client) -> Iterator[str]:
 
 
 @pytest.fixture
-async def wire(kubeconfig: Path, direct: httpx.Client) -> AsyncIterator[tuple[Proxy, KubeApi]]:
+async def wire(kubeconfig: Path, direct: httpx.Client) -> AsyncIterator[tuple[Proxy, KubeClient]]:
     """A proxy and a client behind it."""
     async with proxied(kubeconfig) as made:
         yield made
 
 
 @pytest.fixture
-def proxy(wire: tuple[Proxy, KubeApi]) -> Proxy:
+def proxy(wire: tuple[Proxy, KubeClient]) -> Proxy:
     """What stands before the API server."""
     return wire[0]
 
 
 @pytest.fixture
-def api(wire: tuple[Proxy, KubeApi]) -> KubeApi:
+def api(wire: tuple[Proxy, KubeClient]) -> KubeClient:
     """Our client, through the proxy."""
     return wire[1]
 
 
 @pytest.fixture
-def make_run(api: KubeApi, namespace: str) -> MakeRun:
+def make_run(api: KubeClient, namespace: str) -> MakeRun:
     """Creates a run that the installed product leaves alone."""
 
     async def made(
@@ -80,7 +81,7 @@ def make_run(api: KubeApi, namespace: str) -> MakeRun:
 
 
 @pytest.fixture
-def make_config(api: KubeApi, namespace: str) -> MakeConfig:
+def make_config(api: KubeClient, namespace: str) -> MakeConfig:
     """Creates a config with an image that no node has, and gives its name."""
 
     async def made(**spec: Any) -> str:

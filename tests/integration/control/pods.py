@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
 
-from activities import manifests
-from activities import pods as read
 from activities.launching import Launcher
-from inferrun.kube.api import EVENTS, JOBS, PODS, KubeApi, Object
+from activities.rules import manifests, observed
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from tests.integration.control.conftest import ref_of
-from workflows.calls import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
+from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
 
 NOWHERE = {"requests": {"cpu": "4000"}}
 STARTED = "2026-11-21T08:00:00Z"
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class Launched:
     """A run whose first Job exists, and its Pod."""
 
-    def __init__(self, api: KubeApi, run: InferenceRun, result: LaunchResult) -> None:
+    def __init__(self, api: KubeClient, run: InferenceRun, result: LaunchResult) -> None:
         self.api = api
         self.run = run
         self.result = result
@@ -103,7 +103,7 @@ class Launched:
 
         async def look() -> Object | None:
             job = await self.job()
-            return job if read.is_finished(job) else None
+            return job if observed.is_finished(job) else None
 
         await eventually(look, what="the Job to end")
 
@@ -150,7 +150,7 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
         await asyncio.sleep(0.05)
 
 
-async def launched(api: KubeApi, launcher: Launcher, run: InferenceRun) -> Launched:
+async def launched(api: KubeClient, launcher: Launcher, run: InferenceRun) -> Launched:
     """Launch a run."""
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=ref_of(run)))
     assert result.job_uid, result.message

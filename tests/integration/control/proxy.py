@@ -18,7 +18,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-from inferrun.kube.api import KubeApi, connect
+from inferrun.kube.client import KubeClient, connect
 
 Json = dict[str, Any]  # Any: what goes over the wire is open JSON
 
@@ -144,7 +144,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxied(kubeconfig: Path) -> AsyncIterator[tuple[Proxy, KubeApi]]:
+async def proxied(kubeconfig: Path) -> AsyncIterator[tuple[Proxy, KubeClient]]:
     """A proxy before the kubeconfig's API server, and a client of ours that talks to it."""
     with TemporaryDirectory() as folder:
         server, tls = _upstream(kubeconfig, Path(folder))

@@ -5,8 +5,8 @@ from secrets import token_hex
 
 import pytest
 
-from inferrun.installation import installation_id
-from inferrun.kube.api import CONFIG_MAPS, NAMESPACES, PODS, RUNS, KubeApi, connect
+from inferrun.control.installation import installation_id
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -18,6 +18,7 @@ from inferrun.kube.errors import (
     Overloaded,
     Unreachable,
 )
+from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, PODS, RUNS
 from tests.integration.control.conftest import MakeRun
 from tests.integration.control.proxy import Json, Proxy, kubeconfig_of
 
@@ -26,7 +27,7 @@ def config_map(name: str | None = None, **more: object) -> Json:
     return {"metadata": {"name": name or f"map-{token_hex(4)}"}, "data": {"a": "1"}, **more}
 
 
-async def test_an_object_is_created_read_changed_and_deleted(api: KubeApi, namespace: str) -> None:
+async def test_an_object_is_created_read_changed_and_deleted(api: KubeClient, namespace: str) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     await api.patch(CONFIG_MAPS, namespace, name, {"data": {"b": "2"}})
@@ -36,11 +37,11 @@ async def test_an_object_is_created_read_changed_and_deleted(api: KubeApi, names
         await api.get(CONFIG_MAPS, namespace, name)
 
 
-async def test_a_cluster_wide_object_is_read(api: KubeApi) -> None:
+async def test_a_cluster_wide_object_is_read(api: KubeClient) -> None:
     assert (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
 
 
-async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeApi) -> None:
+async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeClient) -> None:
     uid = (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
     assert await installation_id(api, release="inferrun") == f"inferrun.{uid}"
     longest = await installation_id(api, release="r" * 53)
@@ -48,7 +49,7 @@ async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeA
     assert longest.endswith(f".{uid}")
 
 
-async def test_a_long_list_comes_in_pages(api: KubeApi, namespace: str) -> None:
+async def test_a_long_list_comes_in_pages(api: KubeClient, namespace: str) -> None:
     label = token_hex(4)
     for _ in range(5):
         await api.create(CONFIG_MAPS, namespace, {"metadata": {"generateName": "page-", "labels": {"page": label}}})
@@ -59,13 +60,13 @@ async def test_a_long_list_comes_in_pages(api: KubeApi, namespace: str) -> None:
     assert (len(first["items"]), len(names)) == (3, 5)
 
 
-async def test_a_name_that_is_taken_is_told_apart_from_a_conflict(api: KubeApi, namespace: str) -> None:
+async def test_a_name_that_is_taken_is_told_apart_from_a_conflict(api: KubeClient, namespace: str) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     with pytest.raises(AlreadyExists):
         await api.create(CONFIG_MAPS, namespace, config_map(made["metadata"]["name"]))
 
 
-async def test_a_change_of_an_older_version_is_a_conflict(api: KubeApi, namespace: str) -> None:
+async def test_a_change_of_an_older_version_is_a_conflict(api: KubeClient, namespace: str) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     with pytest.raises(Conflict) as caught:
         await api.patch(CONFIG_MAPS, namespace, made["metadata"]["name"], {"metadata": {"resourceVersion": "1"}})
@@ -73,13 +74,13 @@ async def test_a_change_of_an_older_version_is_a_conflict(api: KubeApi, namespac
     assert caught.value.retryable
 
 
-async def test_a_change_of_another_uid_is_refused(api: KubeApi, namespace: str) -> None:
+async def test_a_change_of_another_uid_is_refused(api: KubeClient, namespace: str) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     with pytest.raises(Invalid, match=r"metadata\.uid"):
         await api.patch(CONFIG_MAPS, namespace, made["metadata"]["name"], {"metadata": {"uid": "another"}})
 
 
-async def test_an_object_of_another_uid_is_not_deleted(api: KubeApi, namespace: str) -> None:
+async def test_an_object_of_another_uid_is_not_deleted(api: KubeClient, namespace: str) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     name = made["metadata"]["name"]
     with pytest.raises(Conflict):
@@ -87,7 +88,7 @@ async def test_an_object_of_another_uid_is_not_deleted(api: KubeApi, namespace: 
     assert await api.get(CONFIG_MAPS, namespace, name)
 
 
-async def test_what_is_not_there_is_not_found(api: KubeApi, namespace: str) -> None:
+async def test_what_is_not_there_is_not_found(api: KubeClient, namespace: str) -> None:
     with pytest.raises(NotFound, match="nothing-of-that-name"):
         await api.get(CONFIG_MAPS, namespace, "nothing-of-that-name")
     with pytest.raises(NotFound):
@@ -98,13 +99,13 @@ async def test_what_is_not_there_is_not_found(api: KubeApi, namespace: str) -> N
         await api.log(namespace, "nothing-of-that-name", container="inference", tail_lines=1, limit_bytes=10)
 
 
-async def test_what_will_be_refused_again_is_invalid_and_names_the_field(api: KubeApi, namespace: str) -> None:
+async def test_what_will_be_refused_again_is_invalid_and_names_the_field(api: KubeClient, namespace: str) -> None:
     with pytest.raises(Invalid, match=r"metadata\.name") as caught:
         await api.create(CONFIG_MAPS, namespace, config_map("Not A Name"))
     assert not caught.value.retryable
 
 
-async def test_what_a_rule_of_ours_refuses_is_invalid(api: KubeApi, namespace: str, make_run: MakeRun) -> None:
+async def test_what_a_rule_of_ours_refuses_is_invalid(api: KubeClient, namespace: str, make_run: MakeRun) -> None:
     ended = await make_run(status={"phase": "Succeeded", "reason": "Succeeded"})
     with pytest.raises(Invalid, match="final"):
         await api.patch(RUNS, namespace, ended.metadata.name, {"status": {"phase": "Failed"}}, sub="status")
@@ -138,7 +139,7 @@ async def test_a_token_that_is_renewed_is_tried_again_and_one_without_the_right_
     ],
 )
 async def test_an_answer_says_whether_the_same_request_may_succeed_later(
-    *, api: KubeApi, proxy: Proxy, status: int, kind: type[KubeError], retryable: bool
+    *, api: KubeClient, proxy: Proxy, status: int, kind: type[KubeError], retryable: bool
 ) -> None:
     proxy.answer_next = [status]
     with pytest.raises(kind) as caught:
@@ -157,13 +158,13 @@ async def test_no_answer_at_all_is_unreachable(tmp_path: Path) -> None:
     assert caught.value.retryable
 
 
-async def test_a_watch_that_is_answered_with_410_is_gone(api: KubeApi, namespace: str, proxy: Proxy) -> None:
+async def test_a_watch_that_is_answered_with_410_is_gone(api: KubeClient, namespace: str, proxy: Proxy) -> None:
     proxy.answer_next = [410]  # a young API server still knows every version
     with pytest.raises(Gone):
         await anext(api.watch(CONFIG_MAPS, namespace, version="1"))
 
 
-async def test_a_watch_tells_what_happens_to_an_object_as_large_as_they_get(api: KubeApi, namespace: str) -> None:
+async def test_a_watch_tells_what_happens_to_an_object_as_large_as_they_get(api: KubeClient, namespace: str) -> None:
     version = (await api.list(CONFIG_MAPS, namespace))["metadata"]["resourceVersion"]
     label = token_hex(4)
     large = {"metadata": {"generateName": "large-", "labels": {"watch": label}}, "data": {"a": "x" * 900_000}}
@@ -178,7 +179,7 @@ async def test_a_watch_tells_what_happens_to_an_object_as_large_as_they_get(api:
     assert kinds == ["ADDED", "DELETED"]
 
 
-async def test_a_watch_that_breaks_off_is_unreachable(api: KubeApi, namespace: str, proxy: Proxy) -> None:
+async def test_a_watch_that_breaks_off_is_unreachable(api: KubeClient, namespace: str, proxy: Proxy) -> None:
     version = (await api.list(CONFIG_MAPS, namespace))["metadata"]["resourceVersion"]
     await api.create(CONFIG_MAPS, namespace, config_map())
     watch = api.watch(CONFIG_MAPS, namespace, version=version)
@@ -188,7 +189,7 @@ async def test_a_watch_that_breaks_off_is_unreachable(api: KubeApi, namespace: s
         await anext(watch)
 
 
-async def test_the_wire_form_of_a_delete(api: KubeApi, namespace: str, proxy: Proxy) -> None:
+async def test_the_wire_form_of_a_delete(api: KubeClient, namespace: str, proxy: Proxy) -> None:
     made = await api.create(CONFIG_MAPS, namespace, config_map())
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     await api.delete(CONFIG_MAPS, namespace, name, uid=uid, grace=5)

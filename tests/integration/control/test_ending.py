@@ -6,26 +6,27 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.publisher import Publisher
 from activities.ending import POLL_SECONDS, Ender
 from activities.launching import Installation, Launcher
-from activities.publishing import Publisher
-from inferrun.defaults import Defaults
-from inferrun.kube.api import JOBS, PODS, RUNS, KubeApi
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import JOBS, PODS, RUNS
 from inferrun.kube.runs import RunStore
-from inferrun.outcome import Records
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import RecordCounts
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
 from tests.integration.control.pods import NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
 from tests.integration.control.proxy import Proxy
-from workflows.calls import (
+from workflows.messages import (
     AttemptRecord,
     DeleteRunInput,
     PublishInput,
     RecordInput,
     RecordResult,
-    RunRef,
     StopResult,
     VerdictKind,
 )
@@ -50,7 +51,7 @@ def pruned() -> Pruned:
 
 
 @pytest.fixture
-async def ender(api: KubeApi, pruned: Pruned) -> Ender:
+async def ender(api: KubeClient, pruned: Pruned) -> Ender:
     """The activities' instance; its Temporal client never gets as far as a connection."""
     client = await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()])
     runs = RunStore(api)
@@ -67,7 +68,7 @@ async def ender(api: KubeApi, pruned: Pruned) -> Ender:
 
 
 @pytest.fixture
-async def job(api: KubeApi, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def job(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A run of a foreign image whose Job exists, and its Pod."""
     launcher = Launcher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults)
     config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
@@ -118,7 +119,7 @@ async def test_a_stop_deletes_the_pod_first_with_its_own_grace_then_the_job(
     assert "gracePeriodSeconds" not in second.body
 
 
-async def test_after_a_stop_neither_job_nor_pod_is_left(ender: Ender, job: Launched, api: KubeApi) -> None:
+async def test_after_a_stop_neither_job_nor_pod_is_left(ender: Ender, job: Launched, api: KubeClient) -> None:
     await stop(ender, job, grace=5)
     with pytest.raises(NotFound):
         await job.job()
@@ -162,7 +163,7 @@ async def test_what_is_only_to_be_stopped_while_it_waits_is_stopped_while_it_wai
 
 
 async def test_a_container_that_does_its_work_while_it_is_stopped_has_succeeded(
-    ender: Ender, job: Launched, api: KubeApi
+    ender: Ender, job: Launched, api: KubeClient
 ) -> None:
     """As on a node: the Pod is there until its grace is over, here until a finalizer goes."""
     pod = await job.pod()
@@ -179,7 +180,7 @@ async def test_a_container_that_does_its_work_while_it_is_stopped_has_succeeded(
     assert (result.verdict.kind, result.verdict.message) == (VerdictKind.SUCCEEDED, "all done")
 
 
-async def _let_go(api: KubeApi, job: Launched, stopping: "asyncio.Task[StopResult]") -> StopResult:
+async def _let_go(api: KubeClient, job: Launched, stopping: "asyncio.Task[StopResult]") -> StopResult:
     """Take the finalizer off once the stop has looked at the Pod again."""
     await asyncio.wait([stopping], timeout=2 * POLL_SECONDS)
     pod = await job.pod()
@@ -192,7 +193,7 @@ async def test_a_stop_of_what_is_gone_already_is_done(ender: Ender, job: Launche
     assert await stop(ender, job, grace=5) == StopResult()
 
 
-async def test_a_stop_leaves_another_job_of_that_name_alone(ender: Ender, job: Launched, api: KubeApi) -> None:
+async def test_a_stop_leaves_another_job_of_that_name_alone(ender: Ender, job: Launched, api: KubeClient) -> None:
     request = job.stop_input(grace=5).model_copy(update={"job_uid": "00000000-0000-0000-0000-000000000000"})
     await ActivityEnvironment().run(ender.stop_job, request)
     assert (await job.job())["metadata"]["uid"] == job.result.job_uid
@@ -212,7 +213,7 @@ async def test_an_end_is_stored_with_all_that_is_known(ender: Ender, job: Launch
         ender,
         job,
         attempts=(attempt,),
-        records=Records(total=9, completed=4, failed=0),
+        records=RecordCounts(total=9, completed=4, failed=0),
         delivery="AtLeastOnce",
         started_at="2026-11-21T08:00:00Z",
     )
@@ -249,7 +250,7 @@ async def test_a_job_gets_its_time_to_live_once_the_end_is_stored_and_never_befo
 
 
 async def test_all_jobs_of_the_run_get_their_time_to_live_and_no_other(
-    ender: Ender, job: Launched, api: KubeApi
+    ender: Ender, job: Launched, api: KubeClient
 ) -> None:
     first = await job.job()
     metadata = {"name": f"{job.result.job_name[:60]}-2", "labels": first["metadata"]["labels"]}
@@ -262,20 +263,22 @@ async def test_all_jobs_of_the_run_get_their_time_to_live_and_no_other(
     assert [item["spec"].get("ttlSecondsAfterFinished") for item in found] == [777, 777, None]
 
 
-async def test_an_end_of_a_run_that_is_gone_is_told_and_not_an_error(ender: Ender, job: Launched, api: KubeApi) -> None:
+async def test_an_end_of_a_run_that_is_gone_is_told_and_not_an_error(
+    ender: Ender, job: Launched, api: KubeClient
+) -> None:
     metadata = job.run.metadata
     await api.delete(RUNS, metadata.namespace, metadata.name, uid=metadata.uid)
     result = await record(ender, job)
     assert (result.gone, result.reason) == (True, Reason.RUN_DELETED)
 
 
-async def test_an_end_whose_job_is_gone_is_stored_all_the_same(ender: Ender, job: Launched, api: KubeApi) -> None:
+async def test_an_end_whose_job_is_gone_is_stored_all_the_same(ender: Ender, job: Launched, api: KubeClient) -> None:
     await api.delete(JOBS, job.namespace, job.result.job_name, uid=job.result.job_uid)
     assert (await record(ender, job)).phase is Phase.FAILED
 
 
 async def test_the_end_of_a_schedules_run_prunes_its_schedules_runs(
-    ender: Ender, job: Launched, api: KubeApi, pruned: Pruned, make_run: MakeRun
+    ender: Ender, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
 ) -> None:
     schedule = ref_of(await make_run(schedule="@daily"))
     owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": schedule.name, "uid": schedule.uid}
@@ -310,7 +313,7 @@ async def test_where_a_run_stands_is_said_but_never_over_its_end(ender: Ender, j
     assert await job.now() == ended
 
 
-async def test_a_run_is_deleted_by_its_uid_and_once(ender: Ender, job: Launched, api: KubeApi) -> None:
+async def test_a_run_is_deleted_by_its_uid_and_once(ender: Ender, job: Launched, api: KubeClient) -> None:
     ref = ref_of(job.run)
     other = DeleteRunInput(run=ref.model_copy(update={"uid": "00000000-0000-0000-0000-000000000000"}))
     await ActivityEnvironment().run(ender.delete_run, other)

@@ -8,26 +8,27 @@ from secrets import token_hex
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities import manifests
+from activities.cluster.job_watch import JobWatch, changed
+from activities.cluster.publisher import Publisher
 from activities.following import Follower
-from activities.jobwatch import JobWatch, changed
 from activities.launching import Installation, Launcher
-from activities.publishing import Publisher
-from inferrun.defaults import Defaults
-from inferrun.kube.api import CONFIG_MAPS, JOBS, PODS, KubeApi
+from activities.rules import manifests
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS
 from inferrun.kube.runs import RunStore
-from inferrun.outcome import Records, RunnerResult, dump_result
 from inferrun.reasons import Phase, Reason
+from inferrun.runner_report import RecordCounts, RunnerResult, dump_result
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
 from tests.integration.control.proxy import Proxy, until
-from workflows.calls import FollowResult, FollowUntil, VerdictKind
+from workflows.messages import FollowResult, FollowUntil, VerdictKind
 
 RUNNER = "localhost/inferrun-tests/runner:1"
 API = {"api": {"path": "/rows", "verb": "POST", "endpointRef": {"name": "handler"}}}
 KRATEO = {"input": {"krateo": API}, "output": {"krateo": API}}
 RESULT = RunnerResult(
-    reason=Reason.SUCCEEDED, message="9 of 9", records=Records(total=9, completed=9), delivery="ExactlyOnce"
+    reason=Reason.SUCCEEDED, message="9 of 9", records=RecordCounts(total=9, completed=9), delivery="ExactlyOnce"
 )
 
 
@@ -38,7 +39,7 @@ def installation() -> Installation:
 
 
 @pytest.fixture
-async def watch(api: KubeApi, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
+async def watch(api: KubeClient, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
     """The shared watch of a worker."""
     made = JobWatch(api, namespace=namespace, selector=manifests.selector(installation.id))
     task = asyncio.create_task(made.run())
@@ -48,7 +49,7 @@ async def watch(api: KubeApi, namespace: str, installation: Installation) -> Asy
 
 
 @pytest.fixture
-async def job(api: KubeApi, installation: Installation, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def job(api: KubeClient, installation: Installation, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A run of our runner whose Job exists."""
     launcher = Launcher(api, RunStore(api), installation=installation, defaults=lambda: Defaults(runner_image=RUNNER))
     config = await make_config(
@@ -59,7 +60,7 @@ async def job(api: KubeApi, installation: Installation, make_run: MakeRun, make_
 
 @asynccontextmanager
 async def following(
-    api: KubeApi, watch: JobWatch, job: Launched, follow_until: FollowUntil
+    api: KubeClient, watch: JobWatch, job: Launched, follow_until: FollowUntil
 ) -> AsyncIterator["asyncio.Task[FollowResult]"]:
     follower = Follower(api, watch=watch, publisher=Publisher(api, RunStore(api), reporter="tests"))
     request = job.follow_input(follow_until)
@@ -76,7 +77,7 @@ async def in_time(task: "asyncio.Task[FollowResult]") -> FollowResult:
 
 
 async def test_a_pod_that_no_node_takes_is_told_on_the_status_and_as_an_event(
-    api: KubeApi, watch: JobWatch, job: Launched
+    api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED):
         run = await job.says(Reason.UNSCHEDULABLE)
@@ -86,7 +87,7 @@ async def test_a_pod_that_no_node_takes_is_told_on_the_status_and_as_an_event(
 
 
 async def test_a_container_that_starts_is_the_first_followers_result(
-    api: KubeApi, watch: JobWatch, job: Launched
+    api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
         await job.runs()
@@ -99,7 +100,7 @@ async def test_a_container_that_starts_is_the_first_followers_result(
     assert ("Running", "Normal") in await job.events()
 
 
-async def test_an_end_is_judged_by_the_runners_own_words(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+async def test_an_end_is_judged_by_the_runners_own_words(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await job.runs()
     async with following(api, watch, job, FollowUntil.FINISHED) as task:
         await job.ends(0, message=dump_result(RESULT))
@@ -108,7 +109,7 @@ async def test_an_end_is_judged_by_the_runners_own_words(api: KubeApi, watch: Jo
     assert (verdict.kind, verdict.records, verdict.delivery) == (VerdictKind.SUCCEEDED, RESULT.records, "ExactlyOnce")
 
 
-async def test_a_follower_that_comes_late_says_the_same(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+async def test_a_follower_that_comes_late_says_the_same(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await job.ends(3, message="no such table")
     await job.is_finished()
     for follow_until in FollowUntil:
@@ -120,7 +121,7 @@ async def test_a_follower_that_comes_late_says_the_same(api: KubeApi, watch: Job
 
 
 async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_stop(
-    api: KubeApi, watch: JobWatch, job: Launched
+    api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
         await job.tell({"waiting": {"reason": "InvalidImageName", "message": "no"}}, phase="Pending")
@@ -131,7 +132,7 @@ async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_s
 
 
 async def test_a_pod_that_the_cluster_took_away_is_no_end_and_its_next_one_waits(
-    api: KubeApi, watch: JobWatch, job: Launched
+    api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     taken = {"exitCode": 137, "reason": "Error", "startedAt": STARTED, "finishedAt": FINISHED}
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
@@ -143,7 +144,7 @@ async def test_a_pod_that_the_cluster_took_away_is_no_end_and_its_next_one_waits
     assert (result.verdict, result.started_at, result.is_disrupted) == (None, None, True)
 
 
-async def test_a_job_that_was_deleted_ends_the_following(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+async def test_a_job_that_was_deleted_ends_the_following(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
         await job.says(Reason.UNSCHEDULABLE)
         await api.delete(JOBS, job.namespace, job.result.job_name, uid=job.result.job_uid)
@@ -153,7 +154,7 @@ async def test_a_job_that_was_deleted_ends_the_following(api: KubeApi, watch: Jo
 
 
 async def test_a_follower_that_begins_after_everything_was_deleted_ends(
-    api: KubeApi, watch: JobWatch, job: Launched
+    api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     """The run was deleted while no worker was there; nobody may wait for its ConfigMap for ever."""
     stored = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
@@ -166,7 +167,7 @@ async def test_a_follower_that_begins_after_everything_was_deleted_ends(
 
 
 async def test_when_nothing_changes_nothing_is_written(
-    api: KubeApi, watch: JobWatch, job: Launched, proxy: Proxy
+    api: KubeClient, watch: JobWatch, job: Launched, proxy: Proxy
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED):
         await job.says(Reason.UNSCHEDULABLE)
@@ -181,7 +182,9 @@ async def test_when_nothing_changes_nothing_is_written(
     assert not ours
 
 
-async def test_a_late_follower_of_an_earlier_launch_says_nothing(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+async def test_a_late_follower_of_an_earlier_launch_says_nothing(
+    api: KubeClient, watch: JobWatch, job: Launched
+) -> None:
     metadata = job.run.metadata
     await job.store.update_status(
         metadata.namespace,
@@ -202,7 +205,7 @@ async def test_a_late_follower_of_an_earlier_launch_says_nothing(api: KubeApi, w
     assert (await job.now()).status.message == "the second launch"
 
 
-async def test_two_followers_share_two_watches(api: KubeApi, watch: JobWatch, job: Launched, proxy: Proxy) -> None:
+async def test_two_followers_share_two_watches(api: KubeClient, watch: JobWatch, job: Launched, proxy: Proxy) -> None:
     async with (
         following(api, watch, job, FollowUntil.STARTED) as one,
         following(api, watch, job, FollowUntil.STARTED) as other,
@@ -213,7 +216,7 @@ async def test_two_followers_share_two_watches(api: KubeApi, watch: JobWatch, jo
     assert len(proxy.watches) == 2
 
 
-async def test_the_watch_forgets_what_is_gone(api: KubeApi, watch: JobWatch, job: Launched) -> None:
+async def test_the_watch_forgets_what_is_gone(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await watch.synced()
     place = job.namespace, job.result.job_name
     await until(lambda: len(watch.pods(*place)) == 1, what="the Pod")

@@ -7,8 +7,9 @@ from secrets import token_hex
 import httpx
 import pytest
 
-from inferrun.kube.api import CONFIG_MAPS, KubeApi, Object
+from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import CONFIG_MAPS, Object
 from tests.integration.control.proxy import Json, Proxy, until
 from tests.integration.crds.server import call
 
@@ -16,7 +17,7 @@ from tests.integration.crds.server import call
 class Followed:
     """A collection of its own, changed past the proxy, and an informer of it."""
 
-    def __init__(self, api: KubeApi, proxy: Proxy, direct: httpx.Client, namespace: str) -> None:
+    def __init__(self, api: KubeClient, proxy: Proxy, direct: httpx.Client, namespace: str) -> None:
         self.label = token_hex(4)
         self.changes: list[tuple[str, str]] = []
         self.proxy = proxy
@@ -57,7 +58,7 @@ class Followed:
 
 
 @pytest.fixture
-def followed(api: KubeApi, proxy: Proxy, direct: httpx.Client, namespace: str) -> Followed:
+def followed(api: KubeClient, proxy: Proxy, direct: httpx.Client, namespace: str) -> Followed:
     """A collection of its own; nothing follows it yet."""
     return Followed(api, proxy, direct, namespace)
 

@@ -9,11 +9,12 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.launching import Installation, Launcher
-from activities.manifests import config_map
-from activities.snapshot import Compiled, Snapshot
-from inferrun.defaults import Defaults
-from inferrun.kube.api import CONFIG_MAPS, CONFIGS, JOBS, RUNS, KubeApi, Resource
+from activities.rules.manifests import config_map
+from activities.rules.snapshot import Compiled, Snapshot
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
@@ -21,7 +22,7 @@ from inferrun.resources import InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
-from workflows.calls import AttemptRecord, LaunchInput, LaunchResult, LaunchState
+from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
 
 INSTALLATION = Installation(
     id="tests.of-launching", runner_account="", temporal_namespace="default", ui_url="http://ui"
@@ -29,7 +30,7 @@ INSTALLATION = Installation(
 
 
 @pytest.fixture
-def launcher(api: KubeApi) -> Launcher:
+def launcher(api: KubeClient) -> Launcher:
     """The activity's instance, through the proxy."""
     return Launcher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults)
 
@@ -40,7 +41,7 @@ async def launch(launcher: Launcher, run: InferenceRun, **changes: Any) -> Launc
     return result
 
 
-async def status_of(api: KubeApi, run: InferenceRun) -> Json:
+async def status_of(api: KubeClient, run: InferenceRun) -> Json:
     stored = await api.get(RUNS, run.metadata.namespace, run.metadata.name)
     return dict(stored.get("status") or {})
 
@@ -50,7 +51,7 @@ def base_of(run: InferenceRun) -> str:
 
 
 async def test_a_launch_makes_the_config_map_and_the_job_and_says_so(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, parameters={"a": "1"}, timeoutSeconds=60)
     result = await launch(launcher, run)
@@ -90,7 +91,7 @@ async def test_before_the_job_there_are_few_requests(
 
 
 async def test_a_second_try_adopts_what_the_first_one_made(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
@@ -105,7 +106,7 @@ async def test_a_second_try_adopts_what_the_first_one_made(
 
 
 async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     """The worker was killed between the Job and the status; the config was edited, then deleted."""
     config = await make_config()
@@ -126,7 +127,7 @@ async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
 
 
 async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     config = await make_config()
     run = await make_run(configRef={"name": config})
@@ -146,7 +147,7 @@ async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
 
 
 async def test_what_earlier_launches_used_is_taken_off_the_time(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
     result = await launch(launcher, run, launch=2, seconds_used=40)
@@ -173,7 +174,7 @@ FOREIGN: dict[str, tuple[Resource, Json]] = {
 
 @pytest.mark.parametrize("kind", FOREIGN)
 async def test_a_foreign_object_of_that_name_is_never_overwritten(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig, kind: str
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, kind: str
 ) -> None:
     resource, body = FOREIGN[kind]
     run = await make_run(configRef={"name": await make_config()})
@@ -189,7 +190,7 @@ async def test_a_foreign_object_of_that_name_is_never_overwritten(
 
 
 async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_once(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, proxy: Proxy
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": "nowhere"}, pendingTimeoutSeconds=900)
     result = await launch(launcher, run)
@@ -244,7 +245,7 @@ async def _until_the_quota_acts(launcher: Launcher, run: InferenceRun) -> Launch
 
 
 async def test_a_run_that_is_gone_or_another_one_is_not_launched(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun
+    launcher: Launcher, api: KubeClient, make_run: MakeRun
 ) -> None:
     run = await make_run()
     other = run.model_copy(update={"metadata": run.metadata.model_copy(update={"uid": "another"})})
@@ -293,7 +294,7 @@ async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_tha
 
 
 async def test_a_config_map_that_was_planted_lends_no_service_account(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     place, ref = run.metadata.namespace, ref_of(run)
@@ -308,7 +309,7 @@ async def test_a_config_map_that_was_planted_lends_no_service_account(
 
 
 async def test_a_job_that_is_taken_over_keeps_what_its_status_says(
-    launcher: Launcher, api: KubeApi, make_run: MakeRun, make_config: MakeConfig
+    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     await launch(launcher, run)

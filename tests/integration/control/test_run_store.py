@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from inferrun.kube.api import RUNS, KubeApi
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict
+from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
@@ -16,7 +17,7 @@ ENDED = {"phase": "Failed", "reason": "Stopped", "message": "it was stopped"}
 
 
 @pytest.fixture
-def store(api: KubeApi) -> RunStore:
+def store(api: KubeClient) -> RunStore:
     """What is tested, through the proxy."""
     return RunStore(api)
 
@@ -33,7 +34,7 @@ async def write(
 
 
 def meddling(
-    api: KubeApi, run: InferenceRun, change: Json, *, sub: str | None = "status"
+    api: KubeClient, run: InferenceRun, change: Json, *, sub: str | None = "status"
 ) -> Callable[[], Awaitable[None]]:
     async def meddle() -> None:
         await api.patch(RUNS, run.metadata.namespace, run.metadata.name, change, sub=sub)
@@ -41,7 +42,7 @@ def meddling(
     return meddle
 
 
-async def stored(api: KubeApi, run: InferenceRun) -> Json:
+async def stored(api: KubeClient, run: InferenceRun) -> Json:
     return await api.get(RUNS, run.metadata.namespace, run.metadata.name)
 
 
@@ -61,7 +62,7 @@ async def test_a_status_is_written_through_its_subresource_on_condition_of_what_
 
 
 async def test_only_what_differs_is_sent_and_what_is_unset_goes(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient
 ) -> None:
     before = {
         "phase": "Running",
@@ -85,7 +86,7 @@ async def test_only_what_differs_is_sent_and_what_is_unset_goes(
 
 
 async def test_a_conflict_is_met_by_reading_and_deciding_again(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient
 ) -> None:
     run = await make_run(status={"phase": "Pending", "attempt": 1})
     proxy.before_patch = meddling(api, run, {"status": {"attempt": 7}})
@@ -102,7 +103,7 @@ async def test_a_conflict_is_met_by_reading_and_deciding_again(
 
 
 async def test_what_the_caller_had_read_saves_a_request_and_is_not_trusted_beyond_a_conflict(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient
 ) -> None:
     run = await make_run()
     await write(store, run, lambda _: InferenceRunStatus(phase=Phase.PENDING), read=run)
@@ -113,7 +114,7 @@ async def test_what_the_caller_had_read_saves_a_request_and_is_not_trusted_beyon
 
 
 async def test_the_end_that_somebody_else_wrote_first_stands(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient
 ) -> None:
     run = await make_run(status={"phase": "Running"})
     proxy.before_patch = meddling(api, run, {"status": ENDED})
@@ -140,7 +141,7 @@ async def test_nobody_is_even_asked_about_a_run_that_has_ended(
 
 @pytest.mark.parametrize("answer", ["the same", "nothing"])
 async def test_when_nothing_changes_nothing_is_written(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi, answer: str
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient, answer: str
 ) -> None:
     run = await make_run(status={"phase": "Running", "message": "m", "startTime": "2026-11-21T08:00:00Z"})
     sent = len(proxy.sent("PATCH"))
@@ -151,7 +152,7 @@ async def test_when_nothing_changes_nothing_is_written(
 
 
 async def test_a_run_that_is_gone_before_or_while_it_is_written_is_told(
-    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeApi
+    store: RunStore, make_run: MakeRun, proxy: Proxy, api: KubeClient
 ) -> None:
     run = await make_run()
 
@@ -163,7 +164,7 @@ async def test_a_run_that_is_gone_before_or_while_it_is_written_is_told(
         assert await write(store, run, lambda _: InferenceRunStatus(phase=Phase.RUNNING)) == Written(None)
 
 
-async def test_another_run_of_that_name_is_not_written(store: RunStore, make_run: MakeRun, api: KubeApi) -> None:
+async def test_another_run_of_that_name_is_not_written(store: RunStore, make_run: MakeRun, api: KubeClient) -> None:
     run = await make_run()
     metadata = run.metadata
     written = await store.update_status(
@@ -173,7 +174,7 @@ async def test_another_run_of_that_name_is_not_written(store: RunStore, make_run
     assert "status" not in await stored(api, run)
 
 
-async def test_a_run_that_is_being_deleted_counts_as_gone(store: RunStore, make_run: MakeRun, api: KubeApi) -> None:
+async def test_a_run_that_is_being_deleted_counts_as_gone(store: RunStore, make_run: MakeRun, api: KubeClient) -> None:
     run = await make_run()
     metadata = run.metadata
     place = (RUNS, metadata.namespace, metadata.name)

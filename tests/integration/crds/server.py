@@ -12,15 +12,15 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from inferrun import api
+from inferrun import wellknown
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON
 
-PLURALS: Final = {api.CONFIG_KIND: api.CONFIG_PLURAL, api.RUN_KIND: api.RUN_PLURAL}
+PLURALS: Final = {wellknown.CONFIG_KIND: wellknown.CONFIG_PLURAL, wellknown.RUN_KIND: wellknown.RUN_PLURAL}
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-LEFT_ALONE: Final = {api.ANNOTATION_PAUSED: "true"}
+LEFT_ALONE: Final = {wellknown.ANNOTATION_PAUSED: "true"}
 """On every object: the product may be installed in the cluster, and must not write what a test looks at."""
 
 
@@ -89,7 +89,7 @@ def apply_definition(client: httpx.Client, definition: Json) -> None:
 class Server:
     """One namespace of a real API server."""
 
-    def __init__(self, client: httpx.Client, *, namespace: str, group: str = api.GROUP) -> None:
+    def __init__(self, client: httpx.Client, *, namespace: str, group: str = wellknown.GROUP) -> None:
         self._client = client
         self._namespace = namespace
         self._group = group
@@ -120,7 +120,7 @@ class Server:
 
     def _create(self, kind: str, spec: object, *, name: str, params: Json) -> Json:
         body = {
-            "apiVersion": f"{self._group}/{api.VERSION}",
+            "apiVersion": f"{self._group}/{wellknown.VERSION}",
             "kind": kind,
             "metadata": {"name": name, "namespace": self._namespace, "annotations": LEFT_ALONE},
             "spec": spec,
@@ -131,4 +131,4 @@ class Server:
         return call(self._client, "PATCH", path, patch, headers={"Content-Type": "application/merge-patch+json"})
 
     def _path(self, kind: str, *below: str) -> str:
-        return "/".join(("/apis", self._group, api.VERSION, "namespaces", self._namespace, PLURALS[kind], *below))
+        return "/".join(("/apis", self._group, wellknown.VERSION, "namespaces", self._namespace, PLURALS[kind], *below))

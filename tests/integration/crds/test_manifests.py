@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.resources import parse_config, parse_run
-from inferrun.validation import config_problems, run_problems, told
+from inferrun.resources.validation import config_problems, run_problems, told
 from tests.integration.crds.manifests import ACCEPTED, CONFIG, REFUSED, TOLD_ON_STATUS, Manifest
 from tests.integration.crds.server import Refused, Server
 

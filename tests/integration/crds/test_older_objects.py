@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun import api
+from inferrun import wellknown
 from tests.integration.crds.conftest import wait_until
 from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Refused, Server, apply_definition, call
 
@@ -35,7 +35,10 @@ def without_a_schema(definition: Json) -> Json:
 @pytest.fixture(scope="module")
 def older(client: httpx.Client, namespace: str) -> Iterator[Callable[[str, Json], Server]]:
     """Stores a resource under a definition without rules, then installs ours."""
-    moved = {api.CONFIG_KIND: of_another_group(inference_config()), api.RUN_KIND: of_another_group(inference_run())}
+    moved = {
+        wellknown.CONFIG_KIND: of_another_group(inference_config()),
+        wellknown.RUN_KIND: of_another_group(inference_run()),
+    }
     server = Server(client, namespace=namespace, group=GROUP)
 
     def stored(kind: str, spec: Json) -> Server:
@@ -68,8 +71,8 @@ def test_a_run_that_breaks_later_rules_stays_writable_at_its_status(older: Calla
         "parameters": {"job_uid": "forged"},
         "timeZone": "Local",
     }
-    server = older(api.RUN_KIND, spec)
-    stored = server.patch_status(api.RUN_KIND, "old", {"phase": "Failed", "reason": "InvalidSchedule"})
+    server = older(wellknown.RUN_KIND, spec)
+    stored = server.patch_status(wellknown.RUN_KIND, "old", {"phase": "Failed", "reason": "InvalidSchedule"})
     assert stored["status"] == {"phase": "Failed", "reason": "InvalidSchedule"}
     assert stored["spec"] == spec
 
@@ -82,8 +85,8 @@ def test_a_config_that_breaks_later_rules_stays_writable_at_its_status(older: Ca
         "autoDeletePolicy": "Sometimes",
         "storage": {"input": {"file": {"path": "../x"}}},
     }
-    server = older(api.CONFIG_KIND, spec)
+    server = older(wellknown.CONFIG_KIND, spec)
     condition = {"type": "Ready", "status": "False", "reason": "InvalidStorage", "message": "path climbs"}
-    assert server.patch_status(api.CONFIG_KIND, "old", {"conditions": [condition]})["status"] == {
+    assert server.patch_status(wellknown.CONFIG_KIND, "old", {"conditions": [condition]})["status"] == {
         "conditions": [condition]
     }

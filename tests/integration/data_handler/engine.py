@@ -24,7 +24,7 @@ class NoEngine(Exception):
 @contextmanager
 def docker_engine(images: Mapping[str, Path]) -> Iterator[str]:
     """The address of an engine that has these images, each built from its folder. Raises NoEngine."""
-    command = [sys.executable, "-m", "deploy.devcluster", "docker"]
+    command = [sys.executable, "-m", "tools.devcluster", "docker"]
     for name, folder in images.items():
         command += ["--image", name, str(folder)]
     with (

@@ -5,14 +5,15 @@ from secrets import token_hex
 
 import pytest
 
-from inferrun.kube.api import CONFIGS, NAMESPACES, RUNS, KubeApi
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
 from tests.unit.docs.pages import Json, manifests
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 @pytest.fixture
-async def namespace(api: KubeApi) -> AsyncIterator[str]:
+async def namespace(api: KubeClient) -> AsyncIterator[str]:
     """A namespace of its own."""
     name = f"docs-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -20,7 +21,7 @@ async def namespace(api: KubeApi) -> AsyncIterator[str]:
     await api.delete(NAMESPACES, "", name, uid=stored["metadata"]["uid"])
 
 
-async def test_every_resource_that_is_shown_is_taken(api: KubeApi, namespace: str) -> None:
+async def test_every_resource_that_is_shown_is_taken(api: KubeClient, namespace: str) -> None:
     for manifest in manifests():
         placed: Json = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
         await api.create(RUNS if placed["kind"] == "InferenceRun" else CONFIGS, namespace, placed, **STRICT)

@@ -8,7 +8,8 @@ from secrets import token_hex
 
 import pytest
 
-from inferrun.kube.api import NAMESPACES, KubeApi
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import NAMESPACES
 from tests.integration.doctor.stage import HANDOVER, install
 
 
@@ -19,7 +20,7 @@ def task_queue() -> str:
 
 
 @pytest.fixture
-async def installed(api: KubeApi, task_queue: str, temporal_address: str) -> AsyncIterator[str]:
+async def installed(api: KubeClient, task_queue: str, temporal_address: str) -> AsyncIterator[str]:
     """The namespace of a pretended installation whose Pods cannot start."""
     namespace = f"doctor-{token_hex(4)}"
     await install(api, namespace=namespace, task_queue=task_queue, temporal=temporal_address, replicas=1)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inferrun.kube.api import NAMESPACES, KubeApi, Resource
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import NAMESPACES, Resource
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 HANDOVER = CHECKOUT / ".devcluster"
@@ -53,7 +54,7 @@ def ask_doctor(*words: str, environment: Mapping[str, str]) -> Told:
     return Told(done.returncode, done.stdout, done.stderr)
 
 
-async def install(api: KubeApi, *, namespace: str, task_queue: str, temporal: str, replicas: int) -> None:
+async def install(api: KubeClient, *, namespace: str, task_queue: str, temporal: str, replicas: int) -> None:
     """A namespace with what a release of the chart shows to the doctor."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await api.create(NAMESPACES, None, body)

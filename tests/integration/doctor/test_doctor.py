@@ -10,10 +10,11 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from inferrun.cli.temporal_server import Frontend
-from inferrun.kube.api import NAMESPACES, KubeApi
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import NAMESPACES
 from inferrun.temporal.connection import register_search_attributes
 from tests.integration.doctor.stage import DEPLOYMENTS, ask_doctor
-from workflows.calls import follower_queue
+from workflows.activity_options import follower_queue
 
 
 @workflow.defn(sandboxed=False)
@@ -31,7 +32,7 @@ async def idle() -> None:
 
 
 async def test_a_cluster_with_our_definitions_and_a_temporal_that_answers(
-    api: KubeApi, kubeconfig: Path, temporal_address: str
+    api: KubeClient, kubeconfig: Path, temporal_address: str
 ) -> None:
     await register_search_attributes(await Client.connect(temporal_address))
     told = ask_doctor("--kubeconfig", str(kubeconfig), environment={"TEMPORAL_ADDRESS": temporal_address})
@@ -120,7 +121,7 @@ async def until_polled(client: Client, task_queue: str) -> None:
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["of this installation", "of another one"])
 async def test_workers_on_the_queue_are_seen_and_whose_they_are(
-    api: KubeApi, kubeconfig: Path, installed: str, temporal_address: str, task_queue: str, *, is_ours: bool
+    api: KubeClient, kubeconfig: Path, installed: str, temporal_address: str, task_queue: str, *, is_ours: bool
 ) -> None:
     deployment = await api.get(DEPLOYMENTS, installed, "inferrun-worker")
     environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferrun.outcome import MESSAGE_LIMIT, RunnerResult
 from inferrun.reasons import Reason
+from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult
 from runner.errors import RunnerError, first_error
 from runner.execution import execute
 from runner.result_file import failure, write_result

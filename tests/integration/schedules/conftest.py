@@ -9,7 +9,8 @@ from secrets import token_hex
 import pytest
 from temporalio.client import Client
 
-from inferrun.kube.api import NAMESPACES, KubeApi
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import NAMESPACES
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.schedules import Schedules
 
@@ -21,7 +22,7 @@ async def temporal(temporal_address: str) -> Client:
 
 
 @pytest.fixture
-async def namespace(api: KubeApi) -> AsyncIterator[str]:
+async def namespace(api: KubeClient) -> AsyncIterator[str]:
     """A namespace that goes with the test."""
     name = f"schedules-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -30,6 +31,6 @@ async def namespace(api: KubeApi) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def schedules(api: KubeApi, temporal: Client, namespace: str) -> Schedules:
+def schedules(api: KubeClient, temporal: Client, namespace: str) -> Schedules:
     """What a shim of an installation of its own keeps."""
     return Schedules(api, temporal, installation=namespace, task_queue=namespace)

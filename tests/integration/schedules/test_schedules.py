@@ -10,8 +10,9 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from inferrun import api as names
-from inferrun.kube.api import RUNS, KubeApi
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import RUNS
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
@@ -20,21 +21,21 @@ from operator_shim.schedules import Schedules
 WAIT_SECONDS = 30
 
 
-async def create(api: KubeApi, namespace: str, *, name: str = "nightly", **spec: object) -> InferenceRun:
+async def create(api: KubeClient, namespace: str, *, name: str = "nightly", **spec: object) -> InferenceRun:
     body = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.RUN_KIND,
-        "metadata": {"name": name, "namespace": namespace, "annotations": {names.ANNOTATION_PAUSED: "true"}},
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "metadata": {"name": name, "namespace": namespace, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}},
         "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec},
     }
     return parse_run(await api.create(RUNS, namespace, body))
 
 
-async def read(api: KubeApi, run: InferenceRun) -> InferenceRun:
+async def read(api: KubeClient, run: InferenceRun) -> InferenceRun:
     return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
 
 
-async def edit(api: KubeApi, run: InferenceRun, **spec: object) -> InferenceRun:
+async def edit(api: KubeClient, run: InferenceRun, **spec: object) -> InferenceRun:
     return parse_run(await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": spec}))
 
 
@@ -63,7 +64,7 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_a_kept_schedule_tells_its_next_times(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
     seconds = await schedules.keep(run, children=[])
     status = (await read(api, run)).status
@@ -74,7 +75,7 @@ async def test_a_kept_schedule_tells_its_next_times(api: KubeApi, schedules: Sch
 
 
 async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
-    api: KubeApi, schedules: Schedules, namespace: str
+    api: KubeClient, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace, schedule="* * * * *", suspend=False)
     seconds = await schedules.keep(run, children=[])
@@ -83,7 +84,7 @@ async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
 
 
-async def test_when_nothing_changes_nothing_is_written(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
     await schedules.keep(run, children=[])
     first = await read(api, run)
@@ -93,7 +94,7 @@ async def test_when_nothing_changes_nothing_is_written(api: KubeApi, schedules: 
     assert second.metadata.resource_version == first.metadata.resource_version
 
 
-async def test_a_look_at_an_older_spec_writes_no_status(api: KubeApi, schedules: Schedules, namespace: str) -> None:
+async def test_a_look_at_an_older_spec_writes_no_status(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
     await schedules.keep(run, children=[])
     stale = await read(api, run)
@@ -106,7 +107,7 @@ async def test_a_look_at_an_older_spec_writes_no_status(api: KubeApi, schedules:
 
 
 async def test_a_refused_edit_is_told_and_pauses_the_schedule(
-    api: KubeApi, temporal: Client, schedules: Schedules, namespace: str
+    api: KubeClient, temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
     await schedules.keep(run, children=[])
@@ -120,7 +121,7 @@ async def test_a_refused_edit_is_told_and_pauses_the_schedule(
 
 @pytest.mark.parametrize("watched", ["all", "its own"])
 async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
-    api: KubeApi, temporal: Client, schedules: Schedules, namespace: str, watched: str
+    api: KubeClient, temporal: Client, schedules: Schedules, namespace: str, watched: str
 ) -> None:
     lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
     await schedules.keep(lost, children=[])

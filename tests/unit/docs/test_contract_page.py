@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from activities.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
-from activities.snapshot import Compiled, Snapshot
+from activities.rules.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
+from activities.rules.snapshot import Compiled, Snapshot
 from inferrun.contract import Contract, dump_contract
 from inferrun.exitcodes import ExitCode, meaning_of
 from inferrun.names import job_base_name
-from inferrun.outcome import parse_progress, parse_result
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import parse_progress, parse_result
 from runner import registry
 from tests.unit.docs.pages import CONTRACT, ROOT, blocks
-from workflows.calls import RunRef
 from workflows.inference_run import DEADLINE_GRACE, PENDING_GRACE
 
 TEXT = CONTRACT.read_text()

@@ -9,13 +9,12 @@ import yaml
 
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
-from docs.tables import VALUES, environment_rows, main, value_rows
 from inferrun.cli import parser
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
+from inferrun.resources.validation import config_problems, run_problems
 from inferrun.submission import parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
-from inferrun.validation import config_problems, run_problems
 from tests.unit.docs.pages import (
     DECISIONS,
     OPERATIONS,
@@ -29,7 +28,8 @@ from tests.unit.docs.pages import (
     manifests,
     prose,
 )
-from workflows.calls import SUBMIT_WORKFLOW, RunResult
+from tools.docs_tables import VALUES, environment_rows, main, value_rows
+from workflows.messages import SUBMIT_WORKFLOW, RunResult
 
 MANIFESTS = manifests()
 
@@ -57,7 +57,7 @@ def test_the_table_of_values_has_every_value_of_the_chart() -> None:
 
 def test_the_table_of_variables_has_every_variable_that_the_programs_read() -> None:
     read: set[str] = set()
-    for path in (ROOT / "inferrun/installation.py", ROOT / "operator_shim/settings.py", ROOT / "worker/settings.py"):
+    for path in (ROOT / "inferrun/control/settings.py", ROOT / "operator_shim/settings.py", ROOT / "worker/settings.py"):
         read |= set(re.findall(r'environment(?:\.get\(|, )"([A-Z_]+)"', path.read_text()))
     told = {row[0].strip("`") for row in environment_rows()}
     assert told == read - {"HOSTNAME"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.diagnosis import missing_secret
+from activities.rules.diagnosis import missing_secret
 from examples.demo.stage import BrokenPromise, Stage
 from examples.demo.waiting_for_a_secret import cure_in
 

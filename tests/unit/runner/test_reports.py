@@ -9,8 +9,8 @@ import pytest
 
 from inferrun.exitcodes import ExitCode
 from inferrun.logs import JsonLines
-from inferrun.outcome import MESSAGE_LIMIT, parse_progress, parse_result
 from inferrun.reasons import Reason
+from inferrun.runner_report import MESSAGE_LIMIT, parse_progress, parse_result
 from runner.errors import (
     ContractError,
     DeadlineReached,

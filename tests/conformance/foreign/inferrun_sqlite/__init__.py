@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from inferrun.outcome import Delivery, Output
+from inferrun.runner_report import Delivery, Output
 from runner.errors import ContractError, InputError, OutputError
 from runner.seams import OutputStore, Source, StorageObject, Surroundings
 from runner.settings import Settings

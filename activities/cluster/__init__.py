@@ -1,0 +1,1 @@
+"""How activities read and write the cluster."""

@@ -1,0 +1,95 @@
+"""One shared watch of an installation's Jobs and Pods per worker, for all followers.
+
+Ten thousand runs cost two watches, not ten thousand, and no request per run and poll. A follower asks for a view of its
+Job and waits until something about that Job changes.
+"""
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import JOBS, PODS, Object
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
+class JobWatch:
+    """Run it as one task beside the worker."""
+
+    def __init__(self, api: KubeClient, *, namespace: str | None, selector: str) -> None:
+        self._pods_of: dict[Key, dict[str, Object]] = defaultdict(dict)
+        self._waiting: dict[Key, set[asyncio.Event]] = defaultdict(set)
+        self._jobs = Informer(api, JOBS, namespace=namespace, selector=selector, listener=self._job_changed)
+        self._pods = Informer(api, PODS, namespace=namespace, selector=selector, listener=self._pod_changed)
+
+    async def run(self) -> None:
+        """Follow both collections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._jobs.run())
+            tasks.create_task(self._pods.run())
+
+    async def synced(self) -> None:
+        """Return once both collections have been listed."""
+        await self._jobs.synced.wait()
+        await self._pods.synced.wait()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether both collections have been listed."""
+        return self._jobs.synced.is_set() and self._pods.synced.is_set()
+
+    def job(self, namespace: str, name: str) -> Object | None:
+        """The Job as last seen."""
+        return self._jobs.get(namespace, name)
+
+    def pods(self, namespace: str, job_name: str) -> list[Object]:
+        """The Job's Pods as last seen."""
+        return list(self._pods_of.get((namespace, job_name), {}).values())
+
+    def subscribe(self, namespace: str, job_name: str) -> asyncio.Event:
+        """An event that is set whenever the Job or one of its Pods changes; the caller clears it."""
+        event = asyncio.Event()
+        self._waiting[(namespace, job_name)].add(event)
+        return event
+
+    def unsubscribe(self, namespace: str, job_name: str, event: asyncio.Event) -> None:
+        """Forget an event of `subscribe`."""
+        waiting = self._waiting[(namespace, job_name)]
+        waiting.discard(event)
+        if not waiting:
+            del self._waiting[(namespace, job_name)]
+
+    def _job_changed(self, key: Key, _before: Object | None, _after: Object | None) -> None:
+        self._wake(key)
+
+    def _pod_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
+        pod = after or before
+        if pod is None:
+            return
+        job = (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL)
+        if job is None:
+            return
+        owner = (key[0], job)
+        if after is None:
+            self._pods_of[owner].pop(key[1], None)
+            if not self._pods_of[owner]:
+                del self._pods_of[owner]
+        else:
+            self._pods_of[owner][key[1]] = after
+        self._wake(owner)
+
+    def _wake(self, key: Key) -> None:
+        for event in self._waiting.get(key, ()):
+            event.set()
+
+
+async def changed(event: asyncio.Event, *, seconds: float) -> bool:
+    """Wait for an event of `subscribe`, at most so long, and clear it; False when the time passed."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    was_set = event.is_set()
+    event.clear()
+    return was_set

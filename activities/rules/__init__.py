@@ -1,0 +1,1 @@
+"""What activities decide: functions from values to values, without I/O."""

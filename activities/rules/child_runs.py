@@ -1,0 +1,142 @@
+"""The InferenceRuns that the front door and schedules make, and which of a schedule's finished ones go. Pure.
+
+A run made for a program carries the id of its submission and a hash of the request, so that the same id finds the same
+run. A schedule's child is named after its parent and its nominal time, so that one time never makes two.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from activities.rules.snapshot import PASSED_LABELS
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.names import scheduled_run_name, submitted_run_name
+from inferrun.reasons import Phase, known_reason
+from inferrun.resources import InferenceRun
+from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import Output, RecordCounts
+from inferrun.submission import Submission
+from workflows.messages import RunResult
+
+CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
+"""What a child takes from its schedule's spec: everything that says how to execute, nothing that says when."""
+
+
+class Match(StrEnum):
+    """Whose a run of the wanted name is."""
+
+    SAME = "Same"
+    OTHER_REQUEST = "OtherRequest"
+    FOREIGN = "Foreign"
+
+
+def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
+    """The InferenceRun that a program asks for."""
+    metadata: Object = {
+        "name": submitted_run_name(workflow_id),
+        "namespace": submission.namespace,
+        "annotations": {
+            wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
+            wellknown.ANNOTATION_REQUEST_HASH: submission.request_hash,
+        },
+    }
+    if submission.labels:
+        metadata["labels"] = dict(submission.labels)
+    return _run(metadata, submission.run_spec())
+
+
+def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
+    """The child of a schedule for one nominal time."""
+    due = nominal_time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    queue_labels = {key: value for key, value in parent.metadata.labels.items() if key.startswith(PASSED_LABELS)}
+    metadata: Object = {
+        "name": scheduled_run_name(parent.metadata.name, due),
+        "namespace": parent.metadata.namespace,
+        "labels": {**queue_labels, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
+        "annotations": {wellknown.ANNOTATION_WORKFLOW_ID: workflow_id, wellknown.ANNOTATION_SCHEDULED_TIME: due},
+        "ownerReferences": [
+            {
+                "apiVersion": wellknown.API_VERSION,
+                "kind": wellknown.RUN_KIND,
+                "name": parent.metadata.name,
+                "uid": parent.metadata.uid,
+                "controller": True,
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }
+    spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=CHILD_FIELDS)
+    return _run(metadata, spec)
+
+
+def _run(metadata: Object, spec: Object) -> Object:
+    return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
+
+
+def match(wanted: Object, found: InferenceRun) -> Match:
+    """Whether the run that is there is the one that is wanted."""
+    metadata = wanted["metadata"]
+    schedule = metadata.get("labels", {}).get(wellknown.LABEL_SCHEDULE_UID)
+    if schedule is not None:
+        return Match.SAME if found.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == schedule else Match.FOREIGN
+    there = found.metadata.annotations
+    if there.get(wellknown.ANNOTATION_WORKFLOW_ID) != metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID]:
+        return Match.FOREIGN
+    same = there.get(wellknown.ANNOTATION_REQUEST_HASH) == metadata["annotations"][wellknown.ANNOTATION_REQUEST_HASH]
+    return Match.SAME if same else Match.OTHER_REQUEST
+
+
+def result_of(run: InferenceRun) -> RunResult:
+    """What the status says of a run that has ended."""
+    status = run.status
+    return RunResult(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.FAILED,
+        reason=known_reason(status.reason),
+        message=status.message or "",
+        exit_code=status.exit_code,
+        records=RecordCounts.model_validate(status.records.model_dump(exclude_none=True)) if status.records else None,
+        delivery=status.delivery.value if status.delivery else None,
+        output=Output.model_validate(status.output.model_dump(exclude_none=True)) if status.output else None,
+        duration=status.duration or "",
+    )
+
+
+def schedule_of(run: InferenceRun) -> RunRef | None:
+    """The scheduled run that made this one, or None."""
+    owner = run.schedule_owner
+    return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
+
+
+def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
+    """The finished children of a schedule that its history limits do not keep, oldest first."""
+    spec = parent.spec
+    keep_succeeded = spec.successful_jobs_history_limit
+    keep_failed = spec.failed_jobs_history_limit
+    limits = {
+        Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if keep_succeeded is None else keep_succeeded,
+        Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if keep_failed is None else keep_failed,
+    }
+    ours = [run for run in runs if is_finished_child(parent.metadata.uid, run)]
+    ours.sort(key=_age_key)
+    gone = []
+    for phase, limit in limits.items():
+        ended = [run for run in ours if run.status.phase is phase]
+        gone += ended[: max(0, len(ended) - limit)]
+    return sorted(gone, key=_age_key)
+
+
+def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:
+    """Whether a run was made by that schedule, has ended and is not being deleted already."""
+    parent = schedule_of(run)
+    is_ours = parent is not None and parent.uid == parent_uid
+    return is_ours and run.status.is_terminal and not run.metadata.is_being_deleted
+
+
+def _age_key(run: InferenceRun) -> tuple[datetime, str]:
+    start = run.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
+    return run.status.completion_time or start, run.metadata.name

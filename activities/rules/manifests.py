@@ -1,0 +1,197 @@
+"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure; every field that acts says why."""
+
+from activities.rules.snapshot import Compiled, Snapshot
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.names import job_name
+from inferrun.run_ref import RunRef
+
+CONTAINER = "inference"
+GROUP_ID = 65532
+TERMINATION_GRACE = 10
+"""Seconds from SIGTERM to SIGKILL for the Pod of a run that was deleted or cancelled."""
+
+CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
+ENDPOINTS_PATH = "/etc/inferrun/endpoints"
+DATA_PATH = "/data"
+
+ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
+"""On a Job: the seconds of the run's clock that this launch was given."""
+
+
+def config_map(run: RunRef, compiled: Compiled, *, installation: str) -> Object:
+    """The immutable ConfigMap that serves all Jobs of a run."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": compiled.base_name,
+            "namespace": run.namespace,
+            "labels": _labels(run, installation=installation),
+            "annotations": {wellknown.ANNOTATION_RUN: run.name},
+            "ownerReferences": [owner_reference(run)],
+        },
+        "immutable": True,
+        "data": {"contract.json": compiled.contract_json, "snapshot.json": compiled.snapshot_json},
+    }
+
+
+def job(
+    run: RunRef, compiled: Compiled, *, installation: str, launch: int, attempt: int, seconds_left: int | None
+) -> Object:
+    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without limit."""
+    snapshot = compiled.snapshot
+    labels = {
+        **snapshot.labels,
+        **_labels(run, installation=installation),
+        wellknown.LABEL_LAUNCH: str(launch),
+        wellknown.LABEL_ATTEMPT: str(attempt),
+    }
+    annotations = {wellknown.ANNOTATION_RUN: run.name}
+    if seconds_left is not None:
+        annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(compiled.base_name, launch),
+            "namespace": run.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(run)],
+        },
+        "spec": {
+            "completions": 1,
+            "parallelism": 1,
+            "backoffLimit": 0,  # the workflow counts attempts
+            "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            },
+            "template": {
+                "metadata": {"labels": labels, "annotations": annotations},
+                "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left),
+            },
+        },
+    }
+
+
+def owner_reference(run: RunRef) -> Object:
+    """Makes the garbage collector delete what belongs to a run, with all of our programs down too."""
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "name": run.name,
+        "uid": run.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def selector(installation: str) -> str:
+    """The label selector of everything that an installation makes."""
+    return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
+
+
+def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
+    return {
+        wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY,
+        wellknown.LABEL_INSTALLATION: installation,
+        wellknown.LABEL_RUN_UID: run.uid,
+    }
+
+
+def _pod_spec(compiled: Compiled, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+    snapshot = compiled.snapshot
+    spec: Object = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": TERMINATION_GRACE,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": bool(snapshot.service_account),
+        "securityContext": _pod_security(snapshot),
+        "volumes": _volumes(compiled),
+        "containers": [_container(snapshot, launch=launch, attempt=attempt, seconds_left=seconds_left)],
+    }
+    if snapshot.service_account:
+        spec["serviceAccountName"] = snapshot.service_account
+    if snapshot.pull_secret:
+        spec["imagePullSecrets"] = [{"name": snapshot.pull_secret}]
+    if seconds_left is not None:
+        spec["activeDeadlineSeconds"] = seconds_left + snapshot.deadline_margin_seconds
+    return spec
+
+
+def _pod_security(snapshot: Snapshot) -> Object:
+    security: Object = {
+        "runAsNonRoot": True,
+        "runAsUser": snapshot.run_as_user,
+        "runAsGroup": GROUP_ID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if snapshot.claims:
+        security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
+    return security
+
+
+def _container(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+    container: Object = {
+        "name": CONTAINER,
+        "image": snapshot.image,
+        "env": _environment(snapshot, launch=launch, attempt=attempt, seconds_left=seconds_left),
+        "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": _mounts(snapshot),
+    }
+    if snapshot.image_pull_policy:
+        container["imagePullPolicy"] = snapshot.image_pull_policy
+    if snapshot.resources:
+        container["resources"] = snapshot.resources
+    return container
+
+
+def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: int | None) -> list[Object]:
+    plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
+    if seconds_left is not None:
+        plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
+    if snapshot.is_our_runner:
+        plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+    uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+    return [uid, *({"name": name, "value": value} for name, value in plain.items())]
+
+
+def _volumes(compiled: Compiled) -> list[Object]:
+    snapshot = compiled.snapshot
+    contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
+    volumes: list[Object] = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "contract", "configMap": contract},
+    ]
+    for endpoint in snapshot.endpoints:
+        # A foreign image looks for its Secret itself, so its absence must not keep the Pod from starting.
+        secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
+        volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
+    for claim in dict.fromkeys(claim.name for claim in snapshot.claims):
+        volumes.append({"name": _claim_volume(snapshot, claim), "persistentVolumeClaim": {"claimName": claim}})
+    return volumes
+
+
+def _mounts(snapshot: Snapshot) -> list[Object]:
+    mounts: list[Object] = [
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+        {"name": "contract", "mountPath": CONTRACT_PATH, "subPath": "contract.json", "readOnly": True},
+    ]
+    for endpoint in snapshot.endpoints:
+        path = f"{ENDPOINTS_PATH}/{endpoint.end}"
+        mounts.append({"name": f"endpoint-{endpoint.end}", "mountPath": path, "readOnly": True})
+    for claim in snapshot.claims:
+        volume = _claim_volume(snapshot, claim.name)
+        mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
+    return mounts
+
+
+def _claim_volume(snapshot: Snapshot, name: str) -> str:
+    """One volume per claim: input and output may name the same one."""
+    first = next(claim.end for claim in snapshot.claims if claim.name == name)
+    return f"data-{first}"

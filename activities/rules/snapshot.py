@@ -1,0 +1,216 @@
+"""What a run executes, fixed when it starts: the contract for the runner and the snapshot for the control plane.
+
+Pure. Both are kept in one immutable ConfigMap; later edits of config, run or settings do not touch them.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
+from inferrun.control.run_defaults import Defaults
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
+from inferrun.resources.config import RUN_AS_USER
+
+End = Literal["input", "output"]
+
+PASSED_LABELS = ("kueue.x-k8s.io/",)
+"""Prefixes of a run's labels that its Jobs carry too, for the queues that read them."""
+
+
+class Refusal(Exception):
+    """The run cannot be started as it is; `waits` says whether an edit may still mend it."""
+
+    def __init__(self, reason: Reason, message: str, *, waits: bool = True) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.waits = waits
+
+
+class Endpoint(BaseModel):
+    """The Secret of a `krateo` storage end, and the namespace that its reference named."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: End
+    secret: str
+    named_namespace: str = ""
+
+
+class Claim(BaseModel):
+    """The claim of a `file` storage end."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: End
+    name: str
+
+
+class Snapshot(BaseModel):
+    """Everything but the contract that a launch needs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    config: str
+    image: str
+    is_our_runner: bool
+    image_pull_policy: str | None = None
+    pull_secret: str | None = None
+    pull_secret_namespace: str = ""
+    run_as_user: int = RUN_AS_USER
+    service_account: str = ""
+    resources: dict[str, dict[str, str]] = {}
+    endpoints: tuple[Endpoint, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    labels: dict[str, str] = {}
+    timeout_seconds: int = 0
+    pending_timeout_seconds: int = 0
+    backoff_limit: int = 2
+    max_disruptions: int = 20
+    deadline_margin_seconds: int = 600
+    auto_delete_policy: AutoDeletePolicy = AutoDeletePolicy.NONE
+    auto_delete_delay_seconds: int = 300
+    ttl_seconds_after_finished: int = 86_400
+    krateo_post_limit_bytes: int = 16 * 1024 * 1024
+    foreign_log_tail: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The two texts of a run's ConfigMap and the snapshot as a value."""
+
+    base_name: str
+    contract_json: str
+    snapshot: Snapshot
+
+    @property
+    def snapshot_json(self) -> str:
+        """The snapshot as compact JSON."""
+        return self.snapshot.model_dump_json(exclude_defaults=False)
+
+
+def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Compiled:
+    """Contract and snapshot of a run.
+
+    `runner_account` is the installation's SA_RUNNER, empty for none. Raises `Refusal` where the texts are too large.
+    """
+    base = job_base_name(run.metadata.name, run.metadata.uid)
+    contract_json = dump_contract(_contract_of(run, config, base=base))
+    compiled = Compiled(
+        base, contract_json, _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    )
+    _check_size(contract_json, compiled.snapshot_json)
+    return compiled
+
+
+def _check_size(contract_json: str, snapshot_json: str) -> None:
+    contract_size, snapshot_size = len(contract_json.encode()), len(snapshot_json.encode())
+    if contract_size + snapshot_size <= MAX_BYTES:
+        return
+    text = (
+        f"the contract takes {contract_size} bytes and its snapshot {snapshot_size}, together more than {MAX_BYTES}; "
+        "make spec.parameters of the run or spec.storage of the config smaller"
+    )
+    raise Refusal(Reason.CONTRACT_TOO_LARGE, text)
+
+
+def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
+    uid = run.metadata.uid
+    schedule = run.schedule_owner
+    storage = config.spec.storage
+    return Contract(
+        job_id=schedule.uid if schedule is not None else uid,
+        job_name=base,
+        run_id=uid,
+        kserve=_contract_model(config.spec.model),
+        input=dict(storage.input or {}),
+        output=dict(storage.output or {}),
+        parameters=dict(run.spec.parameters or {}),
+    )
+
+
+def _contract_model(model: KServeModel) -> Model:
+    return Model(
+        model_name=model.model_name or "",
+        model_url=model.model_url or "",
+        model_version=model.model_version or "",
+        model_input_name=model.model_input_name or "",
+    )
+
+
+def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Snapshot:
+    spec = config.spec
+    credentials = spec.credentials_ref
+    return Snapshot(
+        config=config.metadata.name,
+        image=spec.image or defaults.runner_image,
+        is_our_runner=spec.image in (None, defaults.runner_image),
+        image_pull_policy=spec.image_pull_policy,
+        pull_secret=credentials.name if credentials else None,
+        pull_secret_namespace=(credentials.namespace or "") if credentials else "",
+        run_as_user=spec.run_as_user or RUN_AS_USER,
+        service_account=spec.service_account_name or runner_account,
+        resources=_resources_of(config),
+        endpoints=_endpoints_of(config),
+        claims=_claims_of(config),
+        labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
+        timeout_seconds=run.spec.timeout_seconds or 0,
+        pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
+        backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
+        max_disruptions=defaults.max_disruptions,
+        deadline_margin_seconds=defaults.deadline_margin_seconds,
+        auto_delete_policy=spec.auto_delete_policy or AutoDeletePolicy.NONE,
+        auto_delete_delay_seconds=_first(spec.auto_delete_delay_seconds, defaults.auto_delete_delay_seconds),
+        ttl_seconds_after_finished=_first(spec.ttl_seconds_after_finished, defaults.job_ttl_seconds),
+        krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
+        foreign_log_tail=defaults.foreign_log_tail,
+    )
+
+
+def _first(*values: int | None) -> int:
+    return next(value for value in values if value is not None)
+
+
+def _resources_of(config: InferenceConfig) -> dict[str, dict[str, str]]:
+    wanted = config.spec.resources
+    if wanted is None:
+        return {}
+    parts = {"requests": wanted.requests, "limits": wanted.limits}
+    return {part: {key: str(value) for key, value in amounts.items()} for part, amounts in parts.items() if amounts}
+
+
+def _ends_of(config: InferenceConfig, label: str) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form storage
+    storage = config.spec.storage
+    ends: tuple[tuple[End, dict[str, Any] | None], ...] = (("input", storage.input), ("output", storage.output))
+    found = [(end, labels[label]) for end, labels in ends if labels and isinstance(labels.get(label), dict)]
+    return [(end, settings) for end, settings in found if isinstance(settings, dict)]
+
+
+def _endpoints_of(config: InferenceConfig) -> tuple[Endpoint, ...]:
+    found = []
+    for end, settings in _ends_of(config, "krateo"):
+        call = settings.get("api")
+        reference = call.get("endpointRef") if isinstance(call, dict) else None
+        if isinstance(reference, dict) and isinstance(reference.get("name"), str):
+            namespace = reference.get("namespace")
+            named = namespace if isinstance(namespace, str) else ""
+            found.append(Endpoint(end=end, secret=reference["name"], named_namespace=named))
+    return tuple(found)
+
+
+def _claims_of(config: InferenceConfig) -> tuple[Claim, ...]:
+    found = _ends_of(config, "file")
+    return tuple(Claim(end=end, name=str(item["claimName"])) for end, item in found if item.get("claimName"))
+
+
+def read_snapshot(data: dict[str, str]) -> Compiled:
+    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError where they are not ours."""
+    contract_json = data["contract.json"]
+    return Compiled(
+        json.loads(contract_json)["jobName"], contract_json, Snapshot.model_validate_json(data["snapshot.json"])
+    )

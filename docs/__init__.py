@@ -1,1 +1,0 @@
-"""The documentation's tables, generated from what they are about; see `docs.tables`."""

@@ -1,0 +1,120 @@
+"""What the deployed programs do alike: settings from the environment, logs, health endpoints, an orderly stop on SIGTERM."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn, Protocol, TypeVar
+
+from aiohttp import web
+
+from inferrun.control.settings import CommonSettings
+from inferrun.kube.errors import KubeError
+from inferrun.logs import log_as_json
+
+logger = logging.getLogger(__name__)
+
+
+class Settings(Protocol):
+    """What the settings of every program hold."""
+
+    @property
+    def common(self) -> CommonSettings:
+        """What shim and worker share."""
+
+
+class Program(Protocol):
+    """A program that has its connections."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does its work."""
+
+    async def run_until(self, stopped: asyncio.Event) -> None:
+        """Work until told to stop."""
+
+
+RECURSION_LIMIT = 30_000
+"""Frames: the API server stores free-form objects nested 10,000 deep, and one of those must not end a list of them all."""
+
+S = TypeVar("S", bound=Settings)
+P = TypeVar("P", bound=Program)
+
+
+def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], AbstractAsyncContextManager[P]]) -> int:
+    """Run a program until SIGTERM. The exit code: 0 then, 2 for a wrong setting, 1 for what ended it otherwise."""
+    try:
+        settings = read(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    log_as_json(sys.stdout, level=settings.common.log_level)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    try:
+        asyncio.run(_serve(settings, start))
+    except (KubeError, RuntimeError, OSError, ExceptionGroup):
+        logger.exception("the program ends")
+        return 1
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with that code, without the interpreter's own farewell: Temporal's native threads may crash in it
+    (temporalio/sdk-python#300), and the exit code would be theirs.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P]]) -> None:
+    stopped = _stop_event()
+    async with start(settings) as program:
+        health = await _serve_health(port=settings.common.health_port, is_ready=lambda: program.is_ready)
+        try:
+            await program.run_until(stopped)
+        finally:
+            await health.cleanup()
+
+
+async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
+    """Wait until told to stop; a task in the background that ends, ends the program with its error."""
+    ending = asyncio.create_task(stopped.wait())
+    try:
+        done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {ending}:
+            task.result()
+    finally:
+        for task in (*background, ending):
+            task.cancel()
+        await asyncio.gather(*background, ending, return_exceptions=True)
+
+
+def _stop_event() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+    return event
+
+
+async def _serve_health(*, port: int, is_ready: Callable[[], bool]) -> web.AppRunner:
+    """Serve `/livez` (the loop turns) and `/readyz` on all addresses of the Pod; the caller cleans the runner up."""
+
+    async def live(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n") if is_ready() else web.Response(status=503, text="not ready\n")
+
+    app = web.Application()
+    app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    return runner

@@ -1,0 +1,187 @@
+"""Requests to the API server with plain JSON objects.
+
+The official client brings configuration, authentication and the connection; its generated models are left out, because
+parsing one object into them costs about twenty times the JSON alone (measured), and because unknown fields must survive.
+Errors are the tree of `inferrun.kube.errors`.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import yaml
+from kubernetes.aio import client, config
+
+from inferrun.kube.errors import Gone, KubeError, NotConfigured, Unreachable, error_of
+from inferrun.kube.objects import PODS, Object, Resource
+
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
+WATCH_SECONDS = 290
+"""Seconds that a watch is asked to last; the server's own minimum is five minutes, drawn at random above."""
+
+
+class KubeClient:
+    """One connection pool to one API server."""
+
+    def __init__(self, configuration: client.Configuration) -> None:
+        self._configuration = configuration
+        self._rest = client.ApiClient(configuration).rest_client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._rest.close()
+
+    async def version(self) -> Object:
+        """The API server's version."""
+        return await self._json("GET", "/version")
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """One object; `NotFound` where there is none."""
+        return await self._json("GET", resource.path(namespace, name))
+
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
+        """A list object; `params` such as `labelSelector`, `limit`, `continue`."""
+        return await self._json("GET", resource.path(namespace), params=params)
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
+        """Create an object; `AlreadyExists` where the name is taken."""
+        return await self._json("POST", resource.path(namespace), body=body, params=params)
+
+    async def patch(
+        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+    ) -> Object:
+        """Merge `body` into an object or its subresource; a resourceVersion or UID in its metadata is a condition."""
+        path = resource.path(namespace, name, sub)
+        return await self._json("PATCH", path, body=body, content_type="application/merge-patch+json")
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
+    ) -> None:
+        """Delete the object of that UID and, in the background, what it owns; `grace` in seconds."""
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        await self._json("DELETE", resource.path(namespace, name), body=body)
+
+    async def log(self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int) -> str:
+        """The last lines of a container's log, at most `limit_bytes` bytes."""
+        params = {"container": container, "tailLines": str(tail_lines), "limitBytes": str(limit_bytes)}
+        body = await self._request("GET", PODS.path(namespace, pod, "log"), params=params)
+        return body.decode(errors="replace")
+
+    async def watch(
+        self, resource: Resource, namespace: str | None, *, version: str, **params: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Changes since `version` as (type, object), bookmarks included, until the server ends the watch.
+
+        Raises `Gone` where the version is too old, as an answer or as an event in the stream.
+        """
+        query = {
+            **params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 30)
+        async with self._answer("GET", resource.path(namespace), params=query, timeout=timeout) as answer:
+            async for line in answer.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise _watch_error(event["object"])
+                yield event["type"], event["object"]
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        raw = await self._request(method, path, body=body, params=params, content_type=content_type)
+        value: Object = json.loads(raw)
+        return value
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        async with self._answer(method, path, body=body, params=params, content_type=content_type) as answer:
+            return await answer.read()
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"Content-Type": content_type, "Accept": "application/json", "User-Agent": "inferrun"}
+        if token := await _token_of(self._configuration):
+            headers["Authorization"] = token
+        url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
+        try:
+            answer = (await self._rest.request(method, url, headers, body, _request_timeout=timeout)).response
+            async with answer:
+                if answer.status >= 300:
+                    raise error_of(answer.status, await answer.read())
+                yield answer
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+async def connect(*, kubeconfig: Path | None, context: str | None = None) -> KubeClient:
+    """A client of the cluster that `kubeconfig` names, or of the cluster whose Pod this is. Raises NotConfigured."""
+    configuration = client.Configuration()
+    try:
+        if kubeconfig is not None:
+            await config.load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
+        else:
+            config.load_incluster_config(configuration)
+    except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
+        # The client raises the latter two for a file that is YAML but no kubeconfig.
+        raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
+    configuration.connection_pool_maxsize = 200
+    configuration.proxy = configuration.proxy or _proxy_in_environment(configuration.host)
+    # aiohttp would look for a proxy and for credentials in a .netrc, in a thread, before each request; the latter would
+    # also stand in the way of a token.
+    configuration.client_session_kwargs = {"trust_env": False}
+    return KubeClient(configuration)
+
+
+def _proxy_in_environment(url: str) -> str | None:
+    """The proxy that HTTPS_PROXY and NO_PROXY name for the API server, as kubectl reads them."""
+    address = urlsplit(url)
+    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
+
+
+async def _token_of(configuration: client.Configuration) -> str | None:
+    token = await configuration.get_api_key_with_prefix("BearerToken")
+    return str(token) if token else None
+
+
+def _watch_error(status: Object) -> KubeError:
+    code = int(status.get("code", 500))
+    if code == 410:
+        return Gone(str(status.get("message", "")), status=code, reason=str(status.get("reason", "")))
+    return error_of(code, json.dumps(status).encode())

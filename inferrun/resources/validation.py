@@ -1,0 +1,322 @@
+"""What is wrong with a resource although the API server took it: pure functions from a resource to a list of problems.
+
+The schema refuses most mistakes at once. It cannot see an unknown key in a free-form storage object, an expression that
+never fires, a size in bytes, or what the product's own runner needs; and an object may be older than a rule. Every
+problem names the field, shows its value and says what is allowed. Nothing here reads a clock or talks to a server.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.resources.config import InferenceConfigSpec, ResourceRequirements
+from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
+from inferrun.resources.scalars import one_line
+from inferrun.resources.storage import KNOWN_LABELS
+
+SIZE_LIMIT_BYTES: Final = 256 * 1024
+"""What contract and snapshot may be together; storage or parameters alone beyond that can never work."""
+
+MODEL_VERSIONS: Final = ("v1", "v2")
+OWN_RUNNER_VERSIONS: Final = ("v2",)
+HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+SHOWN_VALUE_LIMIT: Final = 120
+
+_UNITS: Final = {
+    **{f"{letter}i": Decimal(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
+    **{letter: Decimal(1000**power) for power, letter in enumerate("kMGTPE", start=1)},
+    "m": Decimal("0.001"),
+    "u": Decimal("0.000001"),
+    "n": Decimal("0.000000001"),
+}
+
+_PLAIN_WORDS: Final = {
+    "missing": "it is required",
+    "string_type": "allowed is text",
+    "tuple_type": "allowed is a list",
+    "dict_type": "allowed is an object",
+    "model_type": "allowed is an object",
+    "model_attributes_type": "allowed is an object",
+}
+"""What pydantic says in Python's words, in those of a manifest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong: the field's path of JSON names, its value as text, and what is allowed there."""
+
+    field: str
+    value: str | None
+    allowed: str
+
+    def __str__(self) -> str:
+        found = "is not set" if self.value is None else f'is "{self.value}"'
+        return f"{self.field} {found}; {self.allowed}"
+
+
+def told(problems: Iterable[Problem]) -> str:
+    """All problems on one line, for a status."""
+    return "; and ".join(str(problem) for problem in problems)
+
+
+def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
+    """The problems for which a resource could not be read at all."""
+    return tuple(
+        Problem(
+            field=".".join(str(part) for part in entry["loc"]),
+            value=None if entry["type"] == "missing" else shown(entry["input"]),
+            allowed=_PLAIN_WORDS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
+        )
+        for entry in error.errors(include_url=False, include_context=False)
+    )
+
+
+def shown(value: object) -> str:
+    """`value` as short text."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return one_line(text, limit=SHOWN_VALUE_LIMIT)
+
+
+def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
+    """What is wrong with a run or a schedule."""
+    return (*_schedule_problems(run.spec), *_parameter_problems(run.spec.parameters or {}))
+
+
+def config_problems(
+    config: InferenceConfig, *, allowed_service_accounts: Collection[str] | None = None
+) -> tuple[Problem, ...]:
+    """What is wrong with a config. `allowed_service_accounts`: None does not check spec.serviceAccountName."""
+    spec = config.spec
+    return (
+        *_placement_problems(spec),
+        *_model_problems(spec),
+        *_storage_problems(spec),
+        *_resource_problems(spec),
+        *_requests_beyond_limits(spec.resources or ResourceRequirements()),
+        *_service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
+    )
+
+
+def _schedule_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
+    if spec.schedule is not None:
+        try:
+            parse_schedule(spec.schedule)
+        except InvalidSchedule as wrong:
+            yield Problem(field="spec.schedule", value=shown(spec.schedule), allowed=str(wrong))
+    if spec.time_zone is not None:
+        try:
+            check_time_zone(spec.time_zone)
+        except InvalidTimeZone as wrong:
+            yield Problem(field="spec.timeZone", value=shown(spec.time_zone), allowed=str(wrong))
+
+
+def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
+    reserved = ", ".join(RESERVED_PARAMETERS)
+    for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
+        yield Problem(
+            field=f"spec.parameters.{name}",
+            value=shown(parameters[name]),
+            allowed=f"allowed is any name but the reserved {reserved}",
+        )
+    yield from _size_problems("spec.parameters", dict(parameters))
+
+
+def _size_problems(field: str, value: object) -> Iterator[Problem]:
+    size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
+    if size > SIZE_LIMIT_BYTES:
+        yield Problem(
+            field=field, value=f"{size} bytes of JSON", allowed=f"allowed are {SIZE_LIMIT_BYTES} bytes in the contract"
+        )
+
+
+def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    if spec.kserve is None:
+        return
+    flat = spec.model_dump(by_alias=True, include=set(type(spec.kserve).model_fields))
+    nested = spec.kserve.model_dump(by_alias=True)
+    for name, value in flat.items():
+        other = nested[name]
+        if value and other and value != other:
+            yield Problem(
+                field=f"spec.{name}",
+                value=shown(value),
+                allowed=f'but spec.kserve.{name} is "{shown(other)}"; allowed is one of them, or both with one value',
+            )
+
+
+def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    model, own_runner = spec.model, spec.image is None
+    versions = OWN_RUNNER_VERSIONS if own_runner else MODEL_VERSIONS
+    if model.model_version and model.model_version not in versions:
+        whose = " with the product's own runner" if own_runner else ""
+        yield Problem(
+            field="spec.kserve.modelVersion",
+            value=shown(model.model_version),
+            allowed=f"allowed{whose}: {', '.join(versions)}",
+        )
+    if own_runner and not model.model_url:
+        yield Problem(
+            field="spec.kserve.modelUrl",
+            value=None,
+            allowed="the product's own runner needs it, such as sklearn-iris-predictor.models/v2/models/iris/infer",
+        )
+    elif own_runner and model.model_url and not is_http_url(model.model_url):
+        yield Problem(
+            field="spec.kserve.modelUrl",
+            value=shown(model.model_url),
+            allowed="allowed are http and https URLs; without a scheme http:// is meant",
+        )
+
+
+def is_http_url(url: str) -> bool:
+    """Whether `url` is one that can be called, http:// being meant where no scheme stands."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:
+        return False
+
+
+def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    for name, end in (("input", spec.storage.input), ("output", spec.storage.output)):
+        yield from _end_problems(end or {}, path=f"spec.storage.{name}", own_runner=spec.image is None)
+    yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
+
+
+def _end_problems(end: Mapping[str, JsonValue], *, path: str, own_runner: bool) -> Iterator[Problem]:
+    if own_runner:
+        yield from _own_runner_label_problems(end, path=path)
+    for label, value in end.items():
+        if label in KNOWN_LABELS:
+            yield from _known_storage_problems(value, model=KNOWN_LABELS[label], path=f"{path}.{label}")
+        elif not isinstance(value, dict):
+            yield Problem(field=f"{path}.{label}", value=shown(value), allowed="allowed is an object")
+
+
+def _own_runner_label_problems(end: Mapping[str, JsonValue], *, path: str) -> Iterator[Problem]:
+    known = ", ".join(KNOWN_LABELS)
+    if not end:
+        yield Problem(field=path, value=None, allowed=f"the product's own runner needs one label of: {known}")
+    for label in end:
+        if label not in KNOWN_LABELS:
+            yield Problem(
+                field=f"{path}.{label}",
+                value=shown(end[label]),
+                allowed=(
+                    f"the product's own runner knows {known}{did_you_mean(label, KNOWN_LABELS)}; "
+                    "any other label needs an image of yours in spec.image"
+                ),
+            )
+    if len(end) > 1:
+        yield Problem(field=path, value=", ".join(end), allowed="allowed with the product's own runner is one label")
+
+
+def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
+    yield from _unknown_keys(value, model=model, path=path)
+    try:
+        storage = model.model_validate(value)
+    except ValidationError as error:
+        for problem in parse_problems(error):
+            below = f"{path}.{problem.field}" if problem.field else path
+            yield Problem(field=below, value=problem.value, allowed=problem.allowed)
+        return
+    yield from _meaning_problems(storage.model_dump(by_alias=True), path=path)
+
+
+def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        return
+    below = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    for key, inner in value.items():
+        if key not in below:
+            yield Problem(
+                field=f"{path}.{key}",
+                value=shown(inner),
+                allowed=f"there is no such key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
+            )
+            continue
+        kind = below[key]
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
+
+
+def _meaning_problems(storage: Mapping[str, object], *, path: str) -> Iterator[Problem]:
+    """Values of the right type that can still not be right: a path that leaves its claim, an unknown verb."""
+    file_path = storage.get("path")
+    if isinstance(file_path, str) and leaves_its_root(file_path):
+        yield Problem(
+            field=f"{path}.path",
+            value=shown(file_path),
+            allowed='allowed are paths below the root of the claim: relative, without ".."',
+        )
+    api = storage.get("api")
+    verb = api.get("verb") if isinstance(api, dict) else None
+    if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
+        yield Problem(field=f"{path}.api.verb", value=shown(verb), allowed=f"allowed are {', '.join(HTTP_VERBS)}")
+
+
+def leaves_its_root(path: str) -> bool:
+    """Whether `path` is absolute, climbs, or holds what no file name may hold."""
+    return path.startswith("/") or "\0" in path or ".." in path.split("/")
+
+
+def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    for name in ("requests", "limits"):
+        quantities = getattr(spec.resources, name, None) or {}
+        for resource, value in quantities.items():
+            if "/" not in resource and resource not in STANDARD_RESOURCES and not resource.startswith("hugepages-"):
+                yield Problem(
+                    field=f"spec.resources.{name}.{resource}",
+                    value=shown(value),
+                    allowed=(
+                        f"there is no such resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
+                        f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
+                    ),
+                )
+
+
+def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem]:
+    limits = resources.limits or {}
+    for resource, value in (resources.requests or {}).items():
+        if resource in limits and amount(value) > amount(limits[resource]):
+            yield Problem(
+                field=f"spec.resources.requests.{resource}",
+                value=shown(value),
+                allowed=f"allowed is at most the limit, {limits[resource]}",
+            )
+
+
+def amount(quantity: int | str) -> Decimal:
+    """What a Kubernetes quantity such as 500m, 1.5 or 256Mi amounts to; what is none counts as nothing."""
+    text = str(quantity)
+    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+    try:
+        return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def _service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:
+    if name is not None and allowed is not None and name not in allowed:
+        listed = ", ".join(sorted(allowed)) or "none"
+        yield Problem(
+            field="spec.serviceAccountName",
+            value=shown(name),
+            allowed=f"allowed by the operator of this installation: {listed} (setting allowedServiceAccounts)",
+        )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names the likely right word, or nothing."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    likely = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f", did you mean {by_lower[likely[0]]}?" if likely else ""

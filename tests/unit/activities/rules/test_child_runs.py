@@ -1,0 +1,166 @@
+"""The runs that schedules and programs make, and the finished ones that go."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from activities.rules.child_runs import Match, match, result_of, schedule_of, scheduled_run, submitted_run, to_prune
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
+from inferrun.submission import parse_submission
+
+DUE = datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC)
+SPEC = {
+    "configRef": {"name": "iris", "namespace": "models"},
+    "parameters": {"day": "monday"},
+    "timeoutSeconds": 60,
+    "backoffLimit": 0,
+    "pendingTimeoutSeconds": 30,
+    "schedule": "0 9 * * *",
+    "timeZone": "Europe/Rome",
+    "concurrencyPolicy": "Allow",
+    "successfulJobsHistoryLimit": 2,
+    "failedJobsHistoryLimit": 0,
+}
+
+
+def parent(**spec: object) -> InferenceRun:
+    labels = {"kueue.x-k8s.io/queue-name": "gpu", "team": "a"}
+    metadata = {"name": "nightly", "namespace": "team", "uid": "parent-uid", "labels": labels}
+    return parse_run({"metadata": metadata, "spec": {**SPEC, **spec}})
+
+
+def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:
+    return parse_run({**manifest, "metadata": {**manifest["metadata"], "uid": uid}, "status": status})
+
+
+def finished(number: int, phase: Phase) -> InferenceRun:
+    manifest = scheduled_run(parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
+    ended = DUE.replace(minute=number, second=30).isoformat()
+    return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
+
+
+def test_a_schedules_child_says_how_to_execute_and_nothing_of_when() -> None:
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
+    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:5]}
+
+
+def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    assert made["name"] == "nightly-20261121090000"
+    assert made["annotations"] == {
+        wellknown.ANNOTATION_WORKFLOW_ID: "w",
+        wellknown.ANNOTATION_SCHEDULED_TIME: "2026-11-21T09:00:00Z",
+    }
+    [owner] = made["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("parent-uid", True, False)
+
+
+def test_a_schedules_child_carries_the_queues_labels_only() -> None:
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
+
+
+def test_one_nominal_time_finds_the_child_that_it_made() -> None:
+    made = scheduled_run(parent(), workflow_id="first", nominal_time=DUE)
+    again = scheduled_run(parent(), workflow_id="second", nominal_time=DUE)
+    assert match(again, stored(made)) is Match.SAME
+
+
+def test_a_run_made_by_hand_under_a_childs_name_is_foreign() -> None:
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
+    by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
+    assert match(made, by_hand) is Match.FOREIGN
+
+
+def submission(**changes: object) -> Object:
+    argument = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}, **changes}
+    return submitted_run(parse_submission(argument), workflow_id="daily/2026:11")
+
+
+def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> None:
+    made = submission(timeoutSeconds=60, labels={"kueue.x-k8s.io/queue-name": "gpu"})
+    annotations = made["metadata"]["annotations"]
+    assert annotations[wellknown.ANNOTATION_WORKFLOW_ID] == "daily/2026:11"
+    assert len(annotations[wellknown.ANNOTATION_REQUEST_HASH]) == 64
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpu"}
+    assert made["spec"] == {"configRef": {"name": "iris"}, "parameters": {"day": "monday"}, "timeoutSeconds": 60}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, Match.SAME),
+        ({"configRef": {"name": "iris"}}, Match.SAME),
+        ({"parameters": {"day": "tuesday"}}, Match.OTHER_REQUEST),
+        ({"timeoutSeconds": 1}, Match.OTHER_REQUEST),
+    ],
+)
+def test_the_same_id_with_another_request_is_seen(changes: dict[str, object], kind: Match) -> None:
+    assert match(submission(**changes), stored(submission())) is kind
+
+
+def test_history_keeps_the_newest_of_each_kind_and_goes_oldest_first() -> None:
+    runs = [finished(number, Phase.SUCCEEDED) for number in (5, 1, 4, 2)]
+    runs += [finished(3, Phase.FAILED), finished(6, Phase.FAILED)]
+    gone = to_prune(parent(), runs)
+    assert [run.metadata.uid for run in gone] == ["uid-1", "uid-2", "uid-3", "uid-6"]
+
+
+def test_without_limits_three_succeeded_and_one_failed_stay() -> None:
+    schedule = parent(successfulJobsHistoryLimit=None, failedJobsHistoryLimit=None)
+    runs = [finished(number, Phase.SUCCEEDED) for number in range(5)] + [
+        finished(number, Phase.FAILED) for number in (7, 8)
+    ]
+    assert [run.metadata.uid for run in to_prune(schedule, runs)] == ["uid-0", "uid-1", "uid-7"]
+
+
+def test_history_limits_touch_neither_what_is_under_way_nor_what_others_made() -> None:
+    schedule = parent(successfulJobsHistoryLimit=0)
+    under_way = stored(scheduled_run(schedule, workflow_id="w", nominal_time=DUE), phase=Phase.RUNNING)
+    other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
+    foreign = stored(scheduled_run(other, workflow_id="w", nominal_time=DUE), phase=Phase.SUCCEEDED)
+    labelled = parse_run(
+        {
+            "metadata": {"name": "by-hand", "labels": {wellknown.LABEL_SCHEDULE_UID: "parent-uid"}},
+            "spec": {"configRef": {"name": "iris"}},
+            "status": {"phase": "Succeeded"},
+        }
+    )
+    assert to_prune(schedule, [under_way, foreign, labelled]) == []
+
+
+def test_a_child_knows_its_schedule() -> None:
+    assert schedule_of(finished(1, Phase.SUCCEEDED)) == RunRef(namespace="team", name="nightly", uid="parent-uid")
+    assert schedule_of(stored(submission())) is None
+
+
+def test_the_result_of_a_run_is_what_its_status_says() -> None:
+    run = stored(
+        submission(),
+        phase="Succeeded",
+        reason="Succeeded",
+        message="150 of 150 records predicted",
+        exitCode=0,
+        records={"total": 150, "completed": 150},
+        delivery="AtLeastOnce",
+        output={"location": "table p"},
+        duration="7s",
+    )
+    result = result_of(run)
+    assert (result.phase, result.reason, result.exit_code, result.duration) == (
+        Phase.SUCCEEDED,
+        Reason.SUCCEEDED,
+        0,
+        "7s",
+    )
+    assert result.records is not None
+    assert (result.records.total, result.records.completed, result.records.failed) == (150, 150, 0)
+
+
+def test_a_reason_of_another_version_is_no_obstacle() -> None:
+    result = result_of(stored(submission(), phase="Failed", reason="SomethingNew", message="it was new"))
+    assert (result.phase, result.message) == (Phase.FAILED, "it was new")

@@ -1,0 +1,212 @@
+"""The ConfigMap and the Jobs of a run, field by field where a field acts."""
+
+# ruff: noqa: S108 -- these paths are the contract with every runner image
+
+from typing import Any
+
+import pytest
+
+from activities.rules import manifests
+from activities.rules.snapshot import Claim, Compiled, Endpoint
+from inferrun.resources import parse_run
+from tests.unit.objects import RUN, UID, Json, snapshot
+
+
+def compiled(**changes: Any) -> Compiled:
+    return Compiled("inf-iris-5be07ada", '{"jobName":"inf-iris-5be07ada"}', snapshot(**changes))
+
+
+def job_of(*, launch: int = 1, attempt: int = 1, seconds_left: int | None = None, **changes: Any) -> Json:
+    return manifests.job(
+        RUN,
+        compiled(**changes),
+        installation="inferrun.cluster-uid",
+        launch=launch,
+        attempt=attempt,
+        seconds_left=seconds_left,
+    )
+
+
+def pod_of(**changes: Any) -> Json:
+    spec: Json = job_of(**changes)["spec"]["template"]["spec"]
+    return spec
+
+
+def container_of(**changes: Any) -> Json:
+    container: Json
+    [container] = pod_of(**changes)["containers"]
+    return container
+
+
+def environment_of(**changes: Any) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container_of(**changes)["env"]}
+
+
+def test_the_config_map_is_immutable_and_goes_with_its_run() -> None:
+    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
+    assert body["immutable"] is True
+    assert set(body["data"]) == {"contract.json", "snapshot.json"}
+    assert body["metadata"]["name"] == "inf-iris-5be07ada"
+    [owner] = body["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("InferenceRun", "iris", UID, True)
+
+
+def test_a_job_goes_with_its_run_and_says_what_it_is() -> None:
+    body = job_of(launch=3, attempt=2)
+    assert body["metadata"]["name"] == "inf-iris-5be07ada-3"
+    assert body["metadata"]["ownerReferences"][0]["uid"] == UID
+    wanted = {
+        "app.kubernetes.io/managed-by": "inferrun",
+        "inferrun.dev/installation": "inferrun.cluster-uid",
+        "inferrun.dev/run-uid": UID,
+        "inferrun.dev/launch": "3",
+        "inferrun.dev/attempt": "2",
+    }
+    assert body["metadata"]["labels"] == wanted
+    assert body["spec"]["template"]["metadata"]["labels"] == wanted
+
+
+def test_the_selector_finds_what_the_labels_say() -> None:
+    labels = job_of()["metadata"]["labels"]
+    terms = dict(term.split("=") for term in manifests.selector("inferrun.cluster-uid").split(","))
+    assert terms.items() <= labels.items()
+
+
+def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> None:
+    spec = job_of()["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (1, 1, 0)
+    assert spec["podReplacementPolicy"] == "Failed"
+    [rule] = spec["podFailurePolicy"]["rules"]
+    assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    assert "activeDeadlineSeconds" not in spec
+    assert "ttlSecondsAfterFinished" not in spec
+
+
+@pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
+def test_the_pod_is_fit_for_the_restricted_pod_security_standard(image: dict[str, Any]) -> None:
+    pod, container = pod_of(**image), container_of(**image)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    allowed = {"emptyDir", "configMap", "secret", "persistentVolumeClaim"}
+    assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= allowed
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+
+
+def test_the_user_of_the_config_is_the_pods() -> None:
+    assert pod_of(run_as_user=1000)["securityContext"]["runAsUser"] == 1000
+
+
+def test_without_a_service_account_there_is_no_token() -> None:
+    assert pod_of()["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod_of()
+    with_account = pod_of(service_account="runner")
+    assert (with_account["serviceAccountName"], with_account["automountServiceAccountToken"]) == ("runner", True)
+
+
+def test_the_pod_ends_once_and_within_ten_seconds() -> None:
+    pod = pod_of()
+    assert (pod["restartPolicy"], pod["terminationGracePeriodSeconds"]) == ("Never", 10)
+
+
+def test_the_kubelets_own_deadline_is_the_time_left_plus_a_margin() -> None:
+    assert pod_of(seconds_left=50, deadline_margin_seconds=5)["activeDeadlineSeconds"] == 55
+    assert "activeDeadlineSeconds" not in pod_of(seconds_left=None)
+
+
+def test_the_seconds_left_are_told_to_the_runner_and_noted_on_the_job() -> None:
+    assert environment_of(seconds_left=50)["INFERRUN_SECONDS_LEFT"] == "50"
+    assert job_of(seconds_left=50)["metadata"]["annotations"]["inferrun.dev/seconds-left"] == "50"
+    assert "INFERRUN_SECONDS_LEFT" not in environment_of()
+    assert "inferrun.dev/seconds-left" not in job_of()["metadata"]["annotations"]
+
+
+def test_what_differs_from_job_to_job_is_in_the_environment() -> None:
+    variables = environment_of(launch=4, attempt=2)
+    assert (variables["INFERRUN_LAUNCH"], variables["INFERRUN_ATTEMPT"]) == ("4", "2")
+    assert variables["pod_uid"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
+def test_only_our_runner_gets_a_home() -> None:
+    assert environment_of()["HOME"] == "/tmp"
+    foreign = environment_of(is_our_runner=False)
+    assert not {"HOME", "INFERRUN_POST_LIMIT_BYTES"} & set(foreign)
+
+
+def test_the_contract_is_one_file_in_a_tmp_that_stays_writable() -> None:
+    pod, container = pod_of(), container_of()
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert mounts["/tmp/contract.json"]["subPath"] == "contract.json"
+    assert mounts["/tmp/contract.json"]["readOnly"] is True
+    assert not mounts["/tmp"].get("readOnly")
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes[mounts["/tmp"]["name"]]["emptyDir"] == {}
+    contract = volumes[mounts["/tmp/contract.json"]["name"]]["configMap"]
+    assert contract["name"] == "inf-iris-5be07ada"
+    assert contract["items"] == [{"key": "contract.json", "path": "contract.json"}]
+
+
+@pytest.mark.parametrize(("ours", "optional"), [(True, False), (False, True)])
+def test_a_secret_is_optional_for_foreign_images_only(*, ours: bool, optional: bool) -> None:
+    ends = (Endpoint(end="input", secret="in"), Endpoint(end="output", secret="out"))
+    pod, container = (made(endpoints=ends, is_our_runner=ours) for made in (pod_of, container_of))
+    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    for end, name in (("input", "in"), ("output", "out")):
+        mount = mounts[f"/etc/inferrun/endpoints/{end}"]
+        assert mount["readOnly"] is True
+        assert secrets[mount["name"]]["secretName"] == name
+        assert secrets[mount["name"]]["optional"] is optional
+
+
+def test_one_claim_for_both_ends_is_one_volume_mounted_twice() -> None:
+    claims = (Claim(end="input", name="rows"), Claim(end="output", name="rows"))
+    pod, container = pod_of(claims=claims), container_of(claims=claims)
+    volumes = [volume for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
+    assert [volume["persistentVolumeClaim"] for volume in volumes] == [{"claimName": "rows"}]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert mounts["/data/input"]["name"] == mounts["/data/output"]["name"] == volumes[0]["name"]
+    assert (mounts["/data/input"]["readOnly"], mounts["/data/output"]["readOnly"]) == (True, False)
+
+
+def test_two_claims_are_two_volumes() -> None:
+    pod = pod_of(claims=(Claim(end="input", name="rows"), Claim(end="output", name="results")))
+    claims = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
+    assert claims == [{"claimName": "rows"}, {"claimName": "results"}]
+
+
+def test_a_pod_with_claims_may_write_to_them() -> None:
+    security = pod_of(claims=(Claim(end="output", name="rows"),))["securityContext"]
+    assert (security["fsGroup"], security["fsGroupChangePolicy"]) == (65532, "OnRootMismatch")
+    assert "fsGroup" not in pod_of()["securityContext"]
+
+
+@pytest.mark.parametrize(("ours", "policy"), [(True, "FallbackToLogsOnError"), (False, "File")])
+def test_the_log_of_a_foreign_image_is_no_termination_message(*, ours: bool, policy: str) -> None:
+    assert container_of(is_our_runner=ours)["terminationMessagePolicy"] == policy
+
+
+def test_image_pull_settings_are_the_configs() -> None:
+    pod = pod_of(pull_secret="pull", image_pull_policy="Never")
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert pod["containers"][0]["imagePullPolicy"] == "Never"
+    assert "imagePullSecrets" not in pod_of()
+    assert "imagePullPolicy" not in container_of()
+
+
+def test_resources_are_the_configs() -> None:
+    assert container_of(resources={"limits": {"memory": "1Gi"}})["resources"] == {"limits": {"memory": "1Gi"}}
+
+
+def test_a_queues_label_is_on_the_job_and_cannot_forge_ours() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "small", "inferrun.dev/run-uid": "forged"}
+    metadata = job_of(labels=labels)["metadata"]
+    assert metadata["labels"]["kueue.x-k8s.io/queue-name"] == "small"
+    assert metadata["labels"]["inferrun.dev/run-uid"] == UID
+
+
+def test_a_jobs_owner_is_a_run_that_can_be_read() -> None:
+    [owner] = job_of()["metadata"]["ownerReferences"]
+    stored = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"configRef": {"name": "c"}}}
+    assert parse_run(stored).metadata.owner_references[0].uid == UID

@@ -1,0 +1,148 @@
+"""What a run executes is fixed when it starts."""
+
+from typing import Any
+
+import pytest
+
+from activities.rules.snapshot import Claim, Endpoint, Refusal, compile_run, read_snapshot
+from inferrun.control.run_defaults import Defaults
+from inferrun.reasons import Reason
+from inferrun.resources import AutoDeletePolicy
+from tests.unit.objects import config, run
+
+DEFAULTS = Defaults(runner_image="registry/runner:1")
+
+
+def compiled(*, spec: dict[str, Any] | None = None, account: str = "", **run_spec: Any) -> Any:
+    return compile_run(run(**run_spec), config(**(spec or {})), defaults=DEFAULTS, runner_account=account).snapshot
+
+
+def krateo(secret: object) -> dict[str, Any]:
+    return {"krateo": {"api": {"path": "/", "endpointRef": secret}}}
+
+
+def test_without_an_image_it_is_our_runner() -> None:
+    snapshot = compiled()
+    assert (snapshot.image, snapshot.is_our_runner) == ("registry/runner:1", True)
+
+
+@pytest.mark.parametrize(("image", "ours"), [("registry/runner:1", True), ("registry/runner:2", False)])
+def test_only_the_installations_runner_image_is_ours(*, image: str, ours: bool) -> None:
+    snapshot = compiled(spec={"image": image})
+    assert (snapshot.image, snapshot.is_our_runner) == (image, ours)
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"),
+    [(None, None, 2), (None, 5, 5), (1, 5, 1), (0, 5, 0), (None, 0, 0)],
+)
+def test_the_runs_backoff_limit_wins_over_the_configs_over_the_installations(
+    of_run: int | None, of_config: int | None, expected: int
+) -> None:
+    assert compiled(spec={"backoffLimit": of_config}, backoffLimit=of_run).backoff_limit == expected
+
+
+def test_limits_and_policies_are_taken_over() -> None:
+    snapshot = compiled(
+        spec={
+            "autoDeletePolicy": "DeleteOnSuccess",
+            "autoDeleteDelaySeconds": 0,
+            "ttlSecondsAfterFinished": 0,
+            "imagePullPolicy": "Never",
+            "credentialsRef": {"name": "pull", "namespace": "elsewhere"},
+            "runAsUser": 1000,
+            "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {}},
+        },
+        timeoutSeconds=60,
+        pendingTimeoutSeconds=900,
+    )
+    assert snapshot.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS
+    assert (snapshot.auto_delete_delay_seconds, snapshot.ttl_seconds_after_finished) == (0, 0)
+    assert (snapshot.timeout_seconds, snapshot.pending_timeout_seconds) == (60, 900)
+    assert (snapshot.image_pull_policy, snapshot.pull_secret, snapshot.pull_secret_namespace) == (
+        "Never",
+        "pull",
+        "elsewhere",
+    )
+    assert snapshot.run_as_user == 1000
+    assert snapshot.resources == {"requests": {"cpu": "1", "memory": "64Mi"}}
+
+
+@pytest.mark.parametrize(
+    ("named", "installed", "expected"), [(None, "", ""), (None, "runner", "runner"), ("own", "runner", "own")]
+)
+def test_the_configs_service_account_wins_over_the_installations(
+    named: str | None, installed: str, expected: str
+) -> None:
+    assert compiled(spec={"serviceAccountName": named}, account=installed).service_account == expected
+
+
+def test_the_secrets_of_both_ends_are_found_with_the_namespaces_that_were_named() -> None:
+    storage = {"input": krateo({"name": "in", "namespace": "shared"}), "output": krateo({"name": "out"})}
+    assert compiled(spec={"storage": storage}).endpoints == (
+        Endpoint(end="input", secret="in", named_namespace="shared"),
+        Endpoint(end="output", secret="out"),
+    )
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        {"input": {"krateo": None}},
+        {"input": {"krateo": "text"}},
+        {"input": {"krateo": {"api": []}}},
+        {"input": {"krateo": {"api": {"endpointRef": "name"}}}},
+        {"input": {"krateo": {"api": {"endpointRef": {"name": 5}}}}},
+        {"input": {"own": {"api": {"endpointRef": {"name": "x"}}}}},
+        {"input": None, "output": None},
+    ],
+)
+def test_storage_of_another_form_names_no_secret_and_is_no_error(storage: dict[str, Any]) -> None:
+    assert compiled(spec={"storage": storage}).endpoints == ()
+
+
+def test_the_claims_of_both_ends_are_found() -> None:
+    storage = {"input": {"file": {"claimName": "rows"}}, "output": {"file": {"claimName": "rows", "path": "out"}}}
+    assert compiled(spec={"storage": storage}).claims == (
+        Claim(end="input", name="rows"),
+        Claim(end="output", name="rows"),
+    )
+
+
+def test_labels_of_queues_go_with_the_run_and_others_do_not() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a", "inferrun.dev/run-uid": "forged"}
+    snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
+    assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
+
+
+def test_what_is_too_large_is_refused_with_the_numbers() -> None:
+    large = run(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
+    with pytest.raises(Refusal) as caught:
+        compile_run(large, config(), defaults=DEFAULTS, runner_account="")
+    assert caught.value.reason is Reason.CONTRACT_TOO_LARGE
+    assert "262144" in caught.value.message
+    assert "30" in caught.value.message
+    assert "spec.parameters" in caught.value.message
+
+
+def test_the_size_counts_bytes_and_not_characters() -> None:
+    with pytest.raises(Refusal):
+        compile_run(
+            run(parameters={f"p{number}": "漢" * 30_000 for number in range(3)}),
+            config(),
+            defaults=DEFAULTS,
+            runner_account="",
+        )
+
+
+def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
+    storage = {"input": krateo({"name": "in"}), "output": {"file": {"claimName": "rows"}}}
+    first = compile_run(run(timeoutSeconds=5), config(storage=storage), defaults=DEFAULTS, runner_account="a")
+    again = read_snapshot({"contract.json": first.contract_json, "snapshot.json": first.snapshot_json})
+    assert again == first
+
+
+@pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
+def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        read_snapshot(data)

@@ -1,0 +1,266 @@
+"""From a Job, its Pods and the runner's last message to a verdict."""
+
+from typing import Any
+
+import pytest
+
+from activities.rules.snapshot import Endpoint, Snapshot
+from activities.rules.verdict import Evidence, judge, judge_done, judge_stuck
+from inferrun.reasons import Reason
+from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
+from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, terminated, waiting
+from workflows.messages import Verdict, VerdictKind
+
+COMPLETE = job(condition="Complete")
+FAILED = job(condition="Failed", reason="BackoffLimitExceeded", message="Job has reached the specified backoff limit")
+FOREIGN = snapshot(is_our_runner=False, image="foreign:1")
+RESULT = RunnerResult(
+    reason=Reason.SUCCEEDED,
+    message="150 of 150 records predicted",
+    records=RecordCounts(total=150, completed=150),
+    delivery="ExactlyOnce",
+    output=Output(location="out", manifest="out/manifest.json", sha256="ab"),
+)
+DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+
+
+def succeeded(message: str = "") -> Json:
+    return pod(terminated(0, message=message, reason="Completed"), phase="Succeeded")
+
+
+def failed(code: int, message: str = "", *, reason: str = "Error", **more: Any) -> Json:
+    return pod(terminated(code, message=message, reason=reason), phase="Failed", **more)
+
+
+def judged(of: Json, *pods: Json, by: Snapshot | None = None) -> Verdict:
+    return judge(Evidence(of, list(pods), by or snapshot()))
+
+
+def said(reason: Reason, message: str) -> str:
+    return dump_result(
+        RunnerResult(reason=reason, message=message, records=RecordCounts(total=9, completed=4, failed=1))
+    )
+
+
+def test_our_runners_success_carries_what_it_says() -> None:
+    verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
+    assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)
+    assert verdict.message == RESULT.message
+    assert (verdict.records, verdict.delivery, verdict.output) == (RESULT.records, "ExactlyOnce", RESULT.output)
+    assert (verdict.started_at, verdict.finished_at) == (STARTED, FINISHED)
+
+
+@pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("rubbish"),), (pod(phase="Succeeded"),)])
+def test_our_runners_result_that_cannot_be_read_is_a_failure_that_is_tried_again(pods: tuple[Json, ...]) -> None:
+    verdict = judged(COMPLETE, *pods)
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE, True)
+
+
+@pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("done\n\tall of it"),)])
+def test_a_foreign_image_succeeds_by_its_exit_code(pods: tuple[Json, ...]) -> None:
+    verdict = judged(COMPLETE, *pods, by=FOREIGN)
+    assert (verdict.kind, verdict.delivery, verdict.records) == (VerdictKind.SUCCEEDED, "Unknown", None)
+    assert verdict.message in ("the image exited 0", "done all of it")
+
+
+def test_a_foreign_image_is_not_believed_to_deliver_exactly_once() -> None:
+    verdict = judged(COMPLETE, succeeded(dump_result(RESULT)), by=FOREIGN)
+    assert (verdict.kind, verdict.delivery, verdict.output) == (VerdictKind.SUCCEEDED, "Unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "may_retry", "words"),
+    [
+        (1, Reason.RUNNER_ERROR, True, "exit code 1 (an internal error of the runner)"),
+        (2, Reason.INVALID_CONTRACT, False, "exit code 2 (the contract is not valid)"),
+        (3, Reason.INPUT_FAILED, True, "exit code 3 (the input could not be read)"),
+        (4, Reason.INFERENCE_FAILED, True, "exit code 4 (the model server did not predict)"),
+        (5, Reason.OUTPUT_FAILED, True, "exit code 5 (the predictions could not be stored)"),
+        (6, Reason.RUNNER_FAILED, True, "exit code 6 (the deadline was reached)"),
+        (143, Reason.STOPPED, True, "exit code 143 (it was told to stop (SIGTERM))"),
+        (137, Reason.RUNNER_FAILED, True, "exit code 137 (killed, SIGKILL)"),
+        (77, Reason.RUNNER_FAILED, True, "exit code 77 (not one of the documented codes)"),
+    ],
+)
+def test_an_exit_code_is_told_with_its_meaning_and_only_a_bad_contract_is_final(
+    *, code: int, reason: Reason, may_retry: bool, words: str
+) -> None:
+    verdict = judged(FAILED, failed(code))
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, reason, may_retry)
+    assert verdict.exit_code == code
+    assert verdict.message == words
+
+
+def test_the_runners_own_message_follows_the_exit_code() -> None:
+    verdict = judged(FAILED, failed(4, said(Reason.INFERENCE_FAILED, "the model answered 503 five times")))
+    assert verdict.message.endswith("(the model server did not predict): the model answered 503 five times")
+    assert verdict.records == RecordCounts(total=9, completed=4, failed=1)
+
+
+def test_a_message_of_another_form_is_shown_as_one_bounded_line() -> None:
+    verdict = judged(FAILED, failed(1, "Traceback\n  File x\x1b[0m\n" + "y" * 4000))
+    assert verdict.message.startswith("exit code 1 (an internal error of the runner): Traceback File x")
+    assert len(verdict.message) <= 1024
+    assert verdict.message.isprintable()
+
+
+def test_a_foreign_images_message_is_shown_as_text_even_when_it_looks_like_ours() -> None:
+    verdict = judged(FAILED, failed(4, said(Reason.INFERENCE_FAILED, "x")), by=FOREIGN)
+    assert verdict.records is None
+    assert '"inferrun":"v1"' in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_hinted"),
+    [
+        ({}, True),
+        ({"service_account": "runner"}, False),
+        ({"endpoints": ()}, False),
+        ({"is_our_runner": True}, False),
+    ],
+)
+def test_a_foreign_image_that_cannot_read_its_input_without_a_token_is_told_what_to_set(
+    *, changes: dict[str, Any], is_hinted: bool
+) -> None:
+    given = {"is_our_runner": False, "endpoints": (Endpoint(end="input", secret="s"),), **changes}
+    verdict = judged(FAILED, failed(3), by=snapshot(**given))
+    assert ("SA_RUNNER" in verdict.message) is is_hinted
+
+
+def test_the_hint_belongs_to_the_input_only() -> None:
+    krateos = snapshot(is_our_runner=False, endpoints=(Endpoint(end="input", secret="s"),))
+    assert "SA_RUNNER" not in judged(FAILED, failed(5), by=krateos).message
+
+
+def deadline_job(given: str | None) -> Json:
+    found = job(condition="Failed")
+    if given is not None:
+        found["metadata"]["annotations"]["inferrun.dev/seconds-left"] = given
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "reason"),
+    [
+        ("60", VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED),
+        ("62", VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED),
+        ("63", VerdictKind.FAILED, Reason.RUNNER_FAILED),
+        ("600", VerdictKind.FAILED, Reason.RUNNER_FAILED),
+        (None, VerdictKind.FAILED, Reason.RUNNER_FAILED),
+        ("soon", VerdictKind.FAILED, Reason.RUNNER_FAILED),
+    ],
+)
+def test_exit_code_6_is_the_deadline_only_when_the_time_was_used_up(
+    given: str | None, kind: VerdictKind, reason: Reason
+) -> None:
+    """The container ran for 60 seconds."""
+    verdict = judged(deadline_job(given), failed(6))
+    assert (verdict.kind, verdict.reason) == (kind, reason)
+
+
+def test_a_container_out_of_memory_is_told_with_its_limit() -> None:
+    verdict = judged(FAILED, failed(137, reason="OOMKilled"), by=snapshot(resources={"limits": {"memory": "64Mi"}}))
+    assert verdict.reason is Reason.OUT_OF_MEMORY
+    assert "more memory than 64Mi" in verdict.message
+    assert "spec.resources.limits.memory" in verdict.message
+
+
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+def test_a_container_that_cannot_be_started_names_its_image(reason: str) -> None:
+    end = terminated(128, message="exec: no such file", reason=reason, started="1970-01-01T00:00:00Z")
+    verdict = judged(FAILED, pod(end, phase="Failed"))
+    assert verdict.reason is Reason.CONTAINER_NOT_STARTED
+    assert "'registry/own:1' could not be started: exec: no such file" in verdict.message
+    assert verdict.started_at is None
+
+
+def test_a_pod_that_is_gone_is_told_with_the_jobs_own_words() -> None:
+    verdict = judged(FAILED)
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.POD_LOST, True)
+    assert "BackoffLimitExceeded Job has reached the specified backoff limit" in verdict.message
+
+
+def test_a_pod_that_failed_before_its_container_ended_is_lost() -> None:
+    verdict = judged(FAILED, pod(phase="Failed", message="The node was low on memory"))
+    assert verdict.reason is Reason.POD_LOST
+    assert "The node was low on memory" in verdict.message
+
+
+@pytest.mark.parametrize("state", [None, waiting("ImagePullBackOff"), terminated(137, started="1970-01-01T00:00:00Z")])
+def test_a_pod_that_the_kubelet_ended_before_it_started_was_a_wait(state: Json | None) -> None:
+    verdict = judged(FAILED, pod(state, phase="Failed", reason="DeadlineExceeded"))
+    assert verdict.kind is VerdictKind.NEVER_RAN
+    assert verdict.started_at is None
+
+
+def test_a_pod_that_the_kubelet_ended_after_it_started_is_out_of_time() -> None:
+    verdict = judged(FAILED, pod(terminated(137), phase="Failed", reason="DeadlineExceeded"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED)
+    assert (verdict.started_at, verdict.finished_at) == (STARTED, FINISHED)
+
+
+def test_of_several_pods_the_latest_that_was_not_disrupted_is_judged() -> None:
+    evicted = failed(137, name="evicted", age=10, conditions=DISRUPTED)
+    older = failed(3, name="older", age=100)
+    latest = failed(4, name="latest", age=50)
+    assert judged(FAILED, older, evicted, latest).exit_code == 4
+
+
+def test_where_all_pods_were_disrupted_the_latest_is_judged() -> None:
+    pods = [failed(code, name=f"p{code}", age=100 - code, conditions=DISRUPTED) for code in (3, 4)]
+    assert judged(FAILED, *pods).exit_code == 4
+
+
+def test_a_success_beside_disrupted_pods_is_a_success() -> None:
+    verdict = judged(COMPLETE, failed(137, conditions=DISRUPTED), succeeded(dump_result(RESULT)))
+    assert verdict.kind is VerdictKind.SUCCEEDED
+
+
+def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() -> None:
+    done = judge_done(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
+    assert done is not None
+    assert (done.kind, done.message) == (VerdictKind.SUCCEEDED, RESULT.message)
+    assert judge_done(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
+
+
+@pytest.mark.parametrize(
+    ("kubelets", "reason", "cure"),
+    [
+        ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "mend spec.image"),
+        ("ErrImageNeverPull", Reason.IMAGE_NEVER_PULL, "imagePullPolicy: IfNotPresent"),
+    ],
+)
+def test_a_pod_that_can_never_start_ends_the_run_with_the_image_and_the_cure(
+    kubelets: str, reason: Reason, cure: str
+) -> None:
+    verdict = judge_stuck(pod(waiting(kubelets, "the kubelet's words")))
+    assert verdict is not None
+    assert (verdict.reason, verdict.may_retry) == (reason, False)
+    assert "'registry/own:1'" in verdict.message
+    assert cure in verdict.message
+    assert "the kubelet's words" in verdict.message
+
+
+@pytest.mark.parametrize("reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
+def test_a_pod_that_may_start_yet_is_not_stuck(reason: str) -> None:
+    assert judge_stuck(pod(waiting(reason))) is None
+
+
+@pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}])
+def test_odd_pods_are_judged_without_an_error(odd: Json) -> None:
+    strange = {"metadata": {"name": "p", "creationTimestamp": STARTED}, "spec": None, **odd}
+    assert judged(FAILED, strange).reason is Reason.POD_LOST
+    assert judge_stuck(strange) is None
+
+
+def test_a_runner_that_was_killed_tells_how_far_it_came_instead_of_its_log() -> None:
+    progress = '{"event": "progress", "records": {"total": 20, "completed": 8, "failed": 0}}'
+    log = f'{{"level": "info", "message": "run starts"}}\n{progress}\n'
+    verdict = judged(FAILED, pod(terminated(137, message=log), phase="Failed"))
+    assert verdict.message == "exit code 137 (killed, SIGKILL): after 8 of 20 records"
+
+
+def test_our_runners_exit_code_and_result_must_agree_on_success() -> None:
+    contradiction = RunnerResult(reason=Reason.OUTPUT_FAILED, message="the disk is full")
+    verdict = judged(COMPLETE, succeeded(dump_result(contradiction)))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)

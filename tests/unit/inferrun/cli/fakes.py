@@ -1,0 +1,115 @@
+"""An API server and a Temporal server that answer what a test says, behind the doctor's own seams."""
+
+import json
+from typing import Any
+
+from inferrun.cli.pollers import Poller
+from inferrun.kube.errors import Forbidden, KubeError, NotFound
+from inferrun.kube.objects import Object, Resource
+
+UID = "0a1b2c3d-0000-4000-8000-000000000000"
+INSTALLATION = f"inferrun-system.inferrun.{UID}"
+
+
+def deployment(component: str, *, ready: int = 1, replicas: int = 1, watch: str = "") -> Object:
+    """A Deployment as the chart makes it."""
+    environment = {
+        "INFERRUN_RELEASE": "inferrun-system.inferrun",
+        "INFERRUN_TASK_QUEUE": "batch",
+        "WATCH_NAMESPACE": watch,
+        "TEMPORAL_ADDRESS": "temporal.example:7233",
+    }
+    pod = {
+        "serviceAccountName": f"inferrun-{component}",
+        "containers": [{"env": [{"name": name, "value": value} for name, value in environment.items()]}],
+    }
+    return {
+        "metadata": {"name": f"inferrun-{component}", "labels": {"app.kubernetes.io/component": component}},
+        "spec": {"replicas": replicas, "template": {"spec": pod}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+class FakeCluster:
+    """Answers from dictionaries; what is in `errors` by plural is raised."""
+
+    def __init__(self, definitions: list[Object]) -> None:
+        self.objects: dict[tuple[str, str], Object] = {
+            ("customresourcedefinitions", item["metadata"]["name"]): established(item) for item in definitions
+        }
+        self.objects["namespaces", "kube-system"] = {"metadata": {"uid": UID}}
+        self.objects["configmaps", "inferrun-config"] = {"data": {"backoffLimit": "2"}}
+        self.deployments = [deployment("shim"), deployment("worker")]
+        self.refused: set[str] = set()
+        """Rights that every review refuses, as `verb resource`."""
+        self.errors: dict[str, KubeError] = {}
+        self.server_version: Object = {"gitVersion": "v1.34.4", "major": "1", "minor": "34"}
+        self.asked: list[Object] = []
+
+    async def version(self) -> Object:
+        """The server's version."""
+        if "version" in self.errors:
+            raise self.errors["version"]
+        return self.server_version
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002 -- the seam's signature
+        """One object."""
+        if resource.plural in self.errors:
+            raise self.errors[resource.plural]
+        try:
+            return self.objects[resource.plural, name]
+        except KeyError:
+            raise NotFound(f"{resource.plural} {name!r} not found", status=404) from None
+
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
+        """The Deployments; other lists are empty."""
+        if resource.plural in self.errors:
+            raise self.errors[resource.plural]
+        return {"items": self.deployments if resource.plural == "deployments" else []}
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:  # noqa: ARG002 -- the seam's signature
+        """The answer to an access review."""
+        if resource.plural in self.errors:
+            raise self.errors[resource.plural]
+        self.asked.append(body)
+        right = body["spec"]["resourceAttributes"]
+        name = right["resource"] + (f"/{right['subresource']}" if "subresource" in right else "")
+        return {**body, "status": {"allowed": f"{right['verb']} {name}" not in self.refused}}
+
+
+class FakeTemporal:
+    """A server whose namespace is there, with one fresh worker on every queue."""
+
+    def __init__(self) -> None:
+        self.namespace_is_there = True
+        self.attributes = dict.fromkeys(("InferrunInstallation", "InferrunRun", "InferrunConfig"), "Keyword")
+        self.attributes_error: Exception | None = None
+        self.workers: dict[str, list[Poller]] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    async def has_namespace(self) -> bool:
+        """Whether it is there."""
+        return self.namespace_is_there
+
+    async def search_attributes(self) -> dict[str, str]:
+        """The attributes, or the error."""
+        if self.attributes_error is not None:
+            raise self.attributes_error
+        return self.attributes
+
+    async def pollers(self, queue: str, kind: str) -> list[Poller]:
+        """Who polls."""
+        self.asked.append((queue, kind))
+        return self.workers.get(queue, [Poller(f"inferrun/{INSTALLATION}/worker-1", 3.0)])
+
+
+def established(definition: Object) -> Object:
+    """A copy of a definition, as an API server that serves it returns it."""
+    copy: dict[str, Any] = json.loads(json.dumps(definition))  # Any: a manifest
+    copy["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+    return copy
+
+
+def forbidden() -> Forbidden:
+    """The answer to somebody without the right."""
+    return Forbidden("you cannot do that", status=403)

@@ -1,0 +1,98 @@
+"""What a status says at each step of a run's life."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from inferrun.control.run_status import duration_text, ended_status, status_after
+from inferrun.reasons import Phase, Reason
+from tests.unit.objects import NOW, Json, run
+
+EARLIER = "2026-11-21T07:30:00Z"
+
+
+def condition(kind: str, status: str) -> Json:
+    return {"type": kind, "status": status, "reason": "Before", "message": "before", "lastTransitionTime": EARLIER}
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "expected"),
+    [
+        (Phase.PENDING, Reason.ACCEPTED, "Unknown False Unknown True"),
+        (Phase.RUNNING, Reason.RUNNING, "Unknown False Unknown True"),
+        (Phase.SUCCEEDED, Reason.SUCCEEDED, "True True True True"),
+        (Phase.FAILED, Reason.INPUT_FAILED, "False True False True"),
+        (Phase.PENDING, Reason.INVALID_SPEC, "Unknown False Unknown False"),
+        (Phase.PENDING, Reason.INVALID_SCHEDULE, "Unknown False Unknown False"),
+        (Phase.PENDING, Reason.INVALID_TIME_ZONE, "Unknown False Unknown False"),
+    ],
+)
+def test_conditions_follow_from_the_phase(phase: Phase, reason: Reason, expected: str) -> None:
+    after = status_after(run(), phase=phase, reason=reason, message="said", now=NOW)
+    values = [found.status for kind in ("Succeeded", "Finished", "Ready", "Synced") if (found := after.condition(kind))]
+    assert " ".join(values) == expected
+    assert {found.reason for found in after.conditions} == {str(reason)}
+    assert {found.message for found in after.conditions} == {"said"}
+
+
+def test_the_time_of_a_transition_moves_only_with_the_conditions_status() -> None:
+    before = run(status={"phase": "Pending", "conditions": [condition("Succeeded", "Unknown")]})
+    waiting = status_after(before, phase=Phase.RUNNING, reason=Reason.RUNNING, message="", now=NOW)
+    ended = status_after(before, phase=Phase.FAILED, reason=Reason.STOPPED, message="", now=NOW)
+    still, changed = waiting.condition("Succeeded"), ended.condition("Succeeded")
+    assert still is not None
+    assert changed is not None
+    assert still.last_transition_time == datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
+    assert changed.last_transition_time == NOW
+
+
+def test_what_is_not_said_stays_and_the_generation_is_the_specs() -> None:
+    before = run(status={"phase": "Running", "contract": "e30=", "records": {"completed": 5}, "startTime": EARLIER})
+    after = status_after(before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2)
+    assert (after.contract, after.attempt, after.observed_generation) == ("e30=", 2, 3)
+    assert after.records is not None
+    assert after.records.completed == 5
+    assert after.start_time == datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
+
+
+def test_saying_the_same_again_is_the_same_status() -> None:
+    first = status_after(run(), phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW)
+    stored = run(status=first.to_manifest())
+    again = status_after(
+        stored, phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW + timedelta(minutes=5)
+    )
+    assert again == stored.status
+
+
+def test_an_end_has_its_time_and_the_duration_since_the_start() -> None:
+    after = ended_status(
+        run(status={"phase": "Running", "startTime": EARLIER}),
+        phase=Phase.SUCCEEDED,
+        reason=Reason.SUCCEEDED,
+        message="",
+        now=NOW,
+    )
+    assert (after.completion_time, after.duration) == (NOW, "30m0s")
+
+
+def test_a_run_that_never_started_lasted_since_its_creation() -> None:
+    after = ended_status(run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW)
+    assert after.duration == "1h0m"
+    assert after.start_time is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (-5, "0s"),
+        (7.4, "7s"),
+        (59.6, "1m0s"),
+        (65, "1m5s"),
+        (3599, "59m59s"),
+        (7385, "2h3m"),
+        (86_400 * 3 + 3600 * 4, "3d4h"),
+    ],
+)
+def test_a_duration_reads_as_kubectl_writes_ages(seconds: float, text: str) -> None:
+    assert duration_text(timedelta(seconds=seconds)) == text

@@ -1,0 +1,178 @@
+"""What only the shim can know is told with the field's path, its value and what is allowed."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from inferrun.resources import InferenceConfig, parse_config, parse_run
+from inferrun.resources.validation import Problem, config_problems, parse_problems, run_problems, told
+
+KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
+FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
+MODEL = {"modelUrl": "iris.models/v2/models/iris/infer", "modelVersion": "v2"}
+
+
+def config(**spec: object) -> InferenceConfig:
+    storage = {"input": KRATEO, "output": FILE}
+    return parse_config({"metadata": {"name": "iris"}, "spec": {"storage": storage, "kserve": MODEL, **spec}})
+
+
+def fields(problems: tuple[Problem, ...]) -> list[str]:
+    return [problem.field for problem in problems]
+
+
+def test_a_config_as_people_write_it_has_no_problem() -> None:
+    assert config_problems(config()) == ()
+
+
+def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
+    custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"custom": {"s3": {"any": "thing"}}}})
+    assert config_problems(custom) == ()
+
+
+@pytest.mark.parametrize(
+    ("storage", "field", "hint"),
+    [
+        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "pth": "/x"}}}, "krateo.api.pth", "did you mean path?"),
+        ({"krateo": {"api": {"endpointref": {"name": "h"}}}}, "krateo.api.endpointref", "did you mean endpointRef?"),
+        ({"krateo": {"apis": {}}}, "krateo.apis", "did you mean api?"),
+        ({"krateo": {"api": {"endpointRef": {"nam": "h"}}}}, "krateo.api.endpointRef.nam", "did you mean name?"),
+        ({"file": {"claim": "data", "path": "x"}}, "file.claim", "did you mean claimName?"),
+        ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "allowed are claimName, path, format"),
+    ],
+)
+def test_an_unknown_key_of_a_known_storage_is_answered_with_the_likely_one(
+    storage: dict[str, Any],  # Any: free-form on purpose
+    field: str,
+    hint: str,
+) -> None:
+    problems = config_problems(config(storage={"input": storage, "output": FILE}))
+    assert problems[0].field == f"spec.storage.input.{field}"
+    assert hint in problems[0].allowed
+
+
+@pytest.mark.parametrize(
+    ("storage", "field", "allowed"),
+    [
+        ({"file": {"path": "x"}}, "file.claimName", "required"),
+        ({"file": {"claimName": "data", "path": "../x"}}, "file.path", 'without ".."'),
+        ({"file": {"claimName": "data", "path": "/x"}}, "file.path", "relative"),
+        ({"file": "data"}, "file", "allowed is an object"),
+        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "verb": "FETCH"}}}, "krateo.api.verb", "GET, POST"),
+        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "headers": "a: b"}}}, "krateo.api.headers", "is a list"),
+        ({"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
+        ({"s3": {"bucket": "b"}}, "s3", "file, krateo"),
+        ({"files": {"path": "b"}}, "files", "did you mean file?"),
+        ({}, "", "one label of: file, krateo"),
+        ({**FILE, **KRATEO}, "", "is one label"),
+    ],
+)
+def test_a_storage_that_cannot_work_is_told(
+    storage: dict[str, Any],  # Any: free-form on purpose
+    field: str,
+    allowed: str,
+) -> None:
+    problems = config_problems(config(storage={"input": FILE, "output": storage}))
+    assert fields(problems) == [f"spec.storage.output.{field}".rstrip(".")]
+    assert allowed in problems[0].allowed
+
+
+def test_a_label_of_a_custom_image_must_hold_an_object() -> None:
+    problems = config_problems(config(image="mine:1", storage={"output": {"custom": "s3://bucket"}}))
+    assert told(problems) == 'spec.storage.output.custom is "s3://bucket"; allowed is an object'
+
+
+def test_two_placements_that_disagree_are_told_with_both_values() -> None:
+    problems = config_problems(config(modelUrl="http://other", modelVersion="v2"))
+    assert told(problems) == (
+        'spec.modelUrl is "http://other"; but spec.kserve.modelUrl is "iris.models/v2/models/iris/infer"; '
+        "allowed is one of them, or both with one value"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"kserve": {"modelUrl": "iris", "modelVersion": "v1"}}, "spec.kserve.modelVersion"),
+        ({"kserve": None}, "spec.kserve.modelUrl"),
+        ({"kserve": {"modelUrl": "ftp://iris/x"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"modelUrl": "http://"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"modelUrl": "iris:99999/x"}}, "spec.kserve.modelUrl"),
+        ({"image": "mine:1", "kserve": {"modelVersion": "v3"}}, "spec.kserve.modelVersion"),
+        ({"resources": {"limits": {"cpus": "1"}}}, "spec.resources.limits.cpus"),
+        ({"storage": {"input": {"x": {"y": "z" * 300_000}}}, "image": "mine:1"}, "spec.storage"),
+    ],
+)
+def test_a_value_that_cannot_work_is_told_once(spec: dict[str, object], problem: str) -> None:
+    assert fields(config_problems(config(**spec))) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit", "fits"),
+    [
+        ("500m", 1, True),
+        ("1500m", "1.5", True),
+        ("1501m", "1.5", False),
+        ("1Gi", "1G", False),
+        ("1G", "1Gi", True),
+        ("1e3", "1k", True),
+        (2, 1, False),
+    ],
+)
+def test_a_request_must_fit_its_limit(request_: int | str, limit: int | str, *, fits: bool) -> None:
+    problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
+    assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
+
+
+def test_a_custom_image_may_speak_any_protocol_that_has_a_name() -> None:
+    assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
+
+
+def test_a_service_account_is_checked_against_the_operators_list() -> None:
+    named = config(serviceAccountName="runner")
+    assert config_problems(named, allowed_service_accounts=["runner"]) == ()
+    assert told(config_problems(named, allowed_service_accounts=[])) == (
+        'spec.serviceAccountName is "runner"; allowed by the operator of this installation: none '
+        "(setting allowedServiceAccounts)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"schedule": "0 0 30 2 *"}, "spec.schedule"),
+        ({"schedule": "12345"}, "spec.schedule"),
+        ({"schedule": "@daily", "timeZone": "Europe/Nowhere"}, "spec.timeZone"),
+        ({"parameters": {"job_uid": "x"}}, "spec.parameters.job_uid"),
+        ({"parameters": {str(number): "x" * 65536 for number in range(5)}}, "spec.parameters"),
+    ],
+)
+def test_a_run_that_cannot_work_is_told(spec: dict[str, object], field: str) -> None:
+    run = parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, **spec}})
+    assert fields(run_problems(run)) == [field]
+
+
+def test_a_plain_run_and_a_plain_schedule_have_no_problem() -> None:
+    for extra in ({}, {"schedule": "0 9 * * MON", "timeZone": "Europe/Rome"}):
+        run = parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, **extra}})
+        assert run_problems(run) == ()
+
+
+def test_a_resource_that_cannot_be_read_says_which_field_why_and_what_it_held() -> None:
+    with pytest.raises(ValidationError) as error:
+        parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, "timeoutSeconds": -5}})
+    assert told(parse_problems(error.value)) == (
+        'spec.timeoutSeconds is "-5"; allowed: input should be greater than or equal to 0'
+    )
+
+
+def test_a_missing_field_is_told_as_missing() -> None:
+    with pytest.raises(ValidationError) as error:
+        parse_run({"metadata": {"name": "a"}, "spec": {}})
+    assert told(parse_problems(error.value)).startswith("spec.configRef is not set; ")
+
+
+def test_a_long_value_is_shown_short() -> None:
+    problems = config_problems(config(kserve={"modelUrl": "ftp://" + "x" * 2000}))
+    assert len(str(problems[0])) < 400

@@ -1,0 +1,121 @@
+"""What leaves the Pod: bounded when it is written, believed only as far as it parses when it is read."""
+
+import json
+
+import pytest
+
+from inferrun.reasons import Reason
+from inferrun.runner_report import (
+    MESSAGE_LIMIT,
+    Output,
+    RecordCounts,
+    RunnerResult,
+    dump_result,
+    one_line,
+    parse_progress,
+    parse_result,
+)
+
+RESULT = RunnerResult(
+    reason=Reason.SUCCEEDED,
+    message="150 of 150 records predicted",
+    records=RecordCounts(total=150, completed=150),
+    delivery="ExactlyOnce",
+    output=Output(location="data/out", manifest="data/out/manifest.json", sha256="ab" * 32),
+)
+
+
+def test_a_result_is_read_as_it_was_written() -> None:
+    assert parse_result(dump_result(RESULT)) == RESULT
+
+
+@pytest.mark.parametrize("char", ["a", "ä", "漢", "🦀", '"', "\\", "\n", "\x00", "\u2028"])
+def test_the_message_of_any_characters_fits_into_3_kib(char: str) -> None:
+    long = RESULT.model_copy(
+        update={
+            "message": char * 2048,
+            "output": Output(location="l" * 1024, manifest="m" * 300, sha256="f" * 64),
+        }
+    )
+    text = dump_result(long)
+    assert len(text.encode()) <= MESSAGE_LIMIT
+    read = parse_result(text)
+    assert read is not None
+    assert read.output == long.output
+    assert long.message.startswith(read.message)
+
+
+def test_a_message_that_fits_is_not_cut() -> None:
+    assert json.loads(dump_result(RESULT))["message"] == RESULT.message
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "",
+        "null",
+        "[]",
+        "150",
+        "Traceback (most recent call last):",
+        "{",
+        "{}",
+        '{"inferrun": "v1"}',
+        '{"inferrun": "v2", "reason": "Succeeded"}',
+        '{"inferrun": "v1", "reason": "Hacked"}',
+        '{"inferrun": "v1", "reason": "Succeeded", "records": {"completed": -1}}',
+        '{"inferrun": "v1", "reason": "Succeeded", "records": {"completed": "many"}}',
+        '{"inferrun": "v1", "reason": "Succeeded", "records": {"completed": 1e400}}',
+        '{"inferrun": "v1", "reason": "Succeeded", "delivery": "Twice"}',
+        '{"inferrun": "v1", "reason": "Succeeded", "message": "' + "x" * 3000 + '"}',
+        '{"inferrun": "v1", "reason": "Succeeded", "message": {"a": 1}}',
+        "[" * 100_000,
+        '{"a":' * 10_000,
+        "\ud800",
+        "\x00\x01\x02",
+    ],
+)
+def test_what_is_not_a_result_is_no_result_and_no_error(hostile: str) -> None:
+    assert parse_result(hostile) is None
+
+
+def progress(completed: int) -> str:
+    return json.dumps({"event": "progress", "records": {"total": 20_000, "completed": completed}, "chunk": 7})
+
+
+def test_the_latest_progress_of_a_log_counts() -> None:
+    found = parse_progress("\n".join(["starting", progress(10), progress(4000), "2026 some other line"]))
+    assert found is not None
+    assert found.records == RecordCounts(total=20_000, completed=4000)
+
+
+@pytest.mark.parametrize(
+    "latest",
+    [
+        '{"event": "progress"',
+        '{"event": "progress"}',
+        '{"event": "progress", "records": []}',
+        '{"event": "progress", "records": {"completed": -5}}',
+        '{"event": "done", "say": "progress"}',
+        '"progress"',
+        '["progress"]',
+        '{"event": "progress", "records": ' + "[" * 5000,
+        'cut at the front "progress", "records": {"completed": 5}}',
+    ],
+)
+def test_a_line_that_is_no_progress_is_passed_over(latest: str) -> None:
+    found = parse_progress(f"{progress(10)}\n{latest}")
+    assert found is not None
+    assert found.records.completed == 10
+
+
+@pytest.mark.parametrize("log", ["", "\n\n", "nothing of ours"])
+def test_a_log_without_progress_has_none(log: str) -> None:
+    assert parse_progress(log) is None
+
+
+def test_foreign_text_becomes_one_printable_bounded_line() -> None:
+    assert one_line("a\n\tb\x1b[31mred\x00  c\u2028d") == "a b [31mred c d"
+    cut = one_line("x" * 600)
+    assert len(cut) == 512
+    assert cut.endswith("…")
+    assert one_line("x" * 512) == "x" * 512

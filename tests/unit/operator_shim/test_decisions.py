@@ -1,0 +1,115 @@
+"""What the shim does about a run, from the run alone."""
+
+from typing import Any
+
+import pytest
+
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from operator_shim.decisions import ActionKind, accepts, config_verdict, decide
+from tests.unit.objects import STARTED, Json, config, run
+
+CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
+DELETED = {"deletionTimestamp": STARTED}
+CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, ActionKind.START),
+        ({"status": {"phase": "Pending", "reason": "ConfigNotFound"}}, ActionKind.START),
+        ({"status": {"phase": "Running", "contract": "e30="}}, ActionKind.START),
+        ({"status": {"phase": "Succeeded"}}, ActionKind.NOTHING),
+        ({"status": {"phase": "Failed"}}, ActionKind.NOTHING),
+        ({"status": {"phase": "Failed"}, "metadata": CANCEL}, ActionKind.NOTHING),
+        ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, ActionKind.NOTHING),
+        ({"metadata": DELETED}, ActionKind.LET_GO),
+        ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.LET_GO),
+        (
+            {"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}},
+            ActionKind.RELEASE,
+        ),
+        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.LET_GO),
+        ({"metadata": {"finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.START),
+        ({"metadata": {"annotations": {"krateo.io/paused": "true"}}}, ActionKind.NOTHING),
+        ({"metadata": {"annotations": {"krateo.io/paused": "false"}}}, ActionKind.START),
+        ({"schedule": "0 9 * * MON"}, ActionKind.SCHEDULE),
+        ({"schedule": "0 9 * * MON", "suspend": True}, ActionKind.SCHEDULE),
+        ({"schedule": "@daily", "status": {"phase": "Scheduled"}}, ActionKind.SCHEDULE),
+        ({"schedule": "12345"}, ActionKind.REFUSE),
+        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, ActionKind.REFUSE),
+        ({"parameters": {"job_uid": "forged"}}, ActionKind.REFUSE),
+        ({"metadata": CANCEL, "status": {"phase": "Running"}}, ActionKind.CANCEL),
+        ({"metadata": CANCEL, "status": {"phase": "Pending"}}, ActionKind.CANCEL),
+        ({"metadata": CANCEL}, ActionKind.START),
+        ({"status": {"conditions": [CONDITION]}}, ActionKind.NOTHING),
+        ({"status": {"contract": "e30="}}, ActionKind.NOTHING),
+        ({"status": {"jobStatus": {"name": "inf-iris-5be07ada"}}}, ActionKind.NOTHING),
+    ],
+)
+def test_the_action_follows_from_what_is(given: dict[str, Any], kind: ActionKind) -> None:
+    assert decide(run(**given)).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "named"),
+    [
+        ({"schedule": "12345"}, Reason.INVALID_SCHEDULE, "spec.schedule"),
+        ({"schedule": "0 0 30 2 *"}, Reason.INVALID_SCHEDULE, "spec.schedule"),
+        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, Reason.INVALID_TIME_ZONE, "spec.timeZone"),
+        ({"parameters": {"pod_uid": "forged"}}, Reason.INVALID_SPEC, "spec.parameters"),
+    ],
+)
+def test_a_refusal_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
+    action = decide(run(**given))
+    assert action.reason is reason
+    assert named in action.message
+
+
+def test_a_started_run_is_not_refused_for_a_rule_that_came_later() -> None:
+    started = run(parameters={"job_uid": "old"}, status={"phase": "Running", "contract": "e30="})
+    assert decide(started).kind is ActionKind.START
+
+
+@pytest.mark.parametrize(
+    ("status", "may_write"),
+    [
+        ({}, True),
+        ({"phase": "Pending", "reason": "InvalidSpec"}, True),
+        ({"phase": "Pending", "reason": "InvalidSchedule"}, True),
+        ({"phase": "Pending", "reason": "Accepted"}, False),
+        ({"phase": "Pending", "reason": "ConfigNotFound"}, False),
+        ({"phase": "Running", "reason": "InvalidSpec"}, False),
+        ({"phase": "Failed", "reason": "InvalidSpec"}, False),
+    ],
+)
+def test_the_shim_writes_only_where_there_is_no_status_or_its_own_refusal(*, status: Json, may_write: bool) -> None:
+    assert accepts(run(status=status)) is may_write
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "named"),
+    [
+        ({}, Reason.READY, "runs can use it"),
+        ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
+        ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
+        (
+            {"kserve": {"modelName": "a"}, "modelName": "b"},
+            Reason.INVALID_SPEC,
+            "modelName",
+        ),
+    ],
+)
+def test_a_configs_verdict_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
+    complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
+    if "flie" in str(given):
+        del complete["image"]
+    verdict = config_verdict(config(**complete), allowed_service_accounts=("runner",))
+    assert verdict.reason is reason
+    assert named in verdict.message
+
+
+def test_the_same_run_gives_the_same_action_however_often_it_is_looked_at() -> None:
+    one: InferenceRun = run(status={"phase": "Running"})
+    assert decide(one) == decide(one)

@@ -1,0 +1,102 @@
+"""What a schedule says of itself: when it fires, what it made, what is under way."""
+
+from datetime import UTC, datetime, timedelta
+
+from inferrun import wellknown
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, parse_run
+from operator_shim.schedule_status import refused_status, schedule_status
+
+NOW = datetime(2026, 11, 21, 9, 0, 5, tzinfo=UTC)
+NEXT = tuple(NOW.replace(second=0) + timedelta(minutes=minute) for minute in range(1, 11))
+
+
+def schedule(*, suspend: bool = False, **status: object) -> InferenceRun:
+    spec = {"configRef": {"name": "iris"}, "schedule": "* * * * *", "suspend": suspend}
+    metadata = {"name": "often", "namespace": "team", "uid": "parent", "generation": 3}
+    return parse_run({"metadata": metadata, "spec": spec, "status": status})
+
+
+def child(name: str, *, phase: Phase, due: str, ended: str | None = None, parent: str = "parent") -> InferenceRun:
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": f"uid-{name}",
+        "labels": {wellknown.LABEL_SCHEDULE_UID: parent},
+        "annotations": {wellknown.ANNOTATION_SCHEDULED_TIME: due},
+    }
+    status = {"phase": phase, "completionTime": ended}
+    return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status})
+
+
+CHILDREN = [
+    child("b", phase=Phase.RUNNING, due="2026-11-21T09:00:00Z"),
+    child("a", phase=Phase.PENDING, due="2026-11-21T08:59:00Z"),
+    child("c", phase=Phase.SUCCEEDED, due="2026-11-21T08:57:00Z", ended="2026-11-21T08:57:30Z"),
+    child("d", phase=Phase.FAILED, due="2026-11-21T08:58:00Z", ended="2026-11-21T08:58:30Z"),
+    child("x", phase=Phase.RUNNING, due="2026-11-21T10:00:00Z", parent="another"),
+]
+
+
+def test_a_schedule_tells_its_next_times_and_what_is_under_way() -> None:
+    status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
+    assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
+    assert status.message == "the next run is due at 2026-11-21T09:01:00Z"
+    assert status.next_schedule_times == NEXT[:5]
+    assert [active.name for active in status.active] == ["a", "b"]
+
+
+def test_the_last_times_come_from_the_runs_and_outlive_them() -> None:
+    first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
+    assert first.last_schedule_time == datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+    assert first.last_successful_time == datetime(2026, 11, 21, 8, 57, 30, tzinfo=UTC)
+    stored = schedule(**first.to_manifest())
+    later = schedule_status(stored, next_times=NEXT, last_time=None, children=[], now=NOW)
+    assert later.last_schedule_time == first.last_schedule_time
+    assert later.last_successful_time == first.last_successful_time
+    assert later.active == ()
+
+
+def test_the_last_time_of_a_fire_whose_run_is_not_there_yet_is_told() -> None:
+    fired = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+    status = schedule_status(schedule(), next_times=NEXT, last_time=fired, children=[], now=NOW)
+    assert status.last_schedule_time == fired
+
+
+def test_a_suspended_schedule_has_no_next_time() -> None:
+    status = schedule_status(schedule(suspend=True), next_times=NEXT, last_time=None, children=[], now=NOW)
+    assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, Reason.SUSPENDED, ())
+
+
+def test_nothing_changes_when_nothing_happened() -> None:
+    first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
+    stored = schedule(**first.to_manifest())
+    again = schedule_status(stored, next_times=NEXT, last_time=None, children=CHILDREN, now=NOW + timedelta(seconds=20))
+    assert again == stored.status
+
+
+def test_conditions_of_a_schedule_are_neither_finished_nor_succeeded() -> None:
+    status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
+    told = {condition.type: str(condition.status) for condition in status.conditions}
+    assert told == {"Succeeded": "Unknown", "Finished": "False", "Ready": "Unknown", "Synced": "True"}
+
+
+def test_a_wrong_edit_of_a_schedule_is_told_and_has_no_next_time() -> None:
+    kept = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
+    stored = schedule(**kept.to_manifest())
+    status = refused_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
+    assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, "InvalidSchedule", ())
+    synced = status.condition("Synced")
+    assert synced is not None
+    assert synced.status == "False"
+
+
+def test_a_schedule_that_was_wrong_from_the_start_is_pending() -> None:
+    status = refused_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
+    assert (status.phase, status.reason) == (Phase.PENDING, "InvalidTimeZone")
+
+
+def test_a_scheduled_time_that_somebody_wrote_wrongly_is_passed_over() -> None:
+    wrong = child("w", phase=Phase.RUNNING, due="yesterday")
+    status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[wrong], now=NOW)
+    assert status.last_schedule_time is None

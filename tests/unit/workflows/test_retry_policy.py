@@ -1,0 +1,85 @@
+"""What follows from how a launch ended."""
+
+import pytest
+
+from inferrun.reasons import Reason
+from workflows.messages import MAX_ATTEMPTS_KEPT, AttemptRecord, Verdict, VerdictKind
+from workflows.retry_policy import StepKind, add_attempt, backoff_after, judge_disruptions, next_step
+
+FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
+FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
+SUCCEEDED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
+NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited")
+OUT_OF_TIME = Verdict(kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline")
+JOB_GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "attempt", "limit", "left", "kind", "reason", "counted"),
+    [
+        (SUCCEEDED, 1, 2, None, StepKind.SUCCEED, Reason.SUCCEEDED, False),
+        (SUCCEEDED, 3, 2, 0, StepKind.SUCCEED, Reason.SUCCEEDED, False),
+        (FAILED, 1, 2, None, StepKind.LAUNCH, Reason.INFERENCE_FAILED, True),
+        (FAILED, 2, 2, None, StepKind.LAUNCH, Reason.INFERENCE_FAILED, True),
+        (FAILED, 3, 2, None, StepKind.FAIL, Reason.INFERENCE_FAILED, False),
+        (FAILED, 1, 0, None, StepKind.FAIL, Reason.INFERENCE_FAILED, False),
+        (FAILED, 1, 2, 100, StepKind.LAUNCH, Reason.INFERENCE_FAILED, True),
+        (FAILED, 1, 2, 2, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
+        (FAILED, 3, 2, 0, StepKind.FAIL, Reason.INFERENCE_FAILED, False),
+        (FINAL, 1, 2, None, StepKind.FAIL, Reason.INVALID_CONTRACT, False),
+        (FINAL, 1, 2, 0, StepKind.FAIL, Reason.INVALID_CONTRACT, False),
+        (JOB_GONE, 1, 2, None, StepKind.LAUNCH, Reason.JOB_DELETED, True),
+        (JOB_GONE, 3, 2, None, StepKind.FAIL, Reason.JOB_DELETED, False),
+        (NEVER_RAN, 3, 2, None, StepKind.LAUNCH, Reason.CONTAINER_NOT_STARTED, False),
+        (NEVER_RAN, 1, 0, 5, StepKind.LAUNCH, Reason.CONTAINER_NOT_STARTED, False),
+        (OUT_OF_TIME, 1, 2, 0, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
+        (OUT_OF_TIME, 1, 2, -3, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
+        (OUT_OF_TIME, 1, 2, 2, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
+        (OUT_OF_TIME, 3, 2, 500, StepKind.LAUNCH, Reason.DEADLINE_EXCEEDED, False),
+        (OUT_OF_TIME, 1, 2, None, StepKind.LAUNCH, Reason.DEADLINE_EXCEEDED, False),
+    ],
+)
+def test_the_next_step(
+    *,
+    verdict: Verdict,
+    attempt: int,
+    limit: int,
+    left: float | None,
+    kind: StepKind,
+    reason: Reason,
+    counted: bool,
+) -> None:
+    step = next_step(verdict, attempt=attempt, backoff_limit=limit, seconds_left=left)
+    assert (step.kind, step.reason, step.counted) == (kind, reason, counted)
+    assert (step.delay > 0) is (kind is StepKind.LAUNCH)
+
+
+def test_an_attempt_that_no_time_is_left_for_is_told_with_what_failed_before() -> None:
+    step = next_step(FAILED, attempt=1, backoff_limit=2, seconds_left=0.5)
+    assert step.message == "no time is left for another attempt; before: exit code 4"
+
+
+def test_retries_wait_10_seconds_doubled_up_to_six_minutes() -> None:
+    assert [backoff_after(attempt) for attempt in range(1, 9)] == [10, 20, 40, 80, 160, 320, 360, 360]
+    assert backoff_after(101) == 360
+
+
+def test_a_counted_launch_waits_its_back_off_and_an_uncounted_one_a_moment() -> None:
+    assert next_step(FAILED, attempt=2, backoff_limit=2, seconds_left=None).delay == 20
+    assert next_step(NEVER_RAN, attempt=2, backoff_limit=2, seconds_left=None).delay == 5
+
+
+def test_only_the_latest_attempts_are_kept() -> None:
+    kept: tuple[AttemptRecord, ...] = ()
+    for launch in range(1, 31):
+        kept = add_attempt(kept, AttemptRecord(launch=launch, attempt=1, job_name="j", reason=Reason.STOPPED))
+    assert [record.launch for record in kept] == list(range(31 - MAX_ATTEMPTS_KEPT, 31))
+
+
+@pytest.mark.parametrize(("count", "is_too_often"), [(0, False), (2, False), (3, True)])
+def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_too_often: bool) -> None:
+    verdict = judge_disruptions(count, limit=2)
+    assert (verdict is not None) is is_too_often
+    if verdict is not None:
+        assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
+        assert "3 times, more than maxDisruptions 2" in verdict.message
