@@ -57,7 +57,7 @@ class Launcher:
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be started."""
-        run = await self._runs.read(request.run.namespace, request.run.name, request.run.uid)
+        run = await self._runs.read(request.run)
         if run is None:
             return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
         if run.status.is_terminal:
@@ -169,8 +169,7 @@ class Launcher:
                 **changes,
             )
 
-        ref = request.run
-        await self._runs.update_status(ref.namespace, ref.name, ref.uid, decide, read=run)
+        await self._runs.update_status(request.run, decide, read=run)
 
     def _changes(self, request: LaunchInput, compiled: Compiled, job: Object) -> dict[str, object]:
         info = activity.info()
@@ -226,8 +225,7 @@ class Launcher:
                 current, phase=Phase.PENDING, reason=refusal.reason, message=refusal.message, now=observed.utc_now()
             )
 
-        ref = request.run
-        await self._runs.update_status(ref.namespace, ref.name, ref.uid, decide, read=run)
+        await self._runs.update_status(request.run, decide, read=run)
         return LaunchResult(
             state=LaunchState.WAITING,
             reason=refusal.reason,

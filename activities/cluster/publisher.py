@@ -95,8 +95,7 @@ class Publisher:
                 records=records.model_dump() if records else None,
             )
 
-        run = request.run
-        await self._runs.update_status(run.namespace, run.name, run.uid, decide)
+        await self._runs.update_status(request.run, decide)
 
     def _said(self, request: FollowInput) -> tuple[object, ...] | None:
         return self._last.get(_key_of(request))
