@@ -27,8 +27,8 @@ from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
 from inferrun.resources.validation import config_problems, parse_problems, told
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import one_line
 from inferrun.temporal.ui_links import workflow_url
+from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
 

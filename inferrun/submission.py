@@ -18,7 +18,8 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
-from inferrun.resources.scalars import NamespaceName, Seconds, one_line
+from inferrun.resources.scalars import NamespaceName, Seconds
+from inferrun.text import one_line
 
 WORKFLOW_TYPE: Final = "SubmitInferenceRun"
 """The workflow that a program starts, with a submission as its argument."""

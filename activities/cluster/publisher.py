@@ -14,7 +14,8 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import RecordCounts, one_line
+from inferrun.runner_report import RecordCounts
+from inferrun.text import one_line
 from workflows.messages import FollowInput
 
 REMEMBERED = 20_000

@@ -12,8 +12,9 @@ from pydantic import Field
 
 from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
-from inferrun.resources.scalars import Count, Instant, Message, ReasonText, Uid
+from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
 from inferrun.resources.shape import Shape
+from inferrun.runner_report import Delivery, Output, RecordCounts
 
 ATTEMPTS_LIMIT: Final = 20
 NEXT_TIMES_LIMIT: Final = 10
@@ -21,14 +22,6 @@ ACTIVE_LIMIT: Final = 64
 
 ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
-
-
-class Delivery(StrEnum):
-    """What the output's store can promise for each record."""
-
-    EXACTLY_ONCE = "ExactlyOnce"
-    AT_LEAST_ONCE = "AtLeastOnce"
-    UNKNOWN = "Unknown"
 
 
 class ConditionStatus(StrEnum):
@@ -61,19 +54,6 @@ class Condition(Shape):
     """The generation of the spec that was observed."""
 
 
-class Records(Shape):
-    """Counts of records; completed and failed add up to total at the end."""
-
-    total: Count | None = None
-    """How many records the input has, as far as known."""
-
-    completed: Count | None = None
-    """How many records have a prediction."""
-
-    failed: Count | None = None
-    """How many records got an error instead."""
-
-
 class Attempt(Shape):
     """One launch of the run: one Job."""
 
@@ -100,19 +80,6 @@ class Attempt(Shape):
 
     message: Message | None = None
     """Why the launch ended, for a person."""
-
-
-class Output(Shape):
-    """Where the predictions are."""
-
-    location: LongText | None = None
-    """Where the predictions are, such as a path on a claim or a URL."""
-
-    manifest: LongText | None = None
-    """Where the manifest is that committed them."""
-
-    sha256: ShortText | None = None
-    """SHA-256 of the manifest."""
 
 
 class WorkflowReference(Shape):
@@ -177,7 +144,7 @@ class InferenceRunStatus(Shape):
     exit_code: int | None = None
     """Exit code of the last attempt."""
 
-    records: Records | None = None
+    records: RecordCounts | None = None
     """How many records there are, are predicted, have failed."""
 
     delivery: Delivery | None = None
