@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from inferrun.submission import DEFAULT_TASK_QUEUE
+
 
 @dataclass(frozen=True)
 class CommonSettings:
@@ -41,7 +43,7 @@ class CommonSettings:
         kubeconfig = environment.get("INFERRUN_KUBECONFIG")
         return cls(
             watch_namespace=environment.get("WATCH_NAMESPACE") or None,
-            task_queue=environment.get("INFERRUN_TASK_QUEUE") or "inferrun",
+            task_queue=environment.get("INFERRUN_TASK_QUEUE") or DEFAULT_TASK_QUEUE,
             release=environment.get("INFERRUN_RELEASE") or "inferrun",
             ui_url=environment.get("TEMPORAL_UI_URL", ""),
             identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "local",

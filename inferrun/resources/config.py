@@ -17,6 +17,7 @@ from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceConfigStatus
 
 RUN_AS_USER: Final = 65532
+MODEL_VERSIONS: Final = ("v1", "v2")
 
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]

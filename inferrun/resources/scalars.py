@@ -10,14 +10,12 @@ from typing import Annotated, Final
 
 from pydantic import AwareDatetime, BeforeValidator, Field, PlainSerializer
 
+from inferrun.names import LABEL_LIMIT, LABEL_PATTERN, SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN
 from inferrun.text import one_line
 from inferrun.timestamps import rfc3339
 
 MESSAGE_LIMIT: Final = 2048
 SHORT_LIMIT: Final = 256
-
-SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-LABEL_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
 def _cut_to(limit: int) -> Callable[[object], object]:
@@ -33,10 +31,10 @@ Message = Annotated[str, BeforeValidator(_cut_to(MESSAGE_LIMIT)), Field(max_leng
 ReasonText = Annotated[str, Field(max_length=SHORT_LIMIT)]
 """One CamelCase word for a program."""
 
-ResourceName = Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN_PATTERN)]
+ResourceName = Annotated[str, Field(min_length=1, max_length=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)]
 """The name of a namespaced object: a DNS-1123 subdomain."""
 
-NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=LABEL_PATTERN)]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=LABEL_LIMIT, pattern=LABEL_PATTERN)]
 """The name of a namespace: a DNS-1123 label."""
 
 Uid = Annotated[str, Field(max_length=SHORT_LIMIT)]

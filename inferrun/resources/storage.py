@@ -11,6 +11,7 @@ from pydantic import Field
 from inferrun.resources.scalars import NamespaceName, ResourceName
 from inferrun.resources.shape import Shape
 
+HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 
