@@ -25,7 +25,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
-from inferrun.resources.validation import config_problems, parse_problems, told
+from inferrun.resources.validation import config_problems, describe, parse_problems
 from inferrun.run_ref import RunRef
 from inferrun.temporal.ui_links import workflow_url
 from inferrun.text import one_line
@@ -110,7 +110,7 @@ class Launcher:
         except ValidationError as error:
             problems = parse_problems(error)
         if problems:
-            raise Refusal(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {told(problems)}")
+            raise Refusal(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {describe(problems)}")
         return config
 
     def _allowed_accounts(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
-from inferrun.resources.shape import Shape
 from inferrun.runner_report import Delivery, Output, RecordCounts
 
 ATTEMPTS_LIMIT: Final = 20
@@ -32,7 +32,7 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Condition(Shape):
+class Condition(ResourceModel):
     """One observation, in Kubernetes' form; kubectl wait works with it."""
 
     type: Annotated[str, Field(max_length=316)]
@@ -54,7 +54,7 @@ class Condition(Shape):
     """The generation of the spec that was observed."""
 
 
-class Attempt(Shape):
+class Attempt(ResourceModel):
     """One launch of the run: one Job."""
 
     launch: int
@@ -82,7 +82,7 @@ class Attempt(Shape):
     """Why the launch ended, for a person."""
 
 
-class WorkflowReference(Shape):
+class WorkflowReference(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     id: Annotated[str, Field(max_length=1024)] | None = None
@@ -98,7 +98,7 @@ class WorkflowReference(Shape):
     """Page of the workflow in the Temporal UI."""
 
 
-class ActiveRun(Shape):
+class ActiveRun(ResourceModel):
     """A run of a schedule that has not finished."""
 
     name: ShortText
@@ -108,7 +108,7 @@ class ActiveRun(Shape):
     """UID of the InferenceRun."""
 
 
-class InferenceRunStatus(Shape):
+class InferenceRunStatus(ResourceModel):
     """What is known of the run. Written by the product; it cannot change any more once the run has finished."""
 
     phase: Phase | None = None
@@ -184,7 +184,7 @@ class InferenceRunStatus(Shape):
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
-class InferenceConfigStatus(Shape):
+class InferenceConfigStatus(ResourceModel):
     """What is known of the config. Written by the product."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()

@@ -59,8 +59,8 @@ class Problem:
         return f"{self.field} {found}; {self.allowed}"
 
 
-def told(problems: Iterable[Problem]) -> str:
-    """All problems on one line, for a status."""
+def describe(problems: Iterable[Problem]) -> str:
+    """All problems on one line, for a status message."""
     return "; and ".join(str(problem) for problem in problems)
 
 
