@@ -1,6 +1,6 @@
-"""A queue of keys to reconcile: each key is queued once, never processed twice at a time, and retried after a failure.
+"""A work queue of keys: each key is queued once, never processed by two workers at a time, and retried after a failure.
 
-Its size is bounded by the number of objects. A failing key delays no other key.
+The queue is bounded by the number of distinct keys. A reconcile that fails delays only its own key.
 """
 
 import asyncio
@@ -13,14 +13,12 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K")
 
 FIRST_PAUSE = 0.2
-"""Seconds before the first retry of a key; doubled with each further failure."""
-
 MAX_PAUSE = 30.0
-"""Maximum number of seconds between two attempts to reconcile a key."""
+"""Seconds until a key whose reconcile failed is tried again; doubled after each failure."""
 
 
 class WorkQueue(Generic[K]):
-    """Hands keys to a fixed number of workers."""
+    """Calls `reconcile` for queued keys from a fixed number of workers."""
 
     def __init__(self, reconcile: Callable[[K], Awaitable[None]], *, workers: int) -> None:
         self._reconcile = reconcile
@@ -33,7 +31,7 @@ class WorkQueue(Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
     def add(self, key: K) -> None:
-        """Reconcile a key as soon as a worker is free."""
+        """Reconcile the key soon."""
         if key in self._busy:
             self._again.add(key)
         elif key not in self._queued:
@@ -41,20 +39,25 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_later(self, key: K, seconds: float) -> None:
-        """Reconcile a key after a delay; each key has one timer, and a later call replaces it."""
+        """Reconcile the key after a delay. A key has one timer: a later call replaces the earlier one."""
         if key in self._timers:
             self._timers[key].cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._add_delayed, key)
+        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._on_timer, key)
 
-    def _add_delayed(self, key: K) -> None:
+    def _on_timer(self, key: K) -> None:
         self._timers.pop(key, None)
         self.add(key)
 
     async def run(self) -> None:
         """Process keys until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._workers):
-                tasks.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
 
     async def _work(self) -> None:
         while True:
@@ -75,6 +78,6 @@ class WorkQueue(Generic[K]):
     def _retry_later(self, key: K, error: Exception) -> None:
         pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
         self._pauses[key] = pause
-        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "retry_in_seconds": pause}
-        logger.warning("reconciling failed", extra=fields)
+        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
+        logger.warning("reconcile failed", extra=fields)
         self.add_later(key, pause)
