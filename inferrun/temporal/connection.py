@@ -1,8 +1,6 @@
-"""Connects to Temporal with the settings that every Temporal user knows (`temporalio.envconfig`: address, namespace,
-API key, TLS), and makes the search attributes known.
+"""Connects to Temporal with its standard settings (`temporalio.envconfig`: address, namespace, API key, TLS), and
+registers our search attributes.
 """
-
-import logging
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -13,25 +11,33 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.temporal.plugin import inferrun_plugin
 
-logger = logging.getLogger(__name__)
-
 INSTALLATION = SearchAttributeKey.for_keyword("InferrunInstallation")
 RUN = SearchAttributeKey.for_keyword("InferrunRun")
 CONFIG = SearchAttributeKey.for_keyword("InferrunConfig")
 ATTRIBUTES = (INSTALLATION, RUN, CONFIG)
 
 VALUE_LIMIT = 255
-"""Characters of a Keyword's value on SQL stores."""
+"""Maximum number of characters of a Keyword's value on SQL stores."""
+
+_NO_ROOM_OR_PERMISSION = (
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNIMPLEMENTED,
+    RPCStatusCode.INVALID_ARGUMENT,  # a SQL store has room for ten attributes of type Keyword
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 
 
-async def connect(*, identity: str) -> Client:
-    """A client for the address, namespace and credentials in the environment or Temporal's own config file."""
+async def connect(*, identity: str, lazy: bool = False) -> Client:
+    """A client for the address, namespace and credentials in the environment or in Temporal's own config file.
+
+    A lazy client connects with its first request; a worker cannot use one.
+    """
     settings = ClientConfig.load_client_connect_config()
-    return await Client.connect(**settings, identity=identity, plugins=[inferrun_plugin()])
+    return await Client.connect(**settings, identity=identity, lazy=lazy, plugins=[inferrun_plugin()])
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Make our search attributes known; False where they are not and the right to add them is missing.
+    """Register our search attributes; returns False if there is no room for them or no permission to add them.
 
     Without them workflows carry a memo only.
     """
@@ -48,8 +54,7 @@ async def register_search_attributes(client: Client) -> bool:
     except RPCError as error:
         if error.status is RPCStatusCode.ALREADY_EXISTS:
             return True
-        if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-            logger.warning("search attributes cannot be registered, workflows carry a memo only")
+        if error.status in _NO_ROOM_OR_PERMISSION:
             return False
         raise
     return True
