@@ -33,6 +33,7 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
+from inferrun.temporal.monitor import TemporalMonitor
 from worker.settings import WorkerSettings
 from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
@@ -55,6 +56,7 @@ class WorkerProcess:
         self._defaults = defaults
         self._api = api
         self._client = client
+        self._monitor = TemporalMonitor(client)
         self._runs = RunStore(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
@@ -85,12 +87,14 @@ class WorkerProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether both workers poll and the watch has listed its objects."""
-        return self._watch.is_synced and self._main.is_running and self._followers.is_running
+        """Whether both workers poll, the watch has listed its objects and Temporal answers."""
+        is_polling = self._main.is_running and self._followers.is_running
+        return self._watch.is_synced and is_polling and self._monitor.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
-        background = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._defaults.run())]
+        tasks = (self._watch.run(), self._defaults.run(), self._monitor.run())
+        background = [asyncio.create_task(task) for task in tasks]
         async with self._main, self._followers:
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
