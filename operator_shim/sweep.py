@@ -41,7 +41,7 @@ CLOSING_TIME: Final = timedelta(minutes=5)
 class EnsureAgain(Protocol):
     """Makes sure that a workflow executes the run."""
 
-    def __call__(self, key: Key, uid: str, *, background: bool) -> None:
+    def __call__(self, key: Key, uid: str, /, *, background: bool) -> None:
         """Queue the run of that key and UID."""
 
 

@@ -151,6 +151,7 @@ class WorkerProcess:
         submitter = RunSubmitter(
             self._api,
             self._runs,
+            events=self._events,
             history=SubmissionHistory(self._client),
             namespaces=frozenset({watched}) if watched else None,
         )
