@@ -31,8 +31,17 @@ LIST_TIMEOUT: Final = timedelta(seconds=10)
 class RunWorkflows:
     """The workflows that execute the runs of one installation."""
 
-    def __init__(self, client: Client, *, installation: str, task_queue: str, attributes: SearchAttributes) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        installation: str,
+        task_queue: str,
+        attributes: SearchAttributes,
+        tolerated_seconds: float = TOLERATED_SECONDS,
+    ) -> None:
         self._client = client
+        self._tolerated_seconds = tolerated_seconds
         self._installation = installation
         self._task_queue = task_queue
         self._attributes = attributes
@@ -40,9 +49,9 @@ class RunWorkflows:
 
     @property
     def is_ready(self) -> bool:
-        """Whether workflows can be started: False once every start has failed for TOLERATED_SECONDS."""
+        """Whether workflows can be started: False once every start has failed for `tolerated_seconds`."""
         since = self._failing_since
-        return since is None or asyncio.get_running_loop().time() - since < TOLERATED_SECONDS
+        return since is None or asyncio.get_running_loop().time() - since < self._tolerated_seconds
 
     async def ensure(self, run: InferenceRun) -> None:
         """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""

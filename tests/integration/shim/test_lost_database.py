@@ -122,6 +122,66 @@ async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_starts_that_fail_make_the_process_unready_until_one_succeeds(
+    *, api: KubeClient, namespace: str, far_side: Client, wire: Gateway, temporal: Client
+) -> None:
+    attributes = SearchAttributes(far_side, installation=namespace)
+    workflows = RunWorkflows(
+        far_side, installation=namespace, task_queue=namespace, attributes=attributes, tolerated_seconds=0.5
+    )
+    run = await create(api, namespace, "run")
+    assert workflows.is_ready
+    wire.stall()
+    with pytest.raises(TimeoutError):
+        await workflows.ensure(run)
+    await asyncio.sleep(0.6)
+    assert not workflows.is_ready
+    wire.resume()
+    await workflows.ensure(run)
+    assert workflows.is_ready
+
+
+async def test_a_worker_restarts_when_the_database_was_replaced(
+    *,
+    plane: ControlPlane,
+    api: KubeClient,
+    namespace: str,
+    wire: Gateway,
+    temporal: Client,
+    other_temporal: str,
+    until: Until,
+    tmp_path: Path,
+) -> None:
+    await empty_server(other_temporal)
+    port = free_port()
+    environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
+
+    async def is_ready() -> bool:
+        return await asyncio.to_thread(_is_ready, port)
+
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "worker", cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    await until(is_ready)
+    await asyncio.sleep(2)
+    wire.switch(other_temporal)
+    output, _ = await asyncio.wait_for(worker.communicate(), 30)
+    assert worker.returncode == 1
+    assert b"'default' was replaced" in output
+
+
+def environment_of(plane: ControlPlane, namespace: str, wire: Gateway, *, port: int, defaults: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "INFERRUN_KUBECONFIG": str(plane.kubeconfig),
+        "TEMPORAL_ADDRESS": wire.address,
+        "WATCH_NAMESPACE": namespace,
+        "INFERRUN_TASK_QUEUE": namespace,
+        "HEALTH_PORT": str(port),
+        "INFERRUN_DEFAULTS": str(defaults),
+    }
+
+
 async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_run_again(
     *,
     plane: ControlPlane,
@@ -137,15 +197,7 @@ async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_r
     status = {"phase": "Running", "reason": "Running", "observedGeneration": 1}
     runs = [await create(api, namespace, f"run-{number}", status=status) for number in range(100)]
     port = free_port()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "INFERRUN_KUBECONFIG": str(plane.kubeconfig),
-        "TEMPORAL_ADDRESS": wire.address,
-        "WATCH_NAMESPACE": namespace,
-        "INFERRUN_TASK_QUEUE": namespace,
-        "HEALTH_PORT": str(port),
-        "INFERRUN_DEFAULTS": str(tmp_path),
-    }
+    environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
 
     async def start() -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
