@@ -57,10 +57,10 @@ class Executions:
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
-    def recheck(self, key: Key) -> None:
+    def recheck(self, key: Key, *, background: bool) -> None:
         """Have the run's workflow check again what it waits for, because its config has changed."""
         self._config_changed.add(key)
-        self._queue.add(key)
+        self._queue.add(key, background=background)
 
     def ensure_again(self, key: Key, uid: str, *, background: bool) -> None:
         """Check again that a workflow executes the run."""

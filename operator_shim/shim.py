@@ -165,7 +165,7 @@ class Shim:
         for run_key, item in self._run_watch.items():
             reference = item["spec"].get("configRef") or {}
             if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
-                self._executions.recheck(run_key)
+                self._executions.recheck(run_key, background=is_listed)
 
     async def _reconcile_config(self, key: Key) -> None:
         item = self._config_watch.get(*key)

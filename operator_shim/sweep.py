@@ -20,6 +20,7 @@ from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
+from inferrun.temporal.deadline import call_deadline
 from inferrun.timestamps import utc_now
 from operator_shim.schedules import Schedules
 from operator_shim.workflows import RunWorkflows
@@ -27,6 +28,9 @@ from operator_shim.workflows import RunWorkflows
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
+
+SWEEP_LIMIT: Final = 120.0
+"""Maximum number of seconds of one sweep; an interrupted one starts over."""
 
 TERMINATED_SECONDS: Final = 15.0
 """Interval at which terminated workflows are listed: normally an empty answer."""
@@ -75,7 +79,8 @@ class Sweep:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
-                await self.sweep()
+                async with call_deadline(seconds=SWEEP_LIMIT):
+                    await self.sweep()
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
 
@@ -85,7 +90,8 @@ class Sweep:
             await asyncio.sleep(TERMINATED_SECONDS)
             now = utc_now()
             try:
-                await self.restart_terminated(since=since)
+                async with call_deadline(seconds=SWEEP_LIMIT):
+                    await self.restart_terminated(since=since)
             except (RPCError, TimeoutError) as error:
                 logger.warning("terminated workflows could not be listed", extra={"error": str(error)[:500]})
             else:

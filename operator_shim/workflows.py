@@ -24,8 +24,38 @@ from workflows.run_clock import timeout_of
 TOLERATED_SECONDS: Final = 30.0
 """The shim stays ready for this long while every start fails."""
 
+FORGOTTEN_SECONDS: Final = 90.0
+"""Failures count for this long; a failing start is repeated at least every 30 s, unless its run is deleted."""
+
 LIST_TIMEOUT: Final = timedelta(seconds=10)
 """Time limit of each page; a page of a large visibility store takes longer than other requests."""
+
+
+class FailingStarts:
+    """For how long every start of a workflow has failed."""
+
+    def __init__(self, *, tolerated_seconds: float) -> None:
+        self._tolerated_seconds = tolerated_seconds
+        self._first: float | None = None
+        self._last = 0.0
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Whether a start succeeded within `tolerated_seconds`, or none was tried for a while, as after a deletion."""
+        now = asyncio.get_running_loop().time()
+        is_recent = now - self._last < FORGOTTEN_SECONDS
+        return self._first is None or not is_recent or now - self._first < self._tolerated_seconds
+
+    def add(self) -> None:
+        """A start has failed."""
+        now = asyncio.get_running_loop().time()
+        if self._first is None or now - self._last >= FORGOTTEN_SECONDS:
+            self._first = now
+        self._last = now
+
+    def end(self) -> None:
+        """A start has succeeded."""
+        self._first = None
 
 
 class RunWorkflows:
@@ -41,17 +71,15 @@ class RunWorkflows:
         tolerated_seconds: float = TOLERATED_SECONDS,
     ) -> None:
         self._client = client
-        self._tolerated_seconds = tolerated_seconds
         self._installation = installation
         self._task_queue = task_queue
         self._attributes = attributes
-        self._failing_since: float | None = None
+        self._failures = FailingStarts(tolerated_seconds=tolerated_seconds)
 
     @property
     def is_ready(self) -> bool:
         """Whether workflows can be started: False once every start has failed for `tolerated_seconds`."""
-        since = self._failing_since
-        return since is None or asyncio.get_running_loop().time() - since < self._tolerated_seconds
+        return self._failures.is_tolerable
 
     async def ensure(self, run: InferenceRun) -> None:
         """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""
@@ -134,13 +162,12 @@ class RunWorkflows:
         try:
             await self._attributes.send(start, run=title, config=run.spec.config_ref.name)
         except WorkflowAlreadyStartedError:
-            self._failing_since = None
+            self._failures.end()
             raise
         except (RPCError, TimeoutError):
-            if self._failing_since is None:
-                self._failing_since = asyncio.get_running_loop().time()
+            self._failures.add()
             raise
-        self._failing_since = None
+        self._failures.end()
 
 
 def _details(run: InferenceRun) -> str:
