@@ -80,14 +80,14 @@ async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue
         ({"configRef": "iris"}, "namespace: missing"),
         ({"namespace": "team"}, "configRef: missing"),
         ({"namespace": "team", "configRef": "iris", "timeoutSeconds": "soon"}, "timeoutSeconds: "),
-        ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: not a field"),
+        ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: unknown field"),
         (
             {"namespace": "team", "configRef": "iris", "parameters": {"job_uid": "x"}},
             "parameters: 'job_uid' is reserved",
         ),
-        ("iris", "one JSON object is wanted"),
-        (None, "one JSON object is wanted"),
-        (b"\x00", "one JSON object is wanted"),
+        ("iris", "must be a JSON object"),
+        (None, "must be a JSON object"),
+        (b"\x00", "must be a JSON object"),
     ],
 )
 async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
@@ -101,7 +101,7 @@ async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
 
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
-    [([], "RequestRefused", "one JSON object is wanted"), ([REQUEST, REQUEST], "TypeError", "arguments")],
+    [([], "RequestRefused", "must be a JSON object"), ([REQUEST, REQUEST], "TypeError", "arguments")],
 )
 async def test_more_or_less_than_one_argument_fails_the_workflow(
     temporal: Client, task_queue: str, arguments: list[object], kind: str, text: str
