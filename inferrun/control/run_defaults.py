@@ -43,7 +43,7 @@ class Defaults(BaseModel):
     which the kubelet accepts the Pod, so a short margin would terminate Pods that wait for an image or a Secret."""
 
     max_disruptions: int = Field(default=20, ge=0)
-    """Maximum number of evictions and preemptions tolerated per launch."""
+    """Maximum number of evictions and preemptions tolerated per run."""
 
     allowed_service_accounts: Names = ()
     """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""
