@@ -1,4 +1,4 @@
-"""The development cluster of this checkout, with a pretended installation in a namespace of its own for each module."""
+"""The development cluster, with a simulated installation in a separate namespace."""
 
 import os
 import subprocess
@@ -10,18 +10,18 @@ import pytest
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
-from tests.integration.doctor.stage import HANDOVER, install
+from tests.integration.cli.stage import CLUSTER_FILES, install
 
 
 @pytest.fixture
 def task_queue() -> str:
-    """A queue that nobody else polls."""
+    """A task queue without other pollers."""
     return f"doctor-{token_hex(4)}"
 
 
 @pytest.fixture
 async def installed(api: KubeClient, task_queue: str, temporal_address: str) -> AsyncIterator[str]:
-    """The namespace of a pretended installation whose Pods cannot start."""
+    """The namespace of a simulated installation whose Pods cannot start."""
     namespace = f"doctor-{token_hex(4)}"
     await install(api, namespace=namespace, task_queue=task_queue, temporal=temporal_address, replicas=1)
     yield namespace
@@ -31,8 +31,8 @@ async def installed(api: KubeClient, task_queue: str, temporal_address: str) -> 
 
 @pytest.fixture
 def stranger(kubeconfig: Path, installed: str, tmp_path: Path) -> Path:
-    """A kubeconfig of somebody who may do nothing: the shim's account, which has no role here."""
-    kubectl = [str(Path(os.environ.get("INFERRUN_BIN", HANDOVER / "bin")) / "kubectl"), "--kubeconfig"]
+    """A kubeconfig of a user without permissions: the service account of the simulated shim, which has no role."""
+    kubectl = [str(Path(os.environ.get("INFERRUN_BIN", CLUSTER_FILES / "bin")) / "kubectl"), "--kubeconfig"]
     copy = tmp_path / "stranger"
     copy.write_bytes(kubeconfig.read_bytes())
     made = [*kubectl, str(kubeconfig), "create", "token", "inferrun-shim", "-n", installed]

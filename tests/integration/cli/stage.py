@@ -1,6 +1,7 @@
-"""What an installation looks like from outside, on a real API server: Deployments with the chart's labels, accounts.
+"""Runs the command `inferrun`, and creates a simulated installation on a real API server.
 
-The Deployments ask for no Pod that could run; what matters is what the doctor reads and whom it asks about.
+The installation has Deployments with the chart's labels, and service accounts. Its Pods cannot start, because the tests only
+need what doctor reads.
 """
 
 import subprocess
@@ -14,48 +15,47 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES, Resource
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-HANDOVER = CHECKOUT / ".devcluster"
+CLUSTER_FILES = CHECKOUT / ".devcluster"
 
 ACCOUNTS = Resource("v1", "serviceaccounts")
 DEPLOYMENTS = Resource("apps/v1", "deployments")
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
-TOKENS = "token"
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a doctor's process said."""
+class Printed:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
     def line(self, what: str) -> str:
-        """The one line about it."""
+        """The first line of the output that contains `what`."""
         found = [line for line in self.out.splitlines() if what in line]
         assert found, self.out + self.err
         return found[0]
 
 
-def ask_doctor(*words: str, environment: Mapping[str, str]) -> Told:
-    """Run the command as a person does, with nothing in its environment but what is given."""
+def run_command(*words: str, environment: Mapping[str, str] | None = None) -> Printed:
+    """Run `inferrun` with only these environment variables."""
     done = subprocess.run(
-        [sys.executable, "-m", "inferrun.cli", "doctor", *words],
+        [sys.executable, "-m", "inferrun.cli", *words],
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin:/bin", **environment},
+        env={"PATH": "/usr/bin:/bin", **(environment or {})},
         cwd=CHECKOUT,
         timeout=120,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
-    return Told(done.returncode, done.stdout, done.stderr)
+    return Printed(done.returncode, done.stdout, done.stderr)
 
 
 async def install(api: KubeClient, *, namespace: str, task_queue: str, temporal: str, replicas: int) -> None:
-    """A namespace with what a release of the chart shows to the doctor."""
+    """Create a namespace with the objects of a release that doctor reads."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await api.create(NAMESPACES, None, body)
     for component in ("shim", "worker"):
