@@ -74,7 +74,7 @@ def keep(space: Space, manifest: Object) -> str:
     return name
 
 
-def test_a_schedule_fires_and_its_child_is_a_run_of_its_own(space: Space) -> None:
+def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     name = keep(space, schedule("minutely", every="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome"))
     told = next_times(space, name)
     assert told
@@ -98,7 +98,7 @@ def _with(space: Space, name: str, field: str) -> Object | None:
     return status if status.get(field) else None
 
 
-def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None:
+def test_an_edit_updates_the_temporal_schedule(space: Space) -> None:
     name = keep(space, schedule("edited", every="0 9 * * *"))
     edit(
         space,
@@ -120,7 +120,7 @@ def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None
     assert found["schedule"]["policies"]["catchupWindow"] == "60s"
 
 
-def test_an_edit_of_the_parameters_is_in_the_next_child(space: Space) -> None:
+def test_edited_parameters_apply_to_the_next_run(space: Space) -> None:
     name = keep(space, schedule("fresh", parameters={"say": "one"}))
     fire(space, name)
     until(lambda: len(children(space, name)) == 1, seconds=30, what="a child")
@@ -131,7 +131,7 @@ def test_an_edit_of_the_parameters_is_in_the_next_child(space: Space) -> None:
     assert [child["spec"]["parameters"]["say"] for child in children(space, name)] == ["one", "two"]
 
 
-def test_suspend_pauses_and_its_end_goes_on(space: Space) -> None:
+def test_suspending_a_schedule_pauses_it_until_it_is_resumed(space: Space) -> None:
     name = keep(space, schedule("pausing"))
     edit(space, name, suspend=True)
     space.wait_for(name, phase="Suspended", reason="Suspended", seconds=30)
@@ -147,7 +147,7 @@ def test_suspend_pauses_and_its_end_goes_on(space: Space) -> None:
     assert not found["schedule"]["state"].get("paused")
 
 
-def test_a_deleted_schedule_is_gone_with_its_runs_and_their_pods(space: Space) -> None:
+def test_deleting_a_schedule_deletes_its_runs_and_their_pods(space: Space) -> None:
     name = keep(space, schedule("leaving", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
@@ -159,7 +159,7 @@ def test_a_deleted_schedule_is_gone_with_its_runs_and_their_pods(space: Space) -
     until(lambda: not space.items("pods"), seconds=30, what="no Pod")
 
 
-def test_a_run_under_way_is_not_joined_by_another_one_unless_asked(space: Space) -> None:
+def test_concurrent_runs_start_only_with_the_policy_allow(space: Space) -> None:
     name = keep(space, schedule("alone", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
@@ -186,7 +186,7 @@ def _policy(space: Space, name: str) -> str:
     return str(found["schedule"]["policies"]["overlapPolicy"])
 
 
-def test_replace_cancels_the_run_under_way_and_starts_the_next_after_it(space: Space) -> None:
+def test_replace_cancels_the_active_run_and_starts_the_next(space: Space) -> None:
     name = keep(space, schedule("replacing", concurrencyPolicy="Replace", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
@@ -195,7 +195,7 @@ def test_replace_cancels_the_run_under_way_and_starts_the_next_after_it(space: S
     until(lambda: phases(space, name) == expected, seconds=SECONDS, what="replaced", now=lambda: phases(space, name))
 
 
-def test_history_limits_keep_the_newest_of_each_kind(space: Space) -> None:
+def test_history_limits_keep_the_newest_runs_of_each_outcome(space: Space) -> None:
     wanted = schedule("tidy", concurrencyPolicy="Allow", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
     name = keep(space, wanted)
     for ending in ("0", "4", "0", "4"):
@@ -212,7 +212,7 @@ def _new_and_ended(space: Space, name: str, before: set[str]) -> bool:
     return bool(new) and (new[0].get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def test_an_expression_that_never_fires_is_told_and_stops_the_schedule_until_it_is_mended(space: Space) -> None:
+def test_an_expression_that_never_fires_is_reported_and_pauses_the_schedule(space: Space) -> None:
     name = keep(space, schedule("wrong", every="0 9 * * *"))
     edit(space, name, schedule="0 0 31 2 *")
     status = space.wait_for(name, phase="Suspended", reason="InvalidSchedule", seconds=30)
@@ -226,8 +226,8 @@ def test_an_expression_that_never_fires_is_told_and_stops_the_schedule_until_it_
     assert all(moment.hour == 10 for moment in next_times(space, name))
 
 
-def test_a_fire_whose_run_is_gone_deletes_its_schedule(space: Space) -> None:
-    """As after a deletion that no shim has seen: the Temporal schedule is there and its InferenceRun is not."""
+def test_a_schedule_whose_inference_run_is_gone_deletes_itself_when_it_fires(space: Space) -> None:
+    """The Temporal schedule still exists after the deletion of its InferenceRun, which no shim has noticed."""
     parent = {"name": "lost", "uid": f"uid-{space.name}"}
     lost = f"inferencerun/{space.name}/lost/{parent['uid']}"
     words = ("--schedule-id", lost, "--workflow-id", lost, "--type", "SubmitInferenceRun", "--task-queue", "inferrun")
@@ -238,7 +238,7 @@ def test_a_fire_whose_run_is_gone_deletes_its_schedule(space: Space) -> None:
     assert space.items("inferenceruns") == []
 
 
-def test_a_schedule_of_the_longest_name_fires(space: Space) -> None:
+def test_a_schedule_with_the_longest_allowed_name_fires(space: Space) -> None:
     name = keep(space, schedule("long." + "x" * 248, every="0 9 * * MON"))
     fire(space, name)
     until(lambda: phases(space, name) == ["Succeeded/Succeeded"], seconds=SECONDS, what="a child succeeded")
