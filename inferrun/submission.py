@@ -83,10 +83,10 @@ class Submission(_Part):
             raise ValueError(
                 f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
             )
-        ours = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
-        if ours:
+        internal = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
+        if internal:
             raise ValueError(
-                f"labels: {ours[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
+                f"labels: {internal[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
             )
         return self
 

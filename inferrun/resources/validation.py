@@ -285,7 +285,7 @@ def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem
             yield Problem(
                 field=f"spec.resources.requests.{resource}",
                 value=shown(value),
-                allowed=f"must not exceed the limit, which is {limits[resource]}",
+                allowed=f"must be at most the limit, {limits[resource]}",
             )
 
 

@@ -1,4 +1,4 @@
-"""Schedules through the chart: Temporal keeps the clock, the resource says what it is to do."""
+"""Scheduled runs of an installed product: Temporal keeps the time, the resource determines the schedule."""
 
 import asyncio
 import json
@@ -25,21 +25,21 @@ def identity(space: Space, name: str) -> str:
     return schedule_id(RunRef(namespace=space.name, name=name, uid=found["metadata"]["uid"]))
 
 
-def kept(space: Space, schedule_id: str) -> Object | None:
-    """The Temporal schedule's own description; None where there is none."""
+def described(space: Space, schedule_id: str) -> Object | None:
+    """The description of the Temporal schedule; None if it does not exist."""
     try:
-        described: Object = json.loads(space.stage.temporal("schedule", "describe", "-s", schedule_id, "-o", "json"))
+        found: Object = json.loads(space.stage.temporal("schedule", "describe", "-s", schedule_id, "-o", "json"))
     except AssertionError as error:
         if "not found" not in str(error):
             raise
         return None
-    return described
+    return found
 
 
 def fire(space: Space, name: str) -> None:
-    """Fire now, under the schedule's own policy; the next fire is told apart by its second."""
+    """Trigger the schedule under its own policy, and wait so that the next fire has a different second."""
 
-    async def trigger() -> None:  # the command line's own trigger brings a policy of its own
+    async def trigger() -> None:  # `temporal schedule trigger` would use another policy
         client = await Client.connect(space.stage.temporal_address)
         await client.get_schedule_handle(identity(space, name)).trigger()
 
@@ -76,21 +76,23 @@ def keep(space: Space, manifest: Object) -> str:
 
 def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     name = keep(space, schedule("minutely", every="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome"))
-    told = next_times(space, name)
-    assert told
-    assert 0 < (told[0] - datetime.now(UTC)).total_seconds() <= 60
+    times = next_times(space, name)
+    assert times
+    assert 0 < (times[0] - datetime.now(UTC)).total_seconds() <= 60
 
     until(lambda: "Succeeded/Succeeded" in phases(space, name), seconds=90, what="a child succeeded")
 
     child = children(space, name)[0]
-    due = told[0].strftime("%Y%m%d%H%M%S")
+    due = times[0].strftime("%Y%m%d%H%M%S")
     assert child["metadata"]["name"] == f"minutely-{due}"
-    assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == told[0].strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == times[0].strftime("%Y-%m-%dT%H:%M:%SZ")
     assert child["metadata"]["ownerReferences"][0]["name"] == name
     assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50}
-    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is told")
-    assert datetime.fromisoformat(status["lastScheduleTime"]) == told[0]
-    until(lambda: (times := next_times(space, name)) and times[0] > told[0], seconds=15, what="the next time is told")
+    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is reported")
+    assert datetime.fromisoformat(status["lastScheduleTime"]) == times[0]
+    until(
+        lambda: (later := next_times(space, name)) and later[0] > times[0], seconds=15, what="the next time is reported"
+    )
 
 
 def _with(space: Space, name: str, field: str) -> Object | None:
@@ -109,9 +111,9 @@ def test_an_edit_updates_the_temporal_schedule(space: Space) -> None:
         startingDeadlineSeconds=60,
     )
 
-    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is told")
+    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is reported")
 
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["spec"]["timezoneName"] == "Asia/Tokyo"
     [calendar] = found["schedule"]["spec"]["structuredCalendar"]
@@ -135,14 +137,14 @@ def test_suspending_a_schedule_pauses_it_until_it_is_resumed(space: Space) -> No
     name = keep(space, schedule("pausing"))
     edit(space, name, suspend=True)
     space.wait_for(name, phase="Suspended", reason="Suspended", seconds=30)
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["state"]["paused"] is True
     assert next_times(space, name) == []
 
     edit(space, name, suspend=False)
     space.wait_for(name, phase="Scheduled", seconds=30)
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert not found["schedule"]["state"].get("paused")
 
@@ -154,7 +156,7 @@ def test_deleting_a_schedule_deletes_its_runs_and_their_pods(space: Space) -> No
     gone = identity(space, name)
     space.kubectl("delete", "inferencerun", name)
 
-    until(lambda: kept(space, gone) is None, seconds=30, what="no Temporal schedule")
+    until(lambda: described(space, gone) is None, seconds=30, what="no Temporal schedule")
     until(lambda: not space.items("inferenceruns"), seconds=30, what="no run")
     until(lambda: not space.items("pods"), seconds=30, what="no Pod")
 
@@ -175,13 +177,13 @@ def test_concurrent_runs_start_only_with_the_policy_allow(space: Space) -> None:
 
 
 def _skipped(space: Space, name: str) -> int:
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     return int(found["info"].get("overlapSkipped", 0))
 
 
 def _policy(space: Space, name: str) -> str:
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     return str(found["schedule"]["policies"]["overlapPolicy"])
 
@@ -217,7 +219,7 @@ def test_an_expression_that_never_fires_is_reported_and_pauses_the_schedule(spac
     edit(space, name, schedule="0 0 31 2 *")
     status = space.wait_for(name, phase="Suspended", reason="InvalidSchedule", seconds=30)
     assert "spec.schedule" in status["message"]
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["state"]["paused"] is True
 
@@ -234,7 +236,7 @@ def test_a_schedule_whose_inference_run_is_gone_deletes_itself_when_it_fires(spa
     argument = json.dumps({"namespace": space.name, "parent": parent})
     space.stage.temporal("schedule", "create", *words, "--calendar", '{"hour":"3"}', "--input", argument)
     space.stage.temporal("schedule", "trigger", "-s", lost)
-    until(lambda: kept(space, lost) is None, seconds=30, what="no Temporal schedule")
+    until(lambda: described(space, lost) is None, seconds=30, what="no Temporal schedule")
     assert space.items("inferenceruns") == []
 
 

@@ -86,7 +86,8 @@ ACCEPTED: Final = (
     config("a label of a custom image", image="mine:1", storage={"output": {"s3": {"any": ["thing", {"a": 1}]}}}),
     config("files", storage=FILE_STORAGE),
     config(
-        "an unknown key below a known label, which the shim tells", storage=file_input(claimName="a", path="b", c=1)
+        "an unknown key below a supported label, which the shim reports",
+        storage=file_input(claimName="a", path="b", c=1),
     ),
     config(
         "every other field",
@@ -127,7 +128,7 @@ REJECTED: Final = (
     # InferenceConfig
     config("no storage", storage=None, field="spec.storage"),
     config("storage that is a list", storage=[], field="spec.storage", value="array"),
-    config("a storage label that holds text", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
+    config("a storage label with a string", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
     config("a file without a claim", storage=file_input(path="x"), field="claimName"),
     config("a file without a path", storage=file_input(claimName="x"), field="path"),
     config("a path that climbs", storage=file_input(claimName="x", path="a/../../b"), field="path", value="a/../../b"),
@@ -228,7 +229,7 @@ REPORTED_ON_STATUS: Final = (
         value="file",
     ),
     config(
-        "a label that holds text",
+        "a label with a string",
         image="mine:1",
         storage={"output": {"s3": "s3://bucket"}},
         field="spec.storage.output.s3",

@@ -93,7 +93,7 @@ def test_no_part_of_an_outcome_can_be_added(server: Server, create: Callable[...
 
 
 def test_fields_outside_the_outcome_may_change_after_the_end(server: Server, finished: str) -> None:
-    server.patch_status(RUN, finished, {"message": "mended wording", "workflow": {"url": "http://ui/x"}})
+    server.patch_status(RUN, finished, {"message": "corrected wording", "workflow": {"url": "http://ui/x"}})
 
 
 def test_the_status_of_an_unfinished_run_may_change(server: Server, create: Callable[..., str]) -> None:
