@@ -13,12 +13,15 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 PASSED_THROUGH = (
     "inferrun.contract",
+    "inferrun.exitcodes",
     "inferrun.names",
     "inferrun.reasons",
     "inferrun.resources",
     "inferrun.run_ref",
+    "inferrun.run_result",
     "inferrun.runner_report",
     "inferrun.submission",
+    "inferrun.text",
     "inferrun.wellknown",
     "workflows.activity_options",
     "workflows.messages",

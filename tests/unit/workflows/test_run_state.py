@@ -58,7 +58,8 @@ def test_a_launch_that_never_started_uses_no_time(state: RunState) -> None:
 def test_a_lost_pod_stops_the_clock_and_starts_the_wait(state: RunState) -> None:
     state.started_at = "2026-11-21T08:00:20Z"
     state.lose_pod(is_disrupted=True, now=NOW)
-    assert (state.progress.seconds_used, state.started_at, state.disruptions) == (40, None, 1)
+    assert (state.progress.seconds_used, state.disruptions) == (40, 1)
+    assert state.running_seconds_left(now=NOW) == 60
     assert state.pending_since(launched(pending_since="2026-11-21T07:00:00Z")) == "2026-11-21T08:01:00Z"
 
 
