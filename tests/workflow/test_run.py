@@ -71,7 +71,7 @@ async def test_while_it_waits_for_the_next_attempt_the_status_says_so(staged: St
     assert result["phase"] == "Succeeded"
     [said] = cluster.published
     assert (said.phase, said.reason, said.attempt) == (Phase.PENDING, Reason.RETRY_BACKOFF, 2)
-    assert "attempt 2 of 3 starts in 10 s; before: exit code 4" in said.message
+    assert "attempt 2 of 3 starts in 10 s; the last launch ended with: exit code 4" in said.message
     assert cluster.recorded is not None
     assert [item.reason for item in cluster.recorded.attempts] == [Reason.INFERENCE_FAILED, Reason.SUCCEEDED]
 

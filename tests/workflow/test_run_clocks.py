@@ -202,7 +202,7 @@ async def test_a_run_that_waits_for_its_start_longer_than_it_may_is_stopped(stag
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "PendingTimeout"
-    assert "900 s (pendingTimeoutSeconds); last: its image is being pulled" in str(error)
+    assert "900 s (pendingTimeoutSeconds); last reason: its image is being pulled" in str(error)
     assert job.stopped_at is not None
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(900, abs=3)
 
@@ -263,7 +263,7 @@ async def test_a_run_whose_pods_are_taken_away_too_often_is_stopped(staged: Stag
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "DisruptedTooOften"
-    assert "3 times, more than maxDisruptions 2" in str(error)
+    assert "3 times, more than maxDisruptions (2)" in str(error)
     assert job.stopped_at is not None
 
 

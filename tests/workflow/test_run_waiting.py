@@ -49,7 +49,7 @@ async def test_it_ends_when_it_has_waited_for_its_pending_timeout(staged: Staged
         error = await failure_of(handle)
         closed = (await handle.describe()).close_time
     assert error.type == "PendingTimeout"
-    assert "it waited too long: it waits: ConfigNotFound" in str(error)
+    assert "the run waited longer than pendingTimeoutSeconds: it waits: ConfigNotFound" in str(error)
     assert closed is not None
     assert (closed - cluster.looks[0]).total_seconds() == pytest.approx(1500, abs=5)
     assert not cluster.jobs

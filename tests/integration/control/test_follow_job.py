@@ -91,7 +91,7 @@ async def test_a_pod_that_no_node_takes_is_told_on_the_status_and_as_an_event(
     async with following(api, watch, job, FollowUntil.STARTED):
         run = await job.says(Reason.UNSCHEDULABLE)
         assert run.status.phase is Phase.PENDING
-        assert "no node takes Pod" in (run.status.message or "")
+        assert "cannot be scheduled" in (run.status.message or "")
     assert ("Unschedulable", "Warning") in await job.events()
 
 

@@ -196,7 +196,7 @@ async def test_a_foreign_object_of_that_name_is_never_overwritten(
     made = await api.create(resource, place, {**body, "metadata": {"name": base_of(run)}})
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-    assert f"a {kind} '{base_of(run)}' that is not this run's" in result.message
+    assert f"a {kind} '{base_of(run)}' that does not belong to this run" in result.message
     found = await api.get(resource, place, base_of(run))
     assert found["metadata"]["uid"] == made["metadata"]["uid"]
     assert (found.get("data"), found.get("spec")) == (made.get("data"), made.get("spec"))
@@ -210,7 +210,7 @@ async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_o
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
     assert result.pending_timeout_seconds == 900
-    assert "InferenceConfig 'nowhere' is not in namespace" in result.message
+    assert "InferenceConfig 'nowhere' does not exist in namespace" in result.message
     status = await status_of(api, run)
     assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ConfigNotFound", result.message)
     patches = len(proxy.sent("PATCH"))

@@ -56,7 +56,7 @@ def test_the_next_step(
 
 def test_an_attempt_that_no_time_is_left_for_is_told_with_what_failed_before() -> None:
     step = next_step(FAILED, attempt=1, backoff_limit=2, seconds_left=0.5)
-    assert step.message == "no time is left for another attempt; before: exit code 4"
+    assert step.message == "no time is left for another attempt; the last one ended with: exit code 4"
 
 
 def test_retries_wait_10_seconds_doubled_up_to_six_minutes() -> None:
@@ -75,4 +75,4 @@ def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_
     assert (verdict is not None) is is_too_often
     if verdict is not None:
         assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
-        assert "3 times, more than maxDisruptions 2" in verdict.message
+        assert "3 times, more than maxDisruptions (2)" in verdict.message

@@ -1,14 +1,11 @@
 """Why a run waits, in one line with its cure."""
 
-import json
-import re
 import shlex
 from typing import Any
 
 import pytest
-import yaml
 
-from activities.rules.diagnosis import Wait, diagnose, missing_secret, wants_events
+from activities.rules.diagnosis import Wait, diagnose, find_event_subject, missing_secret
 from activities.rules.snapshot import Endpoint
 from inferrun.reasons import Reason
 from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, snapshot, waiting
@@ -70,7 +67,7 @@ def test_an_image_that_cannot_be_pulled_is_told_with_its_name_the_registrys_word
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_FAILED, True)
     assert "image 'registry/own:1' cannot be pulled" in wait.message
     assert "manifest unknown" in wait.message
-    assert "mend spec.image of the config, then delete the run and create it again" in wait.message
+    assert "fix spec.image in the InferenceConfig, then delete and recreate the run" in wait.message
 
 
 def test_without_its_events_the_kubelets_own_words_are_told() -> None:
@@ -81,8 +78,8 @@ def test_a_pull_that_fails_for_want_of_its_secret_says_which_and_how_to_get_it()
     events = [event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)")]
     wait = wait_of(pod(waiting("ErrImagePull")), events, pull_secret="pull", pull_secret_namespace="shared")
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_SECRET_NOT_FOUND, True)
-    assert "Secret 'pull' is not in namespace models" in wait.message
-    assert "kubectl get secret pull -n shared" in wait.message
+    assert "Secret 'pull' does not exist in namespace models" in wait.message
+    assert "inferrun copy-secret pull --from shared --to models" in wait.message
 
 
 def test_a_pull_secret_that_is_missing_is_no_matter_while_the_image_comes() -> None:
@@ -111,7 +108,7 @@ def test_a_pod_that_no_node_takes_is_told_with_the_schedulers_words() -> None:
 def test_a_claim_that_is_missing_is_told_by_its_name() -> None:
     wait = wait_of(unscheduled('0/1 nodes are available: persistentvolumeclaim "rows" not found. not found'))
     assert (wait.reason, wait.is_warning) == (Reason.CLAIM_NOT_FOUND, True)
-    assert "PersistentVolumeClaim 'rows' is not in the run's namespace" in wait.message
+    assert "PersistentVolumeClaim 'rows' does not exist in the run's namespace" in wait.message
 
 
 ENDPOINTS = (Endpoint(end="input", secret="iris-endpoint", named_namespace="demo-system"),)
@@ -124,36 +121,15 @@ def test_a_secret_that_is_missing_is_told_with_the_command_that_copies_it() -> N
     wait = wait_of(pod(waiting("ContainerCreating"), age=10), [NO_SECRET], endpoints=ENDPOINTS)
     assert (wait.reason, wait.is_warning) == (Reason.SECRET_NOT_FOUND, True)
     assert wait.message == (
-        "Secret 'iris-endpoint' is not in namespace models; copy it and the run goes on by itself: "
-        "kubectl get secret iris-endpoint -n demo-system "
-        """-o jsonpath='{"{apiVersion: v1, kind: Secret, metadata: {name: iris-endpoint}, type: "}"""
-        """{.type}{", data: "}{.data}{"}"}' """
-        "| kubectl apply -n models -f -"
+        "Secret 'iris-endpoint' does not exist in namespace models; copy it and the run resumes automatically: "
+        "inferrun copy-secret iris-endpoint --from demo-system --to models"
     )
 
 
-def test_the_command_is_one_line_that_a_shell_takes_apart_as_meant() -> None:
-    command = missing_secret("s", namespace="models", named="other").split("by itself: ")[1]
-    assert "\n" not in command
-    words = shlex.split(command)
-    assert words[:6] == ["kubectl", "get", "secret", "s", "-n", "other"]
-    assert words[words.index("|") + 1 :] == ["kubectl", "apply", "-n", "models", "-f", "-"]
-
-
-def test_what_the_command_hands_on_is_a_secret_of_the_same_type_with_the_same_data() -> None:
-    """jsonpath prints texts in quotes as they stand, `.type` as text and `.data` as JSON; YAML takes JSON."""
-    found = re.search(r"jsonpath='(.+)'", missing_secret("s", namespace="models", named="other"))
-    assert found is not None
-    data = {".dockerconfigjson": "e30="}
-    values = {"{.type}": "kubernetes.io/dockerconfigjson", "{.data}": json.dumps(data)}
-    printed = re.sub(r'\{"(.*?)"\}|\{\.\w+\}', lambda part: values.get(part[0], part[1]), found.group(1))
-    assert yaml.safe_load(printed) == {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s"},
-        "type": "kubernetes.io/dockerconfigjson",
-        "data": data,
-    }
+@pytest.mark.parametrize("hostile", ["$(reboot)", "a; reboot", "`reboot`", "a'b", "a\nb"])
+def test_the_copy_command_quotes_names_that_a_shell_would_interpret(hostile: str) -> None:
+    command = missing_secret(hostile, namespace="models", named=hostile).split("automatically: ")[1]
+    assert shlex.split(command) == ["inferrun", "copy-secret", hostile, "--from", hostile, "--to", "models"]
 
 
 @pytest.mark.parametrize("named", ["", "models"])
@@ -161,7 +137,7 @@ def test_a_secret_that_was_named_nowhere_else_is_to_be_created(named: str) -> No
     ends = (Endpoint(end="input", secret="iris-endpoint", named_namespace=named),)
     wait = wait_of(pod(waiting("ContainerCreating")), [NO_SECRET], endpoints=ends)
     assert wait.message == (
-        "Secret 'iris-endpoint' is not in namespace models; create it there, the run goes on by itself"
+        "Secret 'iris-endpoint' does not exist in namespace models; create it and the run resumes automatically"
     )
 
 
@@ -181,7 +157,7 @@ def test_another_volume_that_cannot_be_mounted_is_told_with_the_kubelets_words()
 def test_an_image_that_insists_on_root_is_told_so(message: str) -> None:
     wait = wait_of(pod(waiting("CreateContainerConfigError", message)))
     assert (wait.reason, wait.is_warning) == (Reason.ROOT_NOT_ALLOWED, True)
-    assert "set spec.runAsUser of the config" in wait.message
+    assert "set spec.runAsUser in the InferenceConfig" in wait.message
 
 
 def test_any_other_trouble_of_the_container_is_told_with_the_kubelets_words() -> None:
@@ -200,18 +176,18 @@ def test_a_pod_without_trouble_is_being_prepared(state: Json | None) -> None:
 
 @pytest.mark.parametrize(("age", "wanted"), [(4, False), (6, True)])
 def test_the_events_of_a_job_without_a_pod_are_read_after_five_seconds(*, age: float, wanted: bool) -> None:
-    found = wants_events(job(age=age), None, now=NOW)
+    found = find_event_subject(job(age=age), None, now=NOW)
     assert (found is not None) is wanted
 
 
 @pytest.mark.parametrize(("age", "wanted"), [(4, False), (6, True)])
 def test_the_events_of_a_pod_that_has_not_started_are_read_after_five_seconds(*, age: float, wanted: bool) -> None:
     one = pod(waiting("ContainerCreating"), age=age)
-    found = wants_events(job(age=100), one, now=NOW)
+    found = find_event_subject(job(age=100), one, now=NOW)
     assert (found is one) is wanted
 
 
 def test_the_events_of_what_runs_or_is_held_by_a_queue_are_not_read() -> None:
     running = pod({"running": {"startedAt": STARTED}}, age=100)
-    assert wants_events(job(age=100), running, now=NOW) is None
-    assert wants_events(job(age=100, spec={"suspend": True}), None, now=NOW) is None
+    assert find_event_subject(job(age=100), running, now=NOW) is None
+    assert find_event_subject(job(age=100, spec={"suspend": True}), None, now=NOW) is None

@@ -60,7 +60,7 @@ def test_our_runners_result_that_cannot_be_read_is_a_failure_that_is_tried_again
 def test_a_foreign_image_succeeds_by_its_exit_code(pods: tuple[Json, ...]) -> None:
     verdict = judged(COMPLETE, *pods, by=FOREIGN)
     assert (verdict.kind, verdict.delivery, verdict.records) == (VerdictKind.SUCCEEDED, "Unknown", None)
-    assert verdict.message in ("the image exited 0", "done all of it")
+    assert verdict.message in ("the container exited with 0", "done all of it")
 
 
 def test_a_foreign_image_is_not_believed_to_deliver_exactly_once() -> None:
@@ -226,7 +226,7 @@ def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() ->
 @pytest.mark.parametrize(
     ("kubelets", "reason", "cure"),
     [
-        ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "mend spec.image"),
+        ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "fix spec.image"),
         ("ErrImageNeverPull", Reason.IMAGE_NEVER_PULL, "imagePullPolicy: IfNotPresent"),
     ],
 )
