@@ -1,7 +1,7 @@
-"""A cluster in memory behind the seam of the activity table: one run, whose Jobs do what a test has planned.
+"""A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens at times of the Temporal server's own clock, so that it can be skipped. A follower that has nothing to
-say yet fails and asks to be tried again when it has: a running activity would hold the clock.
+Everything happens on the Temporal server's clock, so that time can be skipped. A follower that has no result yet fails and
+requests a retry at the time of the result, because a running activity would stop the clock.
 """
 
 import asyncio
