@@ -50,7 +50,7 @@ async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
 
 
 async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Staged) -> None:
-    """The follower is behind: the Job completed before the deadline, which nobody had noticed."""
+    """The follower lags behind: the Job completed before the deadline without being noticed."""
     cluster = Cluster(plans=[succeeds(ends_after=29)], timeout_seconds=30, is_follower_blind=True)
     async with staged(cluster) as stage:
         result = await stage.execute()
@@ -78,12 +78,12 @@ async def test_waiting_for_a_start_does_not_use_up_the_clock(staged: Staged) -> 
         assert (await stage.execute())["phase"] == "Succeeded"
 
 
-async def test_a_failure_with_no_time_left_says_that_and_what_failed(staged: Staged) -> None:
+async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == "DeadlineExceeded"
-    assert "no time is left for another attempt; before: exit code 4" in str(error)
+    assert "no time is left for another attempt; the last one ended with: exit code 4" in str(error)
 
 
 async def test_a_timeout_that_is_raised_while_the_run_runs_acts(staged: Staged) -> None:

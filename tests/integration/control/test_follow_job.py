@@ -36,7 +36,7 @@ RESULT = RunnerResult(
 
 @pytest.fixture
 def installation() -> Installation:
-    """One for each test, so that nobody sees another one's Jobs."""
+    """A new installation for each test, so that tests do not see each other's Jobs."""
     return Installation(id=f"tests.{token_hex(8)}", task_queue="tests", temporal_namespace="default", ui_url="")
 
 
@@ -163,7 +163,7 @@ async def test_a_deleted_job_ends_the_follower(api: KubeClient, watch: JobWatch,
 async def test_a_follower_that_starts_after_everything_was_deleted_ends(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
-    """The run was deleted while no worker was there; nobody may wait for its ConfigMap for ever."""
+    """The run was deleted while no worker was running; the follower must not wait for its ConfigMap forever."""
     stored = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
     await api.delete(CONFIG_MAPS, job.namespace, job.result.job_name, uid=stored["metadata"]["uid"])
     async with following(api, watch, job, FollowUntil.FINISHED) as task:

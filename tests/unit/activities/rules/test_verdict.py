@@ -224,20 +224,20 @@ def test_a_container_that_exited_with_0_has_succeeded_before_its_job_reports_it(
 
 
 @pytest.mark.parametrize(
-    ("kubelets", "reason", "cure"),
+    ("kubelets", "reason", "fix"),
     [
         ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "fix spec.image"),
         ("ErrImageNeverPull", Reason.IMAGE_NEVER_PULL, "imagePullPolicy: IfNotPresent"),
     ],
 )
 def test_a_pod_that_can_never_start_fails_the_run_with_the_image_and_the_fix(
-    kubelets: str, reason: Reason, cure: str
+    kubelets: str, reason: Reason, fix: str
 ) -> None:
     verdict = judge_stuck_pod(pod(waiting(kubelets, "the kubelet's words")))
     assert verdict is not None
     assert (verdict.reason, verdict.may_retry) == (reason, False)
     assert "'registry/own:1'" in verdict.message
-    assert cure in verdict.message
+    assert fix in verdict.message
     assert "the kubelet's words" in verdict.message
 
 
