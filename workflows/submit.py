@@ -7,6 +7,7 @@ closes when the run has ended.
 """
 
 import asyncio
+import shlex
 from typing import NoReturn
 
 from temporalio import workflow
@@ -179,7 +180,7 @@ def _show_progress(run: RunRef) -> None:
     lines = (
         f"Waiting for InferenceRun `{run}`.",
         f"Its workflow: `{names.run_workflow_id(run)}`.",
-        f"`kubectl get inferencerun -n {run.namespace} {run.name}`",
+        f"`{shlex.join(['kubectl', 'get', 'inferencerun', '-n', run.namespace, run.name])}`",
     )
     workflow.set_current_details("\n\n".join(lines))
 
