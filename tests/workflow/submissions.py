@@ -1,4 +1,4 @@
-"""Runs in memory, behind the seam of the activity table: what submissions act on in the tests of workflow code."""
+"""Simulated runs behind the activity table, for the tests of submissions."""
 
 import asyncio
 import time

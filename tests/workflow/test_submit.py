@@ -122,7 +122,7 @@ async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: C
     assert "not JSON" in str(error)
 
 
-async def test_a_refusal_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
+async def test_a_rejection_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
     answer = SubmissionStatus(
         standing=SubmissionState.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before"
     )
@@ -148,7 +148,7 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
     assert isinstance(caught.value.cause, CancelledError)
 
 
-async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind(
+async def test_a_submission_cancelled_while_its_run_is_created_leaves_no_run_behind(
     temporal: Client, task_queue: str
 ) -> None:
     runs = Runs()
@@ -166,7 +166,7 @@ async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind
     assert isinstance(caught.value.cause, CancelledError)
 
 
-async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Client, task_queue: str) -> None:
+async def test_a_success_before_the_cancellation_is_kept(temporal: Client, task_queue: str) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
@@ -178,7 +178,9 @@ async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Cli
     assert got["phase"] == "Succeeded"
 
 
-async def test_a_fire_of_a_schedule_whose_run_is_gone_deletes_the_schedule(temporal: Client, task_queue: str) -> None:
+async def test_a_scheduled_submission_whose_parent_is_gone_deletes_the_schedule(
+    temporal: Client, task_queue: str
+) -> None:
     runs = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT))
     argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
     async with served(temporal, task_queue, runs):
@@ -201,7 +203,7 @@ async def test_a_waiting_submission_holds_no_activity(temporal: Client, task_que
         await handle.terminate()
 
 
-async def test_a_submission_continued_as_new_follows_its_run_and_makes_no_other(
+async def test_a_submission_continued_as_new_follows_its_run_and_creates_no_other(
     temporal: Client, task_queue: str
 ) -> None:
     runs = Runs()
