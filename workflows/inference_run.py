@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from inferrun.reasons import Phase, Reason
+from inferrun.run_result import RunResult
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, start
@@ -22,7 +23,6 @@ from workflows.messages import (
     PublishInput,
     RecordInput,
     RunInput,
-    RunResult,
     SpecChanged,
     StatusResult,
     StopResult,

@@ -18,7 +18,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from inferrun import names
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.submission import Following, InvalidSubmission, Submission, parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, Following, InvalidSubmission, Submission, parse_submission
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, start
 from workflows.messages import (
@@ -26,7 +27,6 @@ from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
     ReadRunInput,
-    RunResult,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
@@ -47,7 +47,7 @@ NO_ARGUMENT = RawValue(Payload())
 
 # With two arguments, a TypeError is raised before any of this code runs. It must count as a failure of the workflow,
 # because the server would otherwise retry the workflow task forever.
-@workflow.defn(name=messages.SUBMIT_WORKFLOW, failure_exception_types=[TypeError])
+@workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
 class SubmitInferenceRun:
     """Creates one run and waits for its end."""
 

@@ -16,9 +16,9 @@ from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
-from workflows.messages import RunResult
 
 CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
 """The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""

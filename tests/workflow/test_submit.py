@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.submission import WORKFLOW_TYPE
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
@@ -108,7 +109,7 @@ async def test_more_or_less_than_one_argument_fails_the_workflow(
 ) -> None:
     async with served(temporal, task_queue, Runs()):
         key = f"args-{uuid.uuid4().hex[:8]}"
-        handle = await temporal.start_workflow(messages.SUBMIT_WORKFLOW, args=arguments, id=key, task_queue=task_queue)
+        handle = await temporal.start_workflow(WORKFLOW_TYPE, args=arguments, id=key, task_queue=task_queue)
         error = await failure_of(handle)
     assert error.type == kind
     assert text in str(error)

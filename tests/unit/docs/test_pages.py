@@ -13,7 +13,8 @@ from inferrun.cli import parser
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.submission import parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.unit.docs.pages import (
     DECISIONS,
@@ -29,7 +30,6 @@ from tests.unit.docs.pages import (
     prose,
 )
 from tools.docs_tables import VALUES, environment_rows, main, value_rows
-from workflows.messages import SUBMIT_WORKFLOW, RunResult
 
 MANIFESTS = manifests()
 
@@ -103,7 +103,7 @@ def test_the_request_in_the_readme_is_one_that_is_taken() -> None:
 
 def test_the_one_liner_in_the_readme_starts_the_right_workflow() -> None:
     (line,) = (line for line in commands() if line.startswith("temporal workflow execute"))
-    assert f"--type {SUBMIT_WORKFLOW}" in line
+    assert f"--type {WORKFLOW_TYPE}" in line
     given = re.search(r"--input '(.*)'", line)
     assert given is not None
     assert parse_submission(json.loads(given[1])).config_ref is not None
