@@ -1,4 +1,4 @@
-"""One run from contract to committed output: the story, in named steps."""
+"""Executes one run, from the contract to the committed output."""
 
 import asyncio
 import logging
@@ -6,77 +6,104 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from inferrun.contract import Contract
+from inferrun.plugins import (
+    Checkpoint,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputError,
+    InputPlan,
+    OutputStore,
+    RunnerError,
+    Source,
+    StoreContext,
+)
 from inferrun.reasons import Reason
-from inferrun.runner_report import Delivery, RecordCounts, RunnerResult
+from inferrun.runner_report import RecordCounts, RunnerResult
 from runner import registry
-from runner.errors import InputError, RunnerError
+from runner.contract_file import only_label
 from runner.pipeline import Pipeline
-from runner.seams import OutputStore, Source, Surroundings
 from runner.settings import Settings
-from runner.values import Counts, Cut, Finished, Memory
-from runner.work_order import only_label
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_PROTOCOL = "v2"
 
 
-async def execute(contract: Contract, settings: Settings, *, tell: Callable[[Counts], None]) -> RunnerResult:
-    """Carry the contract out; raises a RunnerError where that is not possible."""
-    _log.info("run starts", extra={"job": contract.job_name, "attempt": settings.attempt})
-    around = Surroundings(contract=contract, settings=settings, format_named=registry.record_format)
+async def execute(contract: Contract, settings: Settings, *, report: Callable[[Counts], None]) -> RunnerResult:
+    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails."""
+    _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
+    context = _store_context(contract, settings)
     input_label, input_spec = only_label(contract.input, side="input")
     output_label, output_spec = only_label(contract.output, side="output")
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(open_model(contract.kserve, around))
-        sink = await stack.enter_async_context(open_output(output_spec, around))
-        memory = await sink.open()
-        if memory.finished:
-            _log.info("an earlier attempt committed this run")
-            return _succeeded(memory.finished, sink.delivery)
-        source = await stack.enter_async_context(open_input(input_spec, around))
-        cut = await _agree_on_cut(source, sink, memory)
-        if memory.committed_records < cut.total:
+        model = await stack.enter_async_context(open_model(contract.kserve, settings.limits))
+        sink = await stack.enter_async_context(open_output(output_spec, context))
+        checkpoint = await sink.open()
+        if checkpoint.committed_run:
+            _log.info("the run was already committed by an earlier attempt")
+            return _succeeded(checkpoint.committed_run, sink.delivery)
+        source = await stack.enter_async_context(open_input(input_spec, context))
+        plan = await _adopt_plan(source, sink, checkpoint)
+        if checkpoint.committed_records < plan.total:
             await model.prepare()
-        pipeline = Pipeline(source, model, sink, concurrency=settings.concurrency, tell=tell)
-        counts = await pipeline.run(source.chunks(cut), memory, total=cut.total)
-        tell(counts)
-        finished = await _commit(source, sink, counts)
-    return _succeeded(finished, sink.delivery)
+        pipeline = Pipeline(source, model, sink, concurrency=settings.limits.concurrency, report=report)
+        counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+        report(counts)
+        committed_run = await _commit(source, sink, counts)
+    return _succeeded(committed_run, sink.delivery)
 
 
-async def _agree_on_cut(source: Source, sink: OutputStore, memory: Memory) -> Cut:
-    offered = await asyncio.to_thread(source.survey) if memory.cut is None else memory.cut
-    cut = await sink.begin(offered)
-    if cut.fingerprint != source.fingerprint:
+def _store_context(contract: Contract, settings: Settings) -> StoreContext:
+    return StoreContext(
+        contract=contract,
+        limits=settings.limits,
+        pod_uid=settings.pod_uid,
+        input_dir=settings.input_dir,
+        output_dir=settings.output_dir,
+        endpoints_dir=settings.endpoints_dir,
+        spool_dir=settings.spool_dir,
+        format_named=registry.record_format,
+    )
+
+
+async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint) -> InputPlan:
+    """Agree with all attempts of the run on one plan, and verify that it fits the input."""
+    proposed = await asyncio.to_thread(source.plan) if checkpoint.plan is None else checkpoint.plan
+    plan = await sink.begin(proposed)
+    if plan.fingerprint != source.fingerprint:
         raise InputError(
-            "the input is not the one that this run began with, so its committed predictions do not belong to "
-            "it; start a new run (a query behind the krateo label needs a fixed order: ORDER BY)"
+            "the input differs from the one this run started with, so its committed predictions no longer apply; "
+            "start a new run (a query behind the krateo label needs ORDER BY, or its rows arrive in a different order)"
         )
     _log.info(
-        "input is ready",
-        extra={"records": cut.total, "chunk_size": cut.chunk_size, "committed_chunks": memory.committed_chunks},
+        "input opened",
+        extra={
+            "records": plan.total,
+            "chunk_size": plan.chunk_size,
+            "committed_chunks": checkpoint.committed_chunks,
+        },
     )
-    return cut
+    return plan
 
 
-async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Finished:
+async def _commit(source: Source, sink: OutputStore, counts: Counts) -> CommittedRun:
     if counts.completed + counts.failed != counts.total:
         raise RunnerError(
-            f"{counts.total} records were counted, but {counts.completed} were predicted and {counts.failed} "
-            "failed; nothing was committed"
+            f"the input has {counts.total} records, but {counts.completed} were predicted and {counts.failed} "
+            "failed; the run was not committed"
         )
     await asyncio.to_thread(source.verify)
     return await sink.finish(counts)
 
 
-def _succeeded(finished: Finished, delivery: Delivery) -> RunnerResult:
+def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
     return RunnerResult(
         reason=Reason.SUCCEEDED,
-        message=f"{finished.completed} of {finished.total} records predicted",
-        records=RecordCounts(total=finished.total, completed=finished.completed, failed=finished.failed),
+        message=f"{run.completed} of {run.total} records predicted",
+        records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
         delivery=delivery,
-        output=finished.output,
+        output=run.output,
     )

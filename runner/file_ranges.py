@@ -1,25 +1,33 @@
-"""A Source over files: cuts them into byte ranges and has a record format read each range.
+"""A Source over files: divides them into byte ranges, which a record format reads.
 
-Used for the claim of the `file` label and for what other stores spool to disk. The files must not change while a run
-reads them; `verify` finds out when they did.
+It serves the claim of the `file` label and the files to which other stores spool their input. The files must not change during
+the run; `verify` detects changes.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from runner.errors import InputError
-from runner.seams import RecordFormat
-from runner.settings import KIB, MIB, Settings
-from runner.values import Chunk, Cut, InputFile, Records
+from inferrun.plugins import Batch, Chunk, InputError, InputPlan, Limits, RecordFormat
+from inferrun.plugins.limits import KIB, MIB
 
-_CHUNKS_AIMED_AT = 128
+_TARGET_CHUNKS = 128
 _SMALLEST_CHUNK = 16 * KIB
 _LARGEST_CHUNK = 4 * MIB
 
 
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """The identity of one file; a difference means that the input has changed."""
+
+    name: str
+    size: int
+    modified_ns: int = 0
+
+
 class FileRanges:
-    """An input of one or more files in a folder, in the order given."""
+    """An input of one or more files of a folder, in the given order."""
 
     def __init__(
         self,
@@ -28,68 +36,66 @@ class FileRanges:
         *,
         fingerprint: str,
         record_format: RecordFormat,
-        settings: Settings,
-        look_again: Callable[[], str],
+        limits: Limits,
+        current_fingerprint: Callable[[], str],
     ) -> None:
         self.fingerprint = fingerprint
         self._folder = folder
         self._files = files
         self._format = record_format
-        self._settings = settings
-        self._look_again = look_again
+        self._limits = limits
+        self._current_fingerprint = current_fingerprint
         self._width = 0
 
-    def survey(self) -> Cut:
-        """Cut the files and count their records."""
-        size = chunk_size(sum(file.size for file in self._files), wanted=self._settings.chunk_bytes)
+    def plan(self) -> InputPlan:
+        """Choose the chunk size and count the records of all files."""
+        size = chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
         total = sum(self._format.count(self._folder / file.name, size=file.size) for file in self._files)
-        return Cut(fingerprint=self.fingerprint, chunk_size=size, total=total)
+        return InputPlan(fingerprint=self.fingerprint, chunk_size=size, total=total)
 
-    def chunks(self, cut: Cut) -> Sequence[Chunk]:
-        """Every file in ranges of the cut's size, the last one shorter; no range crosses files."""
+    def chunks(self, plan: InputPlan) -> Sequence[Chunk]:
+        """Divide every file into ranges of the plan's chunk size; the last one is shorter, and no range spans files."""
         ranges = (
-            (unit, start, min(start + cut.chunk_size, file.size))
+            (unit, start, min(start + plan.chunk_size, file.size))
             for unit, file in enumerate(self._files)
-            for start in range(0, file.size, cut.chunk_size)
+            for start in range(0, file.size, plan.chunk_size)
         )
         return [Chunk(index=index, unit=unit, start=start, end=end) for index, (unit, start, end) in enumerate(ranges)]
 
-    def read(self, chunk: Chunk, *, first: int) -> Iterator[Records]:
-        """The batches of one range."""
+    def read(self, chunk: Chunk, *, first: int) -> Iterator[Batch]:
+        """Yield the batches of one range."""
         file = self._files[chunk.unit]
+        path = self._folder / file.name
         try:
-            for records in self._format.read(
-                self._folder / file.name, chunk, size=file.size, first=first, settings=self._settings
-            ):
-                self._check_width(records, file)
-                yield records
+            for batch in self._format.read(path, chunk, size=file.size, first=first, limits=self._limits):
+                self._check_width(batch, file)
+                yield batch
         except OSError as error:
-            raise InputError(f"{file.name} could not be read: {error.strerror}") from error
+            raise InputError(f"cannot read {file.name}: {error.strerror}") from error
 
     def verify(self) -> None:
-        """Look at the files again; raises InputError if they are not what they were."""
-        if self._look_again() != self.fingerprint:
+        """Raise InputError if the files have changed since they were opened."""
+        if self._current_fingerprint() != self.fingerprint:
             raise InputError(
-                "the input changed while it was read; leave its files alone until the run has ended, "
-                "then start a new run"
+                "the input changed while it was being read; start a new run, and do not modify its files until it has ended"
             )
 
-    def _check_width(self, records: Records, file: InputFile) -> None:
-        width = len(records.rows[0])
+    def _check_width(self, batch: Batch, file: InputFile) -> None:
+        width = len(batch.rows[0])
         self._width = self._width or width
         if width != self._width:
             raise InputError(
-                f"{file.name}: record {records.first} has {width} numbers, earlier ones have {self._width}; "
+                f"{file.name}: record {batch.first} has {width} numbers, previous records have {self._width}; "
                 "all records of a run must have the same number of values"
             )
 
 
-def chunk_size(total_bytes: int, *, wanted: int = 0) -> int:
-    """Bytes of a chunk: `wanted`, or by default a 128th of the input between 16 KiB and 4 MiB."""
-    return wanted or min(max(-(-total_bytes // _CHUNKS_AIMED_AT), _SMALLEST_CHUNK), _LARGEST_CHUNK)
+def chunk_size(total_bytes: int, *, configured: int = 0) -> int:
+    """Return the bytes of a chunk: `configured`, or if that is 0 a 128th of the input, between 16 KiB and 4 MiB."""
+    return configured or min(max(-(-total_bytes // _TARGET_CHUNKS), _SMALLEST_CHUNK), _LARGEST_CHUNK)
 
 
 def fingerprint_of(files: Sequence[InputFile]) -> str:
-    """A hash over names, sizes and times of files."""
+    """Return a hash of the files' names, sizes and modification times."""
     text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ns}" for file in files)
     return "files-sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,29 +1,37 @@
-"""The stages between the seams: read, send, write, commit, each bounded, in the input's order.
+"""The stages between the seams: read, send, write, commit. Each is bounded and keeps the input's order.
 
-At most `concurrency` requests are under way, and at most twice as many batches are held: a slow stage holds the ones before
-it back, so memory depends on the limits and not on the input. Results are written and chunks committed in order, which is
-what makes the committed chunks a prefix of the input. Nothing is retried here: protocols and stores do that themselves.
+At most `concurrency` requests are in flight and at most twice as many batches are held. A slow stage blocks the stages before it,
+so memory depends on the limits and not on the input. Results are written and chunks committed in order, so the committed chunks
+are always a prefix of the input. Nothing is retried here; protocols and stores retry.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from runner.errors import InferenceError
-from runner.seams import ModelProtocol, OutputStore, Source
-from runner.values import Chunk, Counts, Json, Memory, Records
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    Counts,
+    InferenceError,
+    Json,
+    ModelProtocol,
+    OutputStore,
+    Source,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A batch whose answer is under way."""
+    """A batch with its pending predictions."""
 
-    records: Records
-    answer: asyncio.Task[Sequence[Json]]
+    batch: Batch
+    predictions: asyncio.Task[Sequence[Json]]
 
 
 class Pipeline:
-    """Predicts the chunks of an input that are not committed yet."""
+    """Predicts and commits the chunks of an input that are not committed yet."""
 
     def __init__(
         self,
@@ -32,51 +40,52 @@ class Pipeline:
         sink: OutputStore,
         *,
         concurrency: int,
-        tell: Callable[[Counts], None],
+        report: Callable[[Counts], None],
     ) -> None:
         self._source = source
         self._model = model
         self._sink = sink
-        self._tell = tell
+        self._report = report
         self._slots = asyncio.Semaphore(concurrency)
-        self._under_way: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue(maxsize=2 * concurrency)
+        self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue(maxsize=2 * concurrency)
 
-    async def run(self, chunks: Sequence[Chunk], memory: Memory, *, total: int) -> Counts:
-        """Predict and commit what is missing; the counts of the whole run are returned."""
+    async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
+        """Predict and commit the missing chunks, and return the counts of the whole run."""
+        missing = chunks[checkpoint.committed_chunks :]
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(chunks[memory.committed_chunks :], memory.committed_records, group))
-            writing = group.create_task(self._write(Counts(total=total, completed=memory.committed_records)))
+            group.create_task(self._read(missing, checkpoint.committed_records, group))
+            writing = group.create_task(self._write(Counts(total=total, completed=checkpoint.committed_records)))
         return writing.result()
 
     async def _read(self, chunks: Sequence[Chunk], first: int, group: asyncio.TaskGroup) -> None:
         for chunk in chunks:
             batches = self._source.read(chunk, first=first)
-            while (records := await asyncio.to_thread(_next, batches)) is not None:
-                first += len(records.rows)
-                await self._under_way.put(_Sent(records, group.create_task(self._send(records))))
-            await self._under_way.put(chunk)
-        await self._under_way.put(None)
+            while (batch := await asyncio.to_thread(_next, batches)) is not None:
+                first += len(batch.rows)
+                await self._pending.put(_Sent(batch, group.create_task(self._send(batch))))
+            await self._pending.put(chunk)
+        await self._pending.put(None)
 
-    async def _send(self, records: Records) -> Sequence[Json]:
+    async def _send(self, batch: Batch) -> Sequence[Json]:
         async with self._slots:
-            predictions = await self._model.predict(records)
-        if len(predictions) != len(records.rows):
+            predictions = await self._model.predict(batch)
+        if len(predictions) != len(batch.rows):
             raise InferenceError(
-                f"the model server answered {len(predictions)} predictions for {len(records.rows)} records"
+                f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
             )
         return predictions
 
     async def _write(self, counts: Counts) -> Counts:
-        self._tell(counts)
-        while (item := await self._under_way.get()) is not None:
+        self._report(counts)
+        while (item := await self._pending.get()) is not None:
             if isinstance(item, Chunk):
                 await self._sink.commit(item)
             else:
-                await self._sink.write(item.records, await item.answer)
-                counts = Counts(total=counts.total, completed=counts.completed + len(item.records.rows))
-                self._tell(counts)
+                await self._sink.write(item.batch, await item.predictions)
+                counts = Counts(total=counts.total, completed=counts.completed + len(item.batch.rows))
+                self._report(counts)
         return counts
 
 
-def _next(batches: Iterator[Records]) -> Records | None:
+def _next(batches: Iterator[Batch]) -> Batch | None:
     return next(batches, None)

@@ -1,14 +1,14 @@
-"""Progress lines on standard output: JSON, rarely, and always one at the end. The worker reads them from the Pod's log."""
+"""Writes progress lines as JSON to standard output. The worker reads them from the Pod's log."""
 
 import json
 from collections.abc import Callable
 from typing import TextIO
 
-from runner.values import Counts
+from inferrun.plugins import Counts
 
 
 class ProgressLog:
-    """Writes where a run stands, at most every `every` seconds."""
+    """Writes the current counts, at most once every `every` seconds."""
 
     def __init__(self, out: TextIO, *, every: float, clock: Callable[[], float]) -> None:
         self._out = out
@@ -16,15 +16,15 @@ class ProgressLog:
         self._clock = clock
         self._last = float("-inf")
 
-    def tell(self, counts: Counts) -> None:
-        """Write a line unless one was written a moment ago."""
+    def report(self, counts: Counts) -> None:
+        """Write a line unless the previous one is too recent."""
         now = self._clock()
         if now - self._last >= self._every:
             self._last = now
-            self.tell_now(counts)
+            self.report_now(counts)
 
-    def tell_now(self, counts: Counts) -> None:
-        """Write a line in any case."""
+    def report_now(self, counts: Counts) -> None:
+        """Write a line unconditionally."""
         records = {"total": counts.total, "completed": counts.completed, "failed": counts.failed}
         self._out.write(json.dumps({"event": "progress", "records": records}) + "\n")
         self._out.flush()

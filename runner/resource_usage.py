@@ -1,4 +1,4 @@
-"""What this process has used of its machine, for the last line of its log: the figures that `resources` are set by."""
+"""Measures the CPU time and memory of this process, for the last line of its log. Users set `resources` by these figures."""
 
 import resource
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 
 
-def spent() -> dict[str, float]:
-    """Peak memory in MiB and CPU seconds; memory is left out where the kernel does not tell it."""
+def resource_usage() -> dict[str, float]:
+    """Return `cpu_seconds` and, if the kernel reports it, `peak_memory_mib`."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu_seconds": round(used.ru_utime + used.ru_stime, 2), **_peak_memory()}
 
 
 def _peak_memory() -> dict[str, float]:
-    # Not ru_maxrss: it starts with the memory of whoever started this process.
+    # Not ru_maxrss: its initial value is the memory of the parent process.
     try:
         lines = _STATUS.read_text(encoding="ascii").splitlines()
     except OSError:

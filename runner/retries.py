@@ -1,8 +1,8 @@
-"""Which failures of a request pass by themselves, and how long to wait for that. Pure but for the one loop at the end.
+"""Decides which failed requests are retried and after how long. Pure, except for the loop at the end.
 
-Overload (429, 503), a gateway without its backend (502, 504), a connection refused or lost, and a timeout are transient for a
-request that may be sent twice. Waits double from half a second to ten, with jitter so that many Pods do not come back at
-once; `Retry-After` is honoured up to a minute. All tries of one request share a budget of seconds.
+Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
+may be sent twice. Waits double from half a second to ten seconds, with jitter so that many Pods do not retry at the same time.
+`Retry-After` is honoured up to a minute. All tries of one request share a time budget.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
-UNTOUCHED_STATUSES = frozenset({429, 503})
-"""Statuses that say the request was not even begun, so that a store may be sent the same again."""
+UNPROCESSED_STATUSES = frozenset({429, 503})
+"""Statuses after which a store may be sent the same predictions again, because it did not process the request."""
 
 T = TypeVar("T")
 
@@ -22,8 +22,8 @@ _LONGEST_WAIT = 10.0
 _LONGEST_RETRY_AFTER = 60.0
 
 
-class Transient(Exception):
-    """A failure that may pass; `error` is what to raise when it does not."""
+class TransientError(Exception):
+    """A failure that a retry may overcome; `error` is raised if it does not."""
 
     def __init__(self, error: Exception, *, retry_after: float | None = None) -> None:
         super().__init__(str(error))
@@ -32,28 +32,28 @@ class Transient(Exception):
 
 
 def wait_before(retry: int, *, retry_after: float | None, jitter: float) -> float:
-    """Seconds to wait before a retry, counted from 1; `jitter` is from 0 to 1."""
+    """Return the seconds to wait before a retry, numbered from 1; `jitter` is between 0 and 1."""
     if retry_after is not None:
         return min(retry_after, _LONGEST_RETRY_AFTER)
     return min(_FIRST_WAIT * 2.0 ** min(retry - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
 
 
 def seconds_of(retry_after: str | None) -> float | None:
-    """The seconds in a `Retry-After` header; its date form and nonsense are passed over."""
+    """Return the seconds of a `Retry-After` header; None for its date form and for invalid values."""
     text = (retry_after or "").strip()
     return float(text) if text.isdecimal() else None
 
 
 async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float) -> T:
-    """The result of `attempt`, tried again while it raises Transient and the budget of seconds lasts."""
-    gives_up = time.monotonic() + budget
+    """Call `attempt` until it does not raise TransientError, for at most `budget` seconds."""
+    deadline = time.monotonic() + budget
     retry = 0
     while True:
         try:
             return await attempt()
-        except Transient as failure:
+        except TransientError as failure:
             retry += 1
-            wait = wait_before(retry, retry_after=failure.retry_after, jitter=random.random())  # noqa: S311  no secret
-            if time.monotonic() + wait > gives_up:
+            wait = wait_before(retry, retry_after=failure.retry_after, jitter=random.random())  # noqa: S311  not security
+            if time.monotonic() + wait > deadline:
                 raise failure.error from failure
         await asyncio.sleep(wait)

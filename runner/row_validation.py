@@ -1,6 +1,6 @@
-"""Checks that decoded JSON is what a model takes: rows of numbers, all of one width. Pure.
+"""Validates that decoded JSON consists of rows of numbers with equal widths. Pure.
 
-The good case runs in C loops over whole batches; only a bad batch is looked at row by row, to name its first fault.
+Valid batches are checked by C loops over the whole batch. Only an invalid batch is checked row by row, to find its first fault.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _NUMBERS = {int, float}  # bool is a subclass of int, so types are compared exac
 
 
 class RowFault(ValueError):
-    """What is wrong with the first bad row: its place in the batch, from 0, and a text that follows the row's name."""
+    """The first invalid row: its position in the batch, from 0, and a description without the row's name."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(f"row {row} {text}")
@@ -20,7 +20,7 @@ class RowFault(ValueError):
 
 
 def width_of(rows: Sequence[object]) -> int:
-    """The width that all rows share; raises RowFault for the first row that is not like the others or no row at all."""
+    """Return the width that all rows share. Raises RowFault for the first invalid or differing row."""
     if set(map(type, rows)) == {list}:
         lists = cast("Sequence[list[object]]", rows)
         widths = set(map(len, lists))
@@ -36,19 +36,19 @@ def _first_fault(rows: Sequence[object]) -> RowFault:
         length = len(row) if isinstance(row, list) else 0
         width = width or length
         if text or length != width:
-            return RowFault(index, text or f"has {length} numbers, the ones before have {width}")
-    raise AssertionError("every row is good")
+            return RowFault(index, text or f"has {length} numbers, previous rows have {width}")
+    raise AssertionError("all rows are valid")
 
 
 def _fault_of(row: object) -> str:
-    """What is wrong with a row that is not a list of numbers, or an empty text."""
+    """Describe why a row is not a list of numbers; empty if it is one."""
     if not isinstance(row, list):
-        return f"is {_kind(row)}, an array of numbers is required"
+        return f"must be an array of numbers, got {_kind(row)}"
     if not row:
-        return "is an empty array, an array of numbers is required"
+        return "must be an array of numbers, got an empty array"
     for position, value in enumerate(row):
         if type(value) not in _NUMBERS:
-            return f"holds {_kind(value)} at position {position}, only numbers are allowed"
+            return f"contains {_kind(value)} at position {position}; only numbers are allowed"
     return ""
 
 
@@ -59,7 +59,7 @@ def _kind(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f"the text {value[:40]!r}"
+            return f"the string {value[:40]!r}"
         case list():
             return "an array"
         case dict():

@@ -1,7 +1,7 @@
-"""Gives a finished file its final name, unless that name is taken: the one primitive that every commit rests on.
+"""Publishes a finished file under its final name unless that name exists. All commits rely on this.
 
-The content is durable before the name appears and the name is durable before the call returns, so a name that can be seen
-stands for whole content, whoever made it and whenever the power went.
+The content is durable before the name appears, and the name is durable before the call returns. So a visible name always stands
+for complete content, regardless of which attempt wrote it and of crashes.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 def publish(finished: Path, final: Path) -> bool:
-    """Name `finished`, which is on disk already, `final`; False if that name was taken, which changes nothing.
+    """Rename `finished`, whose content is durable, to `final`. If that name exists, return False and leave it unchanged.
 
-    `finished` is gone afterwards. Raises OSError where the file system can do neither of the two atomic ways.
+    `finished` is removed in either case. Raises OSError if the file system supports neither hard links nor no-replace renames.
     """
     won = _link(finished, final)
     finished.unlink(missing_ok=True)
@@ -47,11 +47,11 @@ def _link(finished: Path, final: Path) -> bool:
 
 
 def _rename(finished: Path, final: Path) -> bool:
-    """Linux's renameat2 for file systems without hard links; Python has no name for it."""
+    """Call Linux's renameat2, which Python does not expose, for file systems without hard links."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, bytes(finished), _AT_FDCWD, bytes(final), _RENAME_NOREPLACE) == 0:
         return True
     code = ctypes.get_errno()
     if code == errno.EEXIST:
         return False
-    raise OSError(code, f"the file system can neither link nor rename without replacing ({os.strerror(code)})")
+    raise OSError(code, f"the file system supports neither hard links nor no-replace renames ({os.strerror(code)})")

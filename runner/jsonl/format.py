@@ -1,10 +1,10 @@
-"""The record format `jsonl`: one JSON value per line, UTF-8, blank lines passed over.
+"""Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
 
-A line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (text or integer) is carried
-to the result. A result line is `{"index": n, "prediction": …}`, with `custom_id` between the two where the record had one;
-`index` counts records from 0 over the whole input.
+An input line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (string or integer) is
+copied to the result. A result line is `{"index": n, "prediction": …}`, with `custom_id` in between if the record had one;
+`index` is the record's position in the whole input, from 0.
 
-Ranges are bytes, and a line belongs to the range that its first byte lies in: any reader can start anywhere.
+Ranges are in bytes, and a line belongs to the range that contains its first byte, so reading can start at any offset.
 """
 
 import itertools
@@ -15,11 +15,10 @@ from typing import BinaryIO, cast
 
 import orjson
 
-from runner.errors import InputError
-from runner.line_blocks import count_lines, line_blocks, line_number
-from runner.rows import RowFault, width_of
-from runner.settings import KIB, Settings
-from runner.values import Chunk, CustomId, Json, Records, Row
+from inferrun.plugins import Batch, Chunk, CustomId, InputError, Json, Limits, Row
+from inferrun.plugins.limits import KIB
+from runner.jsonl.line_blocks import count_lines, line_blocks, line_number
+from runner.row_validation import RowFault, width_of
 
 _BOM = b"\xef\xbb\xbf"
 _PIECE = 256 * KIB
@@ -28,43 +27,43 @@ _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number
 
 
 class Jsonl:
-    """Reads and writes JSON lines."""
+    """Reads records from and writes results to JSON lines."""
 
     suffix = ".jsonl"
 
     def count(self, path: Path, *, size: int) -> int:
-        """Lines that are not blank in the first `size` bytes."""
+        """Count the lines that are not blank in the first `size` bytes."""
         return count_lines(path, size=size, piece=_PIECE)
 
-    def read(self, path: Path, chunk: Chunk, *, size: int, first: int, settings: Settings) -> Iterator[Records]:
-        """The batches of the lines that start within the chunk."""
+    def read(self, path: Path, chunk: Chunk, *, size: int, first: int, limits: Limits) -> Iterator[Batch]:
+        """Yield the lines that start within the chunk in batches."""
         index = first
-        for batch in _batches(path, chunk, size=size, settings=settings):
-            records = _decode(batch, first=index)
-            index += len(records.rows)
-            yield records
+        for lines in _line_batches(path, chunk, size=size, limits=limits):
+            batch = _decode(lines, first=index)
+            index += len(batch.rows)
+            yield batch
 
-    def write(self, out: BinaryIO, records: Records, predictions: Sequence[Json]) -> int:
-        """One line per record."""
-        return out.write(_numbers(records, predictions) or _values(records, predictions))
+    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Json]) -> int:
+        """Write one line per record."""
+        return out.write(_numbers(batch, predictions) or _values(batch, predictions))
 
     def count_results(self, path: Path) -> int:
-        """Lines of a file of results."""
+        """Count the lines of a result file."""
         with path.open("rb") as lines:
             return sum(1 for _ in lines)
 
 
-def _numbers(records: Records, predictions: Sequence[Json]) -> bytes:
-    """The usual results, one number per record and no ids, written in bulk; empty where they are others."""
-    if records.ids or not set(map(type, predictions)) <= {int, float}:
+def _numbers(batch: Batch, predictions: Sequence[Json]) -> bytes:
+    """Format the common case, one number per record and no ids, in bulk; empty if the results have another form."""
+    if batch.ids or not set(map(type, predictions)) <= {int, float}:
         return b""
     texts = orjson.dumps(predictions)[1:-1].split(b",")
-    return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, enumerate(texts, start=records.first)))
+    return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, enumerate(texts, start=batch.first)))
 
 
-def _values(records: Records, predictions: Sequence[Json]) -> bytes:
-    ids = records.ids or itertools.repeat(None, len(predictions))
-    values = map(_result, itertools.count(records.first), ids, predictions)
+def _values(batch: Batch, predictions: Sequence[Json]) -> bytes:
+    ids = batch.ids or itertools.repeat(None, len(predictions))
+    values = map(_result, itertools.count(batch.first), ids, predictions)
     return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
 
 
@@ -75,52 +74,52 @@ def _result(index: int, custom_id: CustomId, prediction: Json) -> dict[str, Json
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
-    """Lines that are not blank, and where to look for them: `skipped` such lines behind the byte `place`."""
+class _LineBatch:
+    """Lines that are not blank, and their location: `skipped` such lines after the byte `offset`."""
 
     path: Path
-    place: int
+    offset: int
     skipped: int
     lines: list[bytes]
 
     def fault(self, at: int, text: str) -> InputError:
-        """What is wrong with a line of the batch."""
-        line = line_number(self.path, self.place, records=self.skipped + at)
+        """Describe what is wrong with a line of the batch."""
+        line = line_number(self.path, self.offset, records=self.skipped + at)
         shown = self.lines[at][:120].decode(errors="replace").strip()
         return InputError(f"{self.path.name} line {line} {text}; the line begins: {shown}")
 
 
-def _batches(path: Path, chunk: Chunk, *, size: int, settings: Settings) -> Iterator[_Batch]:
+def _line_batches(path: Path, chunk: Chunk, *, size: int, limits: Limits) -> Iterator[_LineBatch]:
     blocks = line_blocks(
         path,
         start=chunk.start,
         end=chunk.end,
         size=size,
-        line_limit=settings.record_bytes,
-        piece=min(_PIECE, settings.batch_bytes // 4, max(chunk.end - chunk.start, _SMALLEST_PIECE)),
+        line_limit=limits.record_bytes,
+        piece=min(_PIECE, limits.batch_bytes // 4, max(chunk.end - chunk.start, _SMALLEST_PIECE)),
     )
     lines: list[bytes] = []
-    place = skipped = held = 0
+    offset = skipped = held = 0
     for position, block in blocks:
         if not lines:
-            place, skipped, held = position, 0, 0
+            offset, skipped, held = position, 0, 0
         lines += filter(bytes.strip, (block if position else block.removeprefix(_BOM)).split(b"\n"))
         held += len(block)
-        while len(lines) >= settings.batch_rows or (lines and held >= settings.batch_bytes):
-            batch, lines = lines[: settings.batch_rows], lines[settings.batch_rows :]
-            yield _Batch(path, place, skipped, batch)
+        while len(lines) >= limits.batch_rows or (lines and held >= limits.batch_bytes):
+            batch, lines = lines[: limits.batch_rows], lines[limits.batch_rows :]
+            yield _LineBatch(path, offset, skipped, batch)
             skipped += len(batch)
             held = sum(map(len, lines))
     if lines:
-        yield _Batch(path, place, skipped, lines)
+        yield _LineBatch(path, offset, skipped, lines)
 
 
-def _decode(batch: _Batch, *, first: int) -> Records:
+def _decode(batch: _LineBatch, *, first: int) -> Batch:
     try:
         values: list[Json] = list(map(orjson.loads, batch.lines))
     except orjson.JSONDecodeError as error:
-        at = next(place for place, line in enumerate(batch.lines) if not _is_json(line))
-        raise batch.fault(at, f"is not JSON: {error}") from error
+        at = next(index for index, line in enumerate(batch.lines) if not _is_json(line))
+        raise batch.fault(at, f"is not valid JSON: {error}") from error
     ids: list[CustomId] = []
     if dict in set(map(type, values)):
         values = [_unwrap(value, ids, batch) for value in values]
@@ -128,7 +127,7 @@ def _decode(batch: _Batch, *, first: int) -> Records:
         width_of(values)
     except RowFault as fault:
         raise batch.fault(fault.row, fault.text) from fault
-    return Records(first=first, rows=cast("list[Row]", values), ids=ids if set(ids) - {None} else ())
+    return Batch(first=first, rows=cast("list[Row]", values), ids=ids if set(ids) - {None} else ())
 
 
 def _is_json(line: bytes) -> bool:
@@ -139,8 +138,8 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _unwrap(value: Json, ids: list[CustomId], batch: _Batch) -> Json:
-    """The numbers of a record in object form; its id is appended to `ids`."""
+def _unwrap(value: Json, ids: list[CustomId], batch: _LineBatch) -> Json:
+    """Return the numbers of a record in object form and append its id to `ids`."""
     if not isinstance(value, dict):
         ids.append(None)
         return value
@@ -148,7 +147,7 @@ def _unwrap(value: Json, ids: list[CustomId], batch: _Batch) -> Json:
     if "inputs" not in value:
         raise batch.fault(len(ids), f'has no "inputs"; allowed: {_FORMS}')
     if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
-        raise batch.fault(len(ids), '"custom_id" must be a text or an integer')
+        raise batch.fault(len(ids), '"custom_id" must be a string or an integer')
     ids.append(given)
     return value["inputs"]
 

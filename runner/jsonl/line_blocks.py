@@ -1,13 +1,13 @@
-"""Reads the lines of a byte range in blocks: whole lines, and no more memory than a block and the longest line allowed.
+"""Reads the lines of a byte range in blocks of whole lines, using no more memory than one block and the longest allowed line.
 
-A line belongs to the range that its first byte lies in, so ranges that cover a file give each of its lines exactly once.
+A line belongs to the range that contains its first byte, so ranges that cover a file yield each of its lines exactly once.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from runner.errors import InputError
+from inferrun.plugins import InputError
 
 _SEEK_PIECE = 1 << 16
 
@@ -15,10 +15,10 @@ _SEEK_PIECE = 1 << 16
 def line_blocks(
     path: Path, *, start: int, end: int, size: int, line_limit: int, piece: int
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines that start in `start` to `end`, as (place of the block's first byte, whole lines); blocking.
+    """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines). Blocking.
 
-    `size` is what the file is known to hold: what follows is left alone, and less is an InputError, as is a line of more than
-    `line_limit` bytes. A block has about `piece` bytes.
+    A block has about `piece` bytes. `size` is the expected size of the file: bytes after it are ignored. Raises InputError if
+    the file is shorter or if a line is longer than `line_limit` bytes.
     """
     end = min(end, size)
     with path.open("rb") as source:
@@ -35,7 +35,7 @@ def line_blocks(
 
 
 def count_lines(path: Path, *, size: int, piece: int) -> int:
-    """Lines that are not blank among those that start in the first `size` bytes; blocking."""
+    """Count the lines that are not blank among those that start in the first `size` bytes. Blocking."""
     total, is_in_record = 0, False
     with path.open("rb") as source:
         while size > 0 and (read := source.read(min(piece, size))):
@@ -48,13 +48,13 @@ def count_lines(path: Path, *, size: int, piece: int) -> int:
     return total + is_in_record
 
 
-def line_number(path: Path, place: int, *, records: int = 0) -> int:
-    """The number of a line, from 1: the one that starts `records` lines that are not blank after the byte `place`."""
+def line_number(path: Path, offset: int, *, records: int = 0) -> int:
+    """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`."""
     number, position = 0, 0
     with path.open("rb") as source:
         for line in source:
             number += 1
-            if position >= place and not line.isspace():
+            if position >= offset and not line.isspace():
                 if records == 0:
                     return number
                 records -= 1
@@ -63,7 +63,7 @@ def line_number(path: Path, place: int, *, records: int = 0) -> int:
 
 
 def _seek_to_line(source: BinaryIO, start: int) -> int:
-    """Go to the first line that starts at `start` or later; its place is returned."""
+    """Seek to the first line that starts at `start` or later and return its offset."""
     if start == 0:
         return 0
     source.seek(start - 1)
@@ -73,29 +73,29 @@ def _seek_to_line(source: BinaryIO, start: int) -> int:
 
 
 def _whole_lines(held: bytes, *, wanted: int, is_last: bool) -> bytes:
-    """What of the bytes held is whole lines that start before `wanted`."""
+    """Return the whole lines of `held` that start before `wanted`."""
     if len(held) >= wanted:
-        behind = held.find(b"\n", wanted - 1) + 1
-        if behind:
-            return held[:behind]
+        following = held.find(b"\n", wanted - 1) + 1
+        if following:
+            return held[:following]
     return held if is_last else held[: held.rfind(b"\n", 0, wanted) + 1]
 
 
 def _check(path: Path, position: int, held: bytes, block: bytes, *, size: int, line_limit: int, is_last: bool) -> None:
     if is_last and position + len(held) < size:
         raise InputError(
-            f"{path.name}: the file ends at byte {position + len(held)}, it had {size}; it changed while it was read"
+            f"{path.name}: the file ends at byte {position + len(held)}, expected {size}; it changed while it was being read"
         )
     long_line = _long_line(held, len(block), line_limit)
     if long_line is not None:
         raise InputError(
-            f"{path.name} line {line_number(path, position + long_line)}: a record is longer than {line_limit} bytes; is "
-            "this file JSON lines, one record per line?"
+            f"{path.name} line {line_number(path, position + long_line)}: the record is longer than {line_limit} bytes; "
+            "check that the file is JSON lines with one record per line"
         )
 
 
 def _long_line(held: bytes, whole: int, limit: int) -> int | None:
-    """Where a line of more than `limit` bytes begins, in the whole lines or behind them."""
+    """Return where a line longer than `limit` begins, among the whole lines or after them."""
     if len(held) <= limit:
         return None
     begin = 0

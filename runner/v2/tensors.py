@@ -1,6 +1,6 @@
-"""Requests and answers of the V2 protocol as JSON. Pure.
+"""Requests and responses of the V2 protocol as JSON. Pure.
 
-Numbers travel flat, which every server takes, and as they were read: the server makes FP32 of them.
+Numbers are sent flat, which every server accepts, and as they were read; the server converts them to FP32.
 """
 
 import math
@@ -11,24 +11,24 @@ from typing import Any
 
 import orjson
 
-from runner.values import Json, Row
+from inferrun.plugins import Json, Row
 
 DEFAULT_INPUT = "input-0"
-"""The input's name where neither the config nor the model's metadata gives one."""
+"""Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputTensor:
-    """What the model's one input is called and whether its shape ends in an extra 1."""
+    """The name of the model's input and whether its shape has a third dimension of size 1."""
 
     name: str
     has_trailing_one: bool = False
     width: int = 0
-    """Numbers per record that the metadata asks for; 0 where it leaves them open."""
+    """Numbers per record according to the metadata; 0 if it does not specify them."""
 
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
-    """The input that a model's metadata describes; metadata that says nothing gives `[n, m]`."""
+    """Find the input in a model's metadata. Without usable metadata the shape is `[n, m]`."""
     described = _inputs(metadata)
     match_by_name = [one for one in described if one.get("name") == wanted]
     one = next(iter(match_by_name or described), {})
@@ -44,33 +44,36 @@ def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON
 
 
 def encode(rows: Sequence[Row], tensor: InputTensor) -> bytes:
-    """The body of an infer request; all rows have the same width."""
+    """Return the body of an infer request; all rows have the same width."""
     shape = [len(rows), len(rows[0]), *([1] if tensor.has_trailing_one else [])]
     data = list(chain.from_iterable(rows))
     return orjson.dumps({"inputs": [{"name": tensor.name, "shape": shape, "datatype": "FP32", "data": data}]})
 
 
 def decode(body: bytes, *, records: int) -> list[Json]:
-    """One prediction per record, of the answer's first output: a number (or text) where there is one value per record, else
-    a list in the output's shape without its trailing ones. Raises ValueError that says what is not as agreed."""
+    """Return one prediction per record from the response's first output.
+
+    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
+    size 1. Raises ValueError with what violates the protocol.
+    """
     output = _first_output(body)
     data = _data(output)
     shape = _shape(output) or [records, max(len(data) // records, 1)]
     if shape[0] != records:
-        raise ValueError(f"it holds {shape[0]} rows for {records} records")
+        raise ValueError(f"the output has {shape[0]} rows for {records} records")
     if len(data) != math.prod(shape):
-        raise ValueError(f"it holds {len(data)} values, its shape {shape} asks for {math.prod(shape)}")
+        raise ValueError(f"the output has {len(data)} values, but its shape {shape} requires {math.prod(shape)}")
     return _nested(data, shape[1:])
 
 
 def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
     try:
-        answer = orjson.loads(body)
+        response = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error})") from error
-    outputs = answer.get("outputs") if isinstance(answer, dict) else None
+        raise ValueError(f"not valid JSON ({error})") from error
+    outputs = response.get("outputs") if isinstance(response, dict) else None
     if not isinstance(outputs, list) or not outputs or not isinstance(outputs[0], dict):
-        raise ValueError('it has no "outputs"')
+        raise ValueError('no "outputs"')
     return outputs[0]
 
 
@@ -80,10 +83,10 @@ def _shape(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
 
 
 def _data(output: dict[str, Any]) -> list[Json]:  # Any: foreign JSON
-    """The values, flat; a server may nest them as the shape says."""
+    """Return the values, flattened; servers may nest them according to the shape."""
     data = output.get("data")
     if not isinstance(data, list):
-        raise ValueError('its first output has no "data"')  # noqa: TRY004  the caller tells foreign faults by ValueError
+        raise ValueError('the first output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
     while data and isinstance(data[0], list):
         data = list(chain.from_iterable(data))
     return data

@@ -1,8 +1,8 @@
-"""`python -m tests.integration.runner.far_side`: a model and a data handler in a process of their own.
+"""`python -m tests.integration.runner.servers_process`: a model server and a data handler in a process of their own.
 
-For tests that measure the runner: nothing of its far side shares its memory or its interpreter. The handler's input makes as
-many rows as the parameter `rows` says, in pieces; its output counts what it gets. Prints its address, ends with its standard
-input.
+For tests that measure the runner, whose process must not contain the servers. The data handler returns as many rows as the
+parameter `rows` says, as a stream, and discards the predictions. The process prints its address and ends when its standard input
+is closed.
 """
 
 import asyncio
@@ -16,41 +16,41 @@ _PIECE = 1000
 
 
 async def infer(request: web.Request) -> web.StreamResponse:
-    """One prediction per row, without looking at it."""
+    """Return a constant prediction per row."""
     count = orjson.loads(await request.read())["inputs"][0]["shape"][0]
     output = {"name": "predict", "shape": [count, 1], "datatype": "INT64", "data": [1] * count}
     return web.Response(body=orjson.dumps({"outputs": [output]}), content_type="application/json")
 
 
 async def describe(_: web.Request) -> web.StreamResponse:
-    """A model that says nothing of its inputs."""
+    """Return metadata without inputs."""
     return web.json_response({"name": "echo"})
 
 
 async def give(request: web.Request) -> web.StreamResponse:
-    """The rows, as a stream."""
+    """Return the rows as a stream."""
     left = int(orjson.loads(await request.read())["rows"])
-    answer = web.StreamResponse(headers={"Content-Type": "application/json"})
-    await answer.prepare(request)
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
     separator = b'{"result": ['
     while left > 0:
         count = min(left, _PIECE)
-        await answer.write(separator + orjson.dumps([ROW] * count)[1:-1])
+        await response.write(separator + orjson.dumps([ROW] * count)[1:-1])
         separator = b", "
         left -= count
-    await answer.write(b"]}")
-    await answer.write_eof()
-    return answer
+    await response.write(b"]}")
+    await response.write_eof()
+    return response
 
 
 async def take(request: web.Request) -> web.StreamResponse:
-    """The predictions, counted and forgotten."""
+    """Discard the predictions."""
     await request.read()
     return web.Response(content_type="application/json")
 
 
 async def serve() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input is closed."""
     app = web.Application(client_max_size=1 << 28)
     app.router.add_get("/v2/models/echo", describe)
     app.router.add_post("/v2/models/echo/infer", infer)

@@ -1,4 +1,4 @@
-"""Records in JSON lines: every range, every form, every fault."""
+"""Records as JSON lines: ranges, forms of a record, invalid records."""
 
 import io
 from pathlib import Path
@@ -6,19 +6,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from runner.errors import InputError
-from runner.jsonl import JSONL
-from runner.settings import Settings
-from runner.values import Chunk, Json, Records
+from inferrun.plugins import Batch, Chunk, InputError, Json, Limits
+from runner.jsonl.format import JSONL
 
 
-def read(path: Path, *, start: int = 0, end: int | None = None, settings: Settings | None = None) -> list[Records]:
+def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None) -> list[Batch]:
     size = path.stat().st_size
     chunk = Chunk(index=0, unit=0, start=start, end=size if end is None else end)
-    return list(JSONL.read(path, chunk, size=size, first=0, settings=settings or Settings()))
+    return list(JSONL.read(path, chunk, size=size, first=0, limits=limits or Limits()))
 
 
-def rows(batches: list[Records]) -> list[list[float]]:
+def rows(batches: list[Batch]) -> list[list[float]]:
     return [row for batch in batches for row in batch.rows]
 
 
@@ -51,91 +49,91 @@ def test_records_are_counted_without_blank_lines(path: Path, text: str, count: i
     assert len(rows(read(path))) == count
 
 
-def test_lines_behind_the_known_size_are_not_of_this_run(path: Path) -> None:
+def test_lines_after_the_expected_size_are_ignored(path: Path) -> None:
     lines_of(path, "[1]\n[2]\n")
     chunk = Chunk(index=0, unit=0, start=0, end=4)
-    assert rows(list(JSONL.read(path, chunk, size=4, first=0, settings=Settings()))) == [[1]]
+    assert rows(list(JSONL.read(path, chunk, size=4, first=0, limits=Limits()))) == [[1]]
     assert JSONL.count(path, size=4) == 1
 
 
-def test_a_batch_ends_at_its_limit_of_rows_and_at_its_limit_of_bytes(path: Path) -> None:
+def test_batches_are_limited_in_rows_and_in_bytes(path: Path) -> None:
     lines_of(path, "[1]\n" * 10)
-    assert [len(batch.rows) for batch in read(path, settings=Settings(batch_rows=4))] == [4, 4, 2]
+    assert [len(batch.rows) for batch in read(path, limits=Limits(batch_rows=4))] == [4, 4, 2]
     lines_of(path, "[" + "1," * 600 + "1]\n" + "[" + "2," * 600 + "2]\n")
-    assert [len(batch.rows) for batch in read(path, settings=Settings(batch_bytes=1024))] == [1, 1]
+    assert [len(batch.rows) for batch in read(path, limits=Limits(batch_bytes=1024))] == [1, 1]
 
 
-def test_batches_know_the_index_of_their_first_record(path: Path) -> None:
+def test_a_batch_has_the_index_of_its_first_record(path: Path) -> None:
     lines_of(path, "[1]\n" * 10)
     chunk = Chunk(index=3, unit=0, start=0, end=40)
-    batches = list(JSONL.read(path, chunk, size=40, first=100, settings=Settings(batch_rows=4)))
+    batches = list(JSONL.read(path, chunk, size=40, first=100, limits=Limits(batch_rows=4)))
     assert [batch.first for batch in batches] == [100, 104, 108]
 
 
-def test_ids_are_carried_and_may_be_missing(path: Path) -> None:
+def test_ids_are_optional_and_kept(path: Path) -> None:
     lines_of(path, '{"custom_id": "a", "inputs": [1]}\n[2]\n{"inputs": [3]}\n{"custom_id": 7, "inputs": [4]}\n')
     (batch,) = read(path)
     assert batch.rows == [[1], [2], [3], [4]]
     assert batch.ids == ["a", None, None, 7]
 
 
-def test_a_byte_order_mark_is_passed_over(path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf[1]\n[2]\n")
     assert rows(read(path)) == [[1], [2]]
 
 
 FAULTS = {
-    "not JSON": ("[1, 2", "is not JSON"),
-    "NaN": ("[1, NaN]", "is not JSON"),
-    "text": ('["a", 1]', "holds the text 'a' at position 0"),
-    "null": ("[1, null]", "holds null at position 1"),
-    "boolean": ("[1, false]", "holds false at position 1"),
-    "nested": ("[[1], 2]", "holds an array at position 0"),
-    "number": ("5", "is the number 5"),
-    "string": ('"abc"', "is the text 'abc'"),
-    "empty": ("[]", "is an empty array"),
-    "ragged": ("[1]", "has 1 numbers, the ones before have 2"),
+    "not JSON": ("[1, 2", "is not valid JSON"),
+    "NaN": ("[1, NaN]", "is not valid JSON"),
+    "text": ('["a", 1]', "contains the string 'a' at position 0"),
+    "null": ("[1, null]", "contains null at position 1"),
+    "boolean": ("[1, false]", "contains false at position 1"),
+    "nested": ("[[1], 2]", "contains an array at position 0"),
+    "number": ("5", "got the number 5"),
+    "string": ('"abc"', "got the string 'abc'"),
+    "empty": ("[]", "got an empty array"),
+    "ragged": ("[1]", "has 1 numbers, previous rows have 2"),
     "no inputs": ('{"custom_id": "a"}', 'has no "inputs"'),
-    "inputs are text": ('{"inputs": "a"}', "is the text 'a'"),
+    "inputs are text": ('{"inputs": "a"}', "got the string 'a'"),
     "id is a list": ('{"custom_id": [1], "inputs": [1, 2]}', '"custom_id" must be'),
     "id is a boolean": ('{"custom_id": true, "inputs": [1, 2]}', '"custom_id" must be'),
-    "two records": ("[1, 2], [3, 4]", "is not JSON"),
+    "two records": ("[1, 2], [3, 4]", "is not valid JSON"),
 }
 
 
 @pytest.mark.parametrize(("line", "fault"), FAULTS.values(), ids=FAULTS)
-def test_a_bad_record_is_told_with_file_and_line(path: Path, line: str, fault: str) -> None:
+def test_an_invalid_record_is_reported_with_file_and_line(path: Path, line: str, fault: str) -> None:
     lines_of(path, f"[1, 2]\n\n[3, 4]\n{line}\n[5, 6]\n")
-    with pytest.raises(InputError) as wrong:
+    with pytest.raises(InputError) as error:
         read(path)
-    assert str(wrong.value).startswith("rows.jsonl line 4 ")
-    assert fault in str(wrong.value)
+    assert str(error.value).startswith("rows.jsonl line 4 ")
+    assert fault in str(error.value)
 
 
-def test_the_line_is_right_in_a_later_range_and_batch(path: Path) -> None:
+def test_the_line_number_is_correct_in_a_later_range_and_batch(path: Path) -> None:
     text = "[1, 2]\n" * 500 + "[1, x]\n" + "[1, 2]\n" * 500
     lines_of(path, text)
-    with pytest.raises(InputError, match=r"rows\.jsonl line 501 is not JSON"):
-        read(path, start=2000, settings=Settings(batch_rows=7))
+    with pytest.raises(InputError, match=r"rows\.jsonl line 501 is not valid JSON"):
+        read(path, start=2000, limits=Limits(batch_rows=7))
 
 
-def test_a_record_over_the_limit_is_refused_before_it_is_read_whole(path: Path) -> None:
+def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:
     lines_of(path, "[1]\n" + "[" + "1," * 2000 + "1]\n")
-    with pytest.raises(InputError, match=r"line 2: a record is longer than 1024 bytes"):
-        read(path, settings=Settings(record_bytes=1024))
+    with pytest.raises(InputError, match=r"line 2: the record is longer than 1024 bytes"):
+        read(path, limits=Limits(record_bytes=1024))
 
 
-def test_a_file_that_became_shorter_is_a_changed_input(path: Path) -> None:
+def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
     lines_of(path, "[1]\n[2]\n")
     chunk = Chunk(index=0, unit=0, start=0, end=100)
-    with pytest.raises(InputError, match="changed while it was read"):
-        list(JSONL.read(path, chunk, size=100, first=0, settings=Settings()))
+    with pytest.raises(InputError, match="changed while it was being read"):
+        list(JSONL.read(path, chunk, size=100, first=0, limits=Limits()))
 
 
-def test_results_stand_one_a_line_with_index_and_id(tmp_path: Path) -> None:
+def test_results_are_lines_with_index_and_id(tmp_path: Path) -> None:
     out = io.BytesIO()
     predictions: list[Json] = [0, [0.5, 1], "setosa", None]
-    JSONL.write(out, Records(first=7, rows=[[1]] * 4, ids=["a", None, 3, "b"]), predictions)
+    JSONL.write(out, Batch(first=7, rows=[[1]] * 4, ids=["a", None, 3, "b"]), predictions)
     assert [orjson.loads(line) for line in out.getvalue().splitlines()] == [
         {"index": 7, "custom_id": "a", "prediction": 0},
         {"index": 8, "prediction": [0.5, 1]},

@@ -1,8 +1,8 @@
-"""What people write as `modelUrl`, and where the request goes."""
+"""The URL that is derived from `modelUrl`."""
 
 import pytest
 
-from runner.errors import ContractError
+from inferrun.plugins import ContractError
 from runner.v2.address import infer_url, metadata_url
 
 WHOLE = "http://iris.kserve-test.svc.cluster.local/v2/models/iris/infer"
@@ -25,11 +25,11 @@ WHOLE = "http://iris.kserve-test.svc.cluster.local/v2/models/iris/infer"
         ("gate/v2/models/iris?key=1", "http://gate/v2/models/iris/infer?key=1"),
     ],
 )
-def test_every_form_of_an_address_leads_to_the_infer_path(model_url: str, url: str) -> None:
+def test_every_form_of_a_url_leads_to_the_infer_path(model_url: str, url: str) -> None:
     assert infer_url(model_url, "iris") == url
 
 
-def test_the_model_in_the_address_wins_over_the_name() -> None:
+def test_the_model_in_the_url_takes_precedence_over_the_name() -> None:
     assert infer_url("ttm/v2/models/granite/infer", "sklearn-iris") == "http://ttm/v2/models/granite/infer"
 
 
@@ -40,24 +40,22 @@ def test_a_name_is_quoted_in_the_path() -> None:
 @pytest.mark.parametrize(
     ("model_url", "model_name", "field", "allowed"),
     [
-        ("", "iris", "kserve.modelUrl", "is required"),
-        ("  ", "iris", "kserve.modelUrl", "is required"),
+        ("", "iris", "kserve.modelUrl", "required"),
+        ("  ", "iris", "kserve.modelUrl", "required"),
         ("grpc://host", "iris", "kserve.modelUrl", "http or https"),
         ("http://", "iris", "kserve.modelUrl", "http or https"),
         ("host/v1/models/iris:predict", "iris", "kserve.modelUrl", "/v2/models/"),
-        ("host", "", "kserve.modelName", "is required"),
+        ("host", "", "kserve.modelName", "required"),
         ("http://[::1/v2", "iris", "kserve.modelUrl", "http or https"),
         ("http://host:notaport/v2", "iris", "kserve.modelUrl", "http or https"),
     ],
 )
-def test_an_address_that_cannot_be_used_names_the_field(
-    model_url: str, model_name: str, field: str, allowed: str
-) -> None:
-    with pytest.raises(ContractError) as refused:
+def test_an_invalid_url_is_reported_with_its_field(model_url: str, model_name: str, field: str, allowed: str) -> None:
+    with pytest.raises(ContractError) as rejected:
         infer_url(model_url, model_name)
-    assert str(refused.value).startswith(f"{field}:")
-    assert allowed in str(refused.value)
+    assert str(rejected.value).startswith(f"{field}:")
+    assert allowed in str(rejected.value)
 
 
-def test_metadata_stands_beside_the_infer_path() -> None:
+def test_the_metadata_url_is_the_infer_url_without_infer() -> None:
     assert metadata_url(WHOLE) == WHOLE.removesuffix("/infer")

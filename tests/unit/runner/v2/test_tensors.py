@@ -1,4 +1,4 @@
-"""V2 requests and answers as JSON."""
+"""V2 requests and responses as JSON."""
 
 import orjson
 import pytest
@@ -6,16 +6,16 @@ import pytest
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor
 
 
-def answer(**output: object) -> bytes:
+def response(**output: object) -> bytes:
     return orjson.dumps({"model_name": "m", "outputs": [{"name": "predict", **output}]})
 
 
-def test_a_request_holds_one_flat_input_of_rows_by_columns() -> None:
+def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
     body = orjson.loads(encode([[1, 2.5], [3, 4]], InputTensor(name="input-0")))
     assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
 
 
-def test_a_series_model_gets_a_trailing_one() -> None:
+def test_a_time_series_model_receives_a_trailing_dimension_of_one() -> None:
     metadata = {"inputs": [{"name": "past_values", "datatype": "FP32", "shape": [-1, 512, 1]}]}
     tensor = input_tensor(metadata, "past_values")
     assert orjson.loads(encode([[1.0] * 512], tensor))["inputs"][0]["shape"] == [1, 512, 1]
@@ -30,7 +30,7 @@ def test_metadata_without_a_trailing_one_gives_rows_by_columns(metadata: object)
     assert input_tensor(metadata, "input-0") == InputTensor(name="input-0")
 
 
-def test_the_named_input_is_looked_up_among_several() -> None:
+def test_the_named_input_is_found_among_several() -> None:
     metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "shape": [-1, 4, 1]}]}
     assert input_tensor(metadata, "b").has_trailing_one
     assert not input_tensor(metadata, "a").has_trailing_one
@@ -39,11 +39,11 @@ def test_the_named_input_is_looked_up_among_several() -> None:
 @pytest.mark.parametrize(
     ("shape", "width"), [([-1, 4], 4), ([-1, 512, 1], 512), ([-1, -1], 0), ([4], 0), ([-1, 3, 2], 0), (["x", 4], 0)]
 )
-def test_the_metadata_tells_the_width_where_it_has_one(shape: list[object], width: int) -> None:
+def test_the_width_is_taken_from_the_metadata_if_it_has_one(shape: list[object], width: int) -> None:
     assert input_tensor({"inputs": [{"name": "a", "shape": shape}]}, "a").width == width
 
 
-def test_an_input_that_nobody_named_takes_its_name_from_the_metadata() -> None:
+def test_an_unnamed_input_takes_its_name_from_the_metadata() -> None:
     assert input_tensor({"inputs": [{"name": "past_values"}]}, "").name == "past_values"
     assert input_tensor(None, "").name == "input-0"
 
@@ -63,25 +63,25 @@ def test_an_input_that_nobody_named_takes_its_name_from_the_metadata() -> None:
         ({"shape": [2], "datatype": "BYTES", "data": ["a", "b"]}, ["a", "b"]),
     ],
 )
-def test_an_answer_becomes_one_prediction_per_record(output: dict[str, object], predictions: list[object]) -> None:
-    assert decode(answer(**output), records=2) == predictions
+def test_a_response_gives_one_prediction_per_record(output: dict[str, object], predictions: list[object]) -> None:
+    assert decode(response(**output), records=2) == predictions
 
 
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        (b"Traceback (most recent call last)", "not JSON"),
+        (b"Traceback (most recent call last)", "not valid JSON"),
         (b'{"error": "no"}', '"outputs"'),
         (b'{"outputs": []}', '"outputs"'),
         (b"[1, 2]", '"outputs"'),
-        (answer(shape=[2]), '"data"'),
-        (answer(shape=[3], data=[1, 2, 3]), "3 rows for 2 records"),
-        (answer(shape=[2, 2], data=[1, 2, 3]), "3 values"),
-        (answer(shape=[2], data=[1, 2, 3, 4]), "4 values"),
-        (answer(data=[1, 2, 3]), "3 values"),
-        (answer(data=[]), "0 values"),
+        (response(shape=[2]), '"data"'),
+        (response(shape=[3], data=[1, 2, 3]), "3 rows for 2 records"),
+        (response(shape=[2, 2], data=[1, 2, 3]), "3 values"),
+        (response(shape=[2], data=[1, 2, 3, 4]), "4 values"),
+        (response(data=[1, 2, 3]), "3 values"),
+        (response(data=[]), "0 values"),
     ],
 )
-def test_an_answer_that_is_not_as_agreed_is_told(body: bytes, fault: str) -> None:
+def test_an_invalid_response_is_described(body: bytes, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         decode(body, records=2)
