@@ -43,6 +43,7 @@ class Process:
     def __init__(self) -> None:
         self.settings = Settings()
         self._counts: Counts | None = None
+        self._success: RunnerResult | None = None
         self._progress: ProgressLog | None = None
 
     def configure(self, settings: Settings) -> None:
@@ -56,6 +57,10 @@ class Process:
         if self._progress:
             self._progress.report(counts)
 
+    def record_success(self, result: RunnerResult) -> None:
+        """Store the result of the committed run, which no later error or signal changes."""
+        self._success = result
+
     def exit(self, result: RunnerResult, code: ExitCode) -> NoReturn:
         """Write the result and end the process immediately."""
         write_result(result, self.settings.termination_log)
@@ -67,8 +72,16 @@ class Process:
         sys.stderr.flush()
         os._exit(code)
 
+    def succeed(self) -> NoReturn:
+        """End the process after the run was committed."""
+        if self._success is None:
+            self.fail(RunnerError("the run ended without a result"))
+        self.exit(self._success, ExitCode.DONE)
+
     def fail(self, error: BaseException) -> NoReturn:
-        """End the process with an error's exit code; the traceback of an unexpected error is logged."""
+        """End the process with an error's exit code, unless the run is committed. Logs the traceback of an unexpected error."""
+        if self._success is not None:
+            self.succeed()
         cause = first_error(error)
         if not isinstance(cause, RunnerError):
             _log.error("internal error", exc_info=cause)
@@ -96,12 +109,12 @@ async def _run(process: Process) -> NoReturn:
     try:
         async with limit:
             contract = read_contract(process.settings.contract)
-            result = await execute(contract, process.settings, report=process.report)
+            await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
         if sigterm.is_set():
             process.fail(Stopped("stopped by SIGTERM; committed chunks are kept"))
         process.fail(_deadline_reached(process.settings) if limit.expired() else error)
-    process.exit(result, ExitCode.DONE)
+    process.succeed()
 
 
 def _cancel_on_sigterm() -> asyncio.Event:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import TypeVar
 
 from inferrun.contract import Contract
 from inferrun.plugins import (
@@ -25,13 +26,31 @@ from runner.contract_file import only_label
 from runner.pipeline import Pipeline
 from runner.settings import Settings
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 DEFAULT_PROTOCOL = "v2"
 
 
-async def execute(contract: Contract, settings: Settings, *, report: Callable[[Counts], None]) -> RunnerResult:
-    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails."""
+_COMMIT_GRACE = 2.0
+"""Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
+
+_LAST_CHECK_SECONDS = 0.5
+"""Seconds that a failed attempt waits to find out whether another attempt has committed the run."""
+
+
+async def execute(
+    contract: Contract,
+    settings: Settings,
+    *,
+    report: Callable[[Counts], None],
+    record_success: Callable[[RunnerResult], None],
+) -> None:
+    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails.
+
+    `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
+    """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
     context = _store_context(contract, settings)
     input_label, input_spec = only_label(contract.input, side="input")
@@ -44,16 +63,23 @@ async def execute(contract: Contract, settings: Settings, *, report: Callable[[C
         checkpoint = await sink.open()
         if checkpoint.committed_run:
             _log.info("the run was already committed by an earlier attempt")
-            return _succeeded(checkpoint.committed_run, sink.delivery)
-        source = await stack.enter_async_context(open_input(input_spec, context))
-        plan = await _adopt_plan(source, sink, checkpoint)
-        if checkpoint.committed_records < plan.total:
-            await model.prepare()
-        pipeline = Pipeline(source, model, sink, concurrency=settings.limits.concurrency, report=report)
-        counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
-        report(counts)
-        committed_run = await _commit(source, sink, counts)
-    return _succeeded(committed_run, sink.delivery)
+            record_success(_succeeded(checkpoint.committed_run, sink.delivery))
+            return
+        try:
+            source = await stack.enter_async_context(open_input(input_spec, context))
+            plan = await _adopt_plan(source, sink, checkpoint)
+            if checkpoint.committed_records < plan.total:
+                await model.prepare()
+            pipeline = Pipeline(source, model, sink, concurrency=settings.limits.concurrency, report=report)
+            counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+            report(counts)
+            committed_run = await _commit(source, sink, counts)
+        except (RunnerError, ExceptionGroup, asyncio.CancelledError):
+            committed_by_other = await _find_commit(sink)
+            if committed_by_other is None:
+                raise
+            committed_run = committed_by_other
+        record_success(_succeeded(committed_run, sink.delivery))
 
 
 def _store_context(contract: Contract, settings: Settings) -> StoreContext:
@@ -96,7 +122,43 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Committe
             "failed; the run was not committed"
         )
     await asyncio.to_thread(source.verify)
-    return await sink.finish(counts)
+    return await _finish(sink, counts)
+
+
+async def _finish(sink: OutputStore, counts: Counts) -> CommittedRun:
+    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows."""
+    commit = asyncio.create_task(sink.finish(counts))
+    try:
+        return await asyncio.shield(commit)
+    except asyncio.CancelledError:
+        await _wait_for(commit, seconds=_COMMIT_GRACE)
+        if not commit.done():
+            commit.cancel()
+            await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
+        if commit.done() and not commit.cancelled():
+            return commit.result()
+        raise
+
+
+async def _find_commit(sink: OutputStore) -> CommittedRun | None:
+    """Return the run's commit if another attempt made one in the meantime."""
+    check = asyncio.create_task(sink.open())
+    await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
+    if not check.done():
+        check.cancel()
+        return None
+    if check.cancelled() or check.exception():
+        return None
+    return check.result().committed_run
+
+
+async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
+    """Wait until a task is done or the time is over, ignoring further cancellations, which would end the wait early."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while not task.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task}, timeout=left)
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:

@@ -77,7 +77,10 @@ class OutputStore(Protocol):
     """What the store guarantees for each record: ExactlyOnce or AtLeastOnce."""
 
     async def open(self) -> Checkpoint:
-        """Return what earlier attempts of this run have committed."""
+        """Return what has been committed of this run.
+
+        Called again if the attempt fails, to find out whether another attempt has committed the run in the meantime.
+        """
         ...
 
     async def begin(self, plan: InputPlan) -> InputPlan:
@@ -93,7 +96,11 @@ class OutputStore(Protocol):
         ...
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Commit the run; if another attempt already did, return that attempt's result and change nothing."""
+        """Commit the run; if another attempt already did, return that attempt's result and change nothing.
+
+        If the call is cancelled after the commit, it returns the result; if it raises CancelledError, nothing is committed
+        later. Cancellation happens when the process is stopped and the call has not returned within a few seconds.
+        """
         ...
 
 

@@ -19,22 +19,17 @@ def publish(finished: Path, final: Path) -> bool:
 
     `finished` is removed in either case. Raises OSError if the file system supports neither hard links nor no-replace renames.
     """
-    won = _link(finished, final)
+    won = publish_name(finished, final)
     finished.unlink(missing_ok=True)
     sync_folder(final.parent)
     return won
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def publish_name(finished: Path, final: Path) -> bool:
+    """Give `finished` the name `final`, atomically; False if that name exists. The name is not durable until the folder is synced.
 
-
-def _link(finished: Path, final: Path) -> bool:
+    `finished` may still exist afterwards.
+    """
     try:
         os.link(finished, final)
     except FileExistsError:
@@ -44,6 +39,15 @@ def _link(finished: Path, final: Path) -> bool:
             raise
         return _rename(finished, final)
     return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _rename(finished: Path, final: Path) -> bool:

@@ -35,7 +35,7 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
-from runner.file.exclusive_publish import publish
+from runner.file.exclusive_publish import publish, publish_name, sync_folder
 from runner.file.layout import Layout, Part
 from runner.file.spec import FileSpec, read_spec
 
@@ -43,6 +43,9 @@ T = TypeVar("T")
 
 _CLOSING_SECONDS = 1.0
 """Seconds for which closing the store waits for a volume that does not respond."""
+
+_ABANDON_SECONDS = 0.3
+"""Seconds for which an abandoned commit waits for a volume that does not respond."""
 
 
 class FileOutput:
@@ -63,6 +66,8 @@ class FileOutput:
         self._next_record = 0
         self._written_records = 0
         self._disk = threading.Lock()
+        self._commit_step = threading.Lock()
+        self._is_commit_abandoned = False
         self._committed_run: CommittedRun | None = None
         self._is_closed = False
 
@@ -85,7 +90,13 @@ class FileOutput:
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Publish the manifest."""
-        return await self._on_disk(lambda: self._publish_manifest(counts), committed=lambda run: run)
+        try:
+            return await self._on_disk(lambda: self._publish_manifest(counts), committed=lambda run: run)
+        except asyncio.CancelledError:
+            committed_run = await self._abandon_commit()
+            if committed_run is None:
+                raise
+            return committed_run
 
     def close(self) -> None:
         """Discard uncommitted work.
@@ -102,6 +113,18 @@ class FileOutput:
         with suppress(OSError):  # other attempts may still be working there
             self._layout.attempts.rmdir()
         self._disk.release()
+
+    async def _abandon_commit(self) -> CommittedRun | None:
+        """Prevent the thread of a cancelled `finish` from publishing the manifest, or return the run if it already has."""
+        self._is_commit_abandoned = True
+        if self._committed_run is None and self._commit_step.locked():
+            if await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
+                self._commit_step.release()
+                return self._committed_run
+            # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
+            with suppress(TimeoutError, OSError):
+                return await asyncio.wait_for(asyncio.to_thread(self._read_manifest), _ABANDON_SECONDS)
+        return self._committed_run
 
     async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[CommittedRun], T]) -> T:
         """Do blocking work on a thread and convert OSError into an error that names the claim.
@@ -156,7 +179,8 @@ class FileOutput:
             chunk_size=plan.chunk_size,
             total=plan.total,
         )
-        return plan if self._publish_text(document.text(), self._layout.run) else self._read_plan()
+        draft = self._write_draft(document.text(), name=self._layout.run.name)
+        return plan if publish(draft, self._layout.run) else self._read_plan()
 
     def _read_plan(self) -> InputPlan:
         run = self._read_run()
@@ -206,14 +230,24 @@ class FileOutput:
                 f"output.file: {self._location} contains {stored} predictions, expected {counts.completed}; the run was "
                 "not committed; do not modify the folder during a run"
             )
-        self._publish_text(manifest.text(), self._layout.manifest)
-        committed_run = self._read_manifest()
-        if committed_run is None:
+        self._committed_run = self._commit(manifest.text())
+        sync_folder(self._layout.folder)
+        shutil.rmtree(self._layout.attempts, ignore_errors=True)
+        return self._committed_run
+
+    def _commit(self, manifest: bytes) -> CommittedRun:
+        """Publish the manifest, or return the run if another attempt did."""
+        draft = self._write_draft(manifest, name=self._layout.manifest.name)
+        with self._commit_step:
+            if self._is_commit_abandoned:
+                raise OutputError(f"output.file: {self._location} was not committed before the process was stopped")
+            publish_name(draft, self._layout.manifest)
+            self._committed_run = self._read_manifest()
+        if self._committed_run is None:
             raise OutputError(
                 f"output.file: {self._location}/manifest.json was deleted; do not modify the folder during a run"
             )
-        shutil.rmtree(self._layout.attempts, ignore_errors=True)
-        return committed_run
+        return self._committed_run
 
     def _describe(self, part: Part) -> ManifestPart:
         with part.path.open("rb") as content:
@@ -226,14 +260,15 @@ class FileOutput:
             sha256=digest,
         )
 
-    def _publish_text(self, text: bytes, final: Path) -> bool:
+    def _write_draft(self, text: bytes, *, name: str) -> Path:
+        """Write a file durably under this attempt's own folder."""
         self._own.mkdir(parents=True, exist_ok=True)
-        draft = self._own / final.name
+        draft = self._own / name
         with draft.open("wb") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
-        return publish(draft, final)
+        return draft
 
     def _read_run(self) -> RunDocument | None:
         run = read_run(self._layout.run)

@@ -79,16 +79,18 @@ class Machine:
         """Execute the contract in this process."""
         settings = read_settings(self._environment(environment))
         reported: list[Counts] = []
+        results: list[RunnerResult] = []
         try:
             contract = read_contract(settings.contract)
-            result = await asyncio.wait_for(execute(contract, settings, report=reported.append), LIMIT)
+            run = execute(contract, settings, report=reported.append, record_success=results.append)
+            await asyncio.wait_for(run, LIMIT)
         except (RunnerError, ExceptionGroup) as error:
             cause = first_error(error)
             if not isinstance(cause, RunnerError):
                 raise
             write_result(failure(cause, reported[-1] if reported else None), settings.termination_log)
             return _ended(int(cause.code), settings.termination_log)
-        write_result(result, settings.termination_log)
+        write_result(results[0], settings.termination_log)
         return _ended(0, settings.termination_log)
 
     async def process(self, **environment: str) -> Ended:
