@@ -70,7 +70,7 @@ async def execute(
             plan = await _adopt_plan(source, sink, checkpoint)
             if checkpoint.committed_records < plan.total:
                 await model.prepare()
-            pipeline = Pipeline(source, model, sink, concurrency=settings.limits.concurrency, report=report)
+            pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report)
             counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
             report(counts)
             committed_run = await _commit(source, sink, counts)

@@ -42,6 +42,12 @@ def is_transient(error: Exception) -> bool:
     return not isinstance(error, permanent)
 
 
+def is_connection_lost(error: Exception) -> bool:
+    """Return whether an established connection was closed before the response was complete."""
+    lost = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError | ConnectionError
+    return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+
+
 def excerpt(body: bytes) -> str:
     """Return the start of a response on one line; of a JSON object with an `error` string, that string."""
     try:

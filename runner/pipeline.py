@@ -1,8 +1,8 @@
 """The stages between the seams: read, send, write, commit. Each is bounded and keeps the input's order.
 
-At most `concurrency` requests are in flight and at most twice as many batches are held. A slow stage blocks the stages before it,
-so memory depends on the limits and not on the input. Results are written and chunks committed in order, so the committed chunks
-are always a prefix of the input. Nothing is retried here; protocols and stores retry.
+At most `concurrency` requests are in flight. Results are written and chunks committed in input order, so the committed chunks are
+always a prefix of the input. A request that waits for a retry occupies no slot: later batches overtake it and are held in the
+reorder window until it has succeeded. A full window blocks the reader, so memory depends on the limits and not on the input.
 """
 
 import asyncio
@@ -16,10 +16,17 @@ from inferrun.plugins import (
     Counts,
     InferenceError,
     Json,
+    Limits,
     ModelProtocol,
     OutputStore,
     Source,
 )
+from runner.reorder_window import ReorderWindow
+from runner.retries import first_wait_for, with_retries
+from runner.slots import Slots
+
+_SMOOTHING = 0.2
+"""Weight of the latest request in the moving average of the requests' durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +46,18 @@ class Pipeline:
         model: ModelProtocol,
         sink: OutputStore,
         *,
-        concurrency: int,
+        limits: Limits,
         report: Callable[[Counts], None],
     ) -> None:
         self._source = source
         self._model = model
         self._sink = sink
         self._report = report
-        self._slots = asyncio.Semaphore(concurrency)
-        self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue(maxsize=2 * concurrency)
+        self._retry_seconds = limits.retry_seconds
+        self._slots = Slots(limits.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
+        self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
+        self._duration: float | None = None
 
     async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
         """Predict and commit the missing chunks, and return the counts of the whole run."""
@@ -62,18 +72,32 @@ class Pipeline:
             batches = self._source.read(chunk, first=first)
             while (batch := await asyncio.to_thread(_next, batches)) is not None:
                 first += len(batch.rows)
-                await self._pending.put(_Sent(batch, group.create_task(self._send(batch))))
+                await self._window.enter(batch)
+                self._pending.put_nowait(_Sent(batch, group.create_task(self._send(batch))))
             await self._pending.put(chunk)
         await self._pending.put(None)
 
     async def _send(self, batch: Batch) -> Sequence[Json]:
-        async with self._slots:
-            predictions = await self._model.predict(batch)
+        predictions = await with_retries(
+            lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
+        )
         if len(predictions) != len(batch.rows):
             raise InferenceError(
                 f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
             )
         return predictions
+
+    async def _try(self, batch: Batch) -> Sequence[Json]:
+        loop = asyncio.get_running_loop()
+        async with self._slots.slot(batch.first):
+            started = loop.time()
+            predictions = await self._model.predict(batch)
+            self._observe(loop.time() - started)
+        return predictions
+
+    def _observe(self, duration: float) -> None:
+        previous = duration if self._duration is None else self._duration
+        self._duration = previous + _SMOOTHING * (duration - previous)
 
     async def _write(self, counts: Counts) -> Counts:
         self._report(counts)
@@ -82,6 +106,7 @@ class Pipeline:
                 await self._sink.commit(item)
             else:
                 await self._sink.write(item.batch, await item.predictions)
+                self._window.leave(item.batch)
                 counts = Counts(total=counts.total, completed=counts.completed + len(item.batch.rows))
                 self._report(counts)
         return counts

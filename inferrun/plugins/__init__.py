@@ -13,7 +13,7 @@ It does not read the environment.
 """
 
 from inferrun.contract import Contract, Model
-from inferrun.plugins.errors import ContractError, InferenceError, InputError, OutputError, RunnerError
+from inferrun.plugins.errors import ContractError, InferenceError, InputError, OutputError, RunnerError, TransientError
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.seams import (
     ModelProtocol,
@@ -58,4 +58,5 @@ __all__ = [
     "Source",
     "StorageObject",
     "StoreContext",
+    "TransientError",
 ]

@@ -6,6 +6,8 @@
     ├── InferenceError   4  the model server did not return predictions
     └── OutputError      5  the predictions could not be stored
 
+A ModelProtocol raises TransientError, with one of these inside, if a retry may succeed; the runner decides when to retry.
+
 The message is shown in the run's status: one line with the field or address, the value, what is allowed and the fix. It is
 truncated to MESSAGE_CHARACTERS and must never contain credentials.
 """
@@ -50,3 +52,19 @@ class OutputError(RunnerError):
     """The predictions could not be written, or the store did not confirm them."""
 
     code = ExitCode.OUTPUT
+
+
+class TransientError(Exception):
+    """A request failed in a way that a retry may overcome."""
+
+    def __init__(
+        self, error: RunnerError, *, retry_after: float | None = None, is_connection_lost: bool = False
+    ) -> None:
+        """`error` is raised if retries do not help; `retry_after` is what the server asked for, in seconds.
+
+        `is_connection_lost` means that an established connection was closed, for which the server's load is no reason to wait.
+        """
+        super().__init__(str(error))
+        self.error = error
+        self.retry_after = retry_after
+        self.is_connection_lost = is_connection_lost

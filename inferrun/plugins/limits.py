@@ -19,7 +19,11 @@ class Limits(BaseModel):
 
     batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
     """Maximum bytes of input text in one request, so that batches of wide records are smaller. Default 1 MiB: decoded numbers
-    take about eight times as much memory, and up to twelve batches are held at once."""
+    take about eight times as much memory."""
+
+    window_bytes: int = Field(default=64 * MIB, ge=1 * MIB)
+    """Memory of the decoded batches held between reading and writing, in bytes. Default 64 MiB: hundreds of batches of narrow
+    records, so that one batch that waits for a retry does not block the others."""
 
     record_bytes: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one record; longer records are rejected. Default 16 MiB."""

@@ -112,7 +112,10 @@ class ModelProtocol(Protocol):
         ...
 
     async def predict(self, batch: Batch) -> Sequence[Json]:
-        """Return one prediction per record, in order. May be called concurrently. Raises InferenceError."""
+        """Send one request and return one prediction per record, in order. May be called concurrently.
+
+        Raises TransientError if a retry may succeed, otherwise InferenceError.
+        """
         ...
 
 

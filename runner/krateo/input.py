@@ -15,14 +15,14 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from inferrun.plugins import InputError, Row, Source, StorageObject, StoreContext
+from inferrun.plugins import InputError, Row, Source, StorageObject, StoreContext, TransientError
 from runner.file_ranges import FileRanges, InputFile
 from runner.http_failures import excerpt, is_transient
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.response import ResultRows
 from runner.krateo.spec import read_spec
-from runner.retries import TRANSIENT_STATUSES, TransientError, seconds_of, with_retries
+from runner.retries import TRANSIENT_STATUSES, seconds_of, with_retries
 
 _EXCERPT_BYTES = 64 * 1024
 _PIECE = 64 * 1024

@@ -37,13 +37,14 @@ from inferrun.plugins import (
     OutputStore,
     StorageObject,
     StoreContext,
+    TransientError,
 )
 from inferrun.plugins.limits import MIB
 from runner.http_failures import excerpt
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.spec import Api, read_spec, reject_reserved
-from runner.retries import UNPROCESSED_STATUSES, TransientError, seconds_of, with_retries
+from runner.retries import UNPROCESSED_STATUSES, seconds_of, with_retries
 
 _RESPONSE_BYTES = 64 * 1024
 _PIECE = 256 * 1024

@@ -1,7 +1,9 @@
 """Sends batches to a model server with V2 REST over one connection pool.
 
+Each call is one try; the pipeline retries, which is safe because inference has no side effects.
+
 It requests identity encoding: servers that compress by default spend most of their time on it (with MLServer, large responses
-take seven times as long). A batch may be sent again after a transient failure, because inference has no side effects.
+take seven times as long).
 """
 
 import logging
@@ -11,9 +13,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import orjson
 
-from inferrun.plugins import Batch, InferenceError, Json, Limits, Model
-from runner.http_failures import describe_failure, excerpt, is_transient
-from runner.retries import TRANSIENT_STATUSES, TransientError, seconds_of, with_retries
+from inferrun.plugins import Batch, InferenceError, Json, Limits, Model, TransientError
+from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient
+from runner.retries import TRANSIENT_STATUSES, seconds_of, with_retries
 from runner.v2.address import infer_url, metadata_url
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor
 
@@ -35,7 +37,9 @@ class V2Rest:
 
     async def prepare(self) -> None:
         """Read the name and shape of the input from the model's metadata."""
-        status, body = await self._exchange("GET", metadata_url(self._url))
+        status, body = await with_retries(
+            lambda: self._exchange("GET", metadata_url(self._url)), budget=self._limits.retry_seconds
+        )
         metadata: object = None
         if status == 200:
             try:
@@ -62,22 +66,21 @@ class V2Rest:
             ) from error
 
     async def _exchange(self, method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
-        async def attempt() -> tuple[int, bytes]:
-            try:
-                async with self._session.request(
-                    method, url, data=body, headers=_HEADERS, allow_redirects=False
-                ) as response:
-                    content = await response.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                text = describe_failure(error, seconds=self._limits.request_timeout)
-                failed = InferenceError(f"{self._target()}: {text}")
-                raise (TransientError(failed) if is_transient(error) else failed) from error
-            if response.status in TRANSIENT_STATUSES:
-                busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
-                raise TransientError(busy, retry_after=seconds_of(response.headers.get("Retry-After")))
-            return response.status, content
-
-        return await with_retries(attempt, budget=self._limits.retry_seconds)
+        try:
+            async with self._session.request(
+                method, url, data=body, headers=_HEADERS, allow_redirects=False
+            ) as response:
+                content = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            text = describe_failure(error, seconds=self._limits.request_timeout)
+            failed = InferenceError(f"{self._target()}: {text}")
+            if not is_transient(error):
+                raise failed from error
+            raise TransientError(failed, is_connection_lost=is_connection_lost(error)) from error
+        if response.status in TRANSIENT_STATUSES:
+            busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
+            raise TransientError(busy, retry_after=seconds_of(response.headers.get("Retry-After")))
+        return response.status, content
 
     def _width_hint(self, batch: Batch) -> str:
         """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""

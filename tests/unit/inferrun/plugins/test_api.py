@@ -13,7 +13,7 @@ EXPORTS = {
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("Batch", "Checkpoint", "Chunk", "CommittedRun", "Counts", "CustomId", "InputPlan", "Json", "Row"),
     *("Delivery", "Output"),
-    *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError"),
+    *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "TransientError"),
 }
 
 
