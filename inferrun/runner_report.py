@@ -50,6 +50,7 @@ class RunnerResult(BaseModel):
     records: RecordCounts = RecordCounts()
     delivery: Delivery = "Unknown"
     output: Output = Output()
+    retryable: bool = True
 
 
 class Progress(BaseModel):

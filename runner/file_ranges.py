@@ -86,7 +86,8 @@ class FileRanges:
         if width != self._width:
             raise InputError(
                 f"{file.name}: record {batch.first} has {width} numbers, previous records have {self._width}; "
-                "all records of a run must have the same number of values"
+                "all records of a run must have the same number of values",
+                is_retryable=False,
             )
 
 

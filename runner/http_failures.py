@@ -1,11 +1,13 @@
-"""Describes failed HTTP requests for users: name resolution, connection, TLS, timeout, or the response itself. Pure."""
+"""Describes failed HTTP requests for users: name resolution, connection, TLS, timeout, or the response itself."""
 
 import os
+from datetime import UTC, datetime
 
 import aiohttp
 import orjson
 
 from inferrun.runner_report import one_line
+from runner.retries import seconds_of
 
 EXCERPT = 300
 """Maximum number of characters of a response that a message contains."""
@@ -46,6 +48,11 @@ def is_connection_lost(error: Exception) -> bool:
     """Return whether an established connection was closed before the response was complete."""
     lost = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError | ConnectionError
     return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+
+
+def retry_after_of(response: aiohttp.ClientResponse) -> float | None:
+    """Return the seconds that a response asks to wait, or None."""
+    return seconds_of(response.headers.get("Retry-After"), now=datetime.now(UTC))
 
 
 def excerpt(body: bytes) -> str:

@@ -2,13 +2,18 @@
 
 Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
 may be sent twice. After a lost connection the first retry is immediate. Otherwise waits double from the first wait to ten
-seconds, with jitter so that many Pods do not retry at the same time. `Retry-After` is honoured up to a minute. All tries of one
-request share a time budget.
+seconds, with jitter so that many Pods do not retry at the same time. `Retry-After` is a lower bound, to which the wait is added.
+
+The budget limits the time since the request first failed, not the time since it was first sent: a request that times out after
+five minutes is still retried. `Retry-After` may exceed the budget, but not ten minutes: longer outages are left to the run's
+next attempt, which does not occupy a Pod while it waits.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from inferrun.plugins import TransientError
@@ -22,7 +27,7 @@ FIRST_WAIT = 0.5
 
 _SHORTEST_FIRST_WAIT = 0.02
 _LONGEST_WAIT = 10.0
-_LONGEST_RETRY_AFTER = 60.0
+_LONGEST_RETRY_AFTER = 600.0
 
 T = TypeVar("T")
 
@@ -30,20 +35,25 @@ T = TypeVar("T")
 class Retries:
     """The retries of one request."""
 
-    def __init__(self, *, budget: float, started: float) -> None:
-        self._deadline = started + budget
+    def __init__(self, *, budget: float) -> None:
+        self._budget = budget
+        self._failing_since: float | None = None
         self._retry = 0
 
     def wait_after(self, failure: TransientError, *, now: float, first_wait: float, jitter: float) -> float | None:
         """Return the seconds until the next retry, or None if the budget is spent; `jitter` is between 0 and 1."""
+        if self._failing_since is None:
+            self._failing_since = now
+        left = self._budget - (now - self._failing_since)
         self._retry += 1
+        wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
+        if left <= 0:
+            return None
+        if failure.retry_after is not None:
+            return failure.retry_after + wait if failure.retry_after <= _LONGEST_RETRY_AFTER else None
         if self._retry == 1 and failure.is_connection_lost:
-            wait = 0.0
-        elif failure.retry_after is not None:
-            wait = min(failure.retry_after, _LONGEST_RETRY_AFTER)
-        else:
-            wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
-        return wait if now + wait <= self._deadline else None
+            return 0.0
+        return wait if wait <= left else None
 
 
 def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
@@ -58,10 +68,16 @@ def first_wait_for(duration: float | None) -> float:
     return min(max(2 * duration, _SHORTEST_FIRST_WAIT), FIRST_WAIT)
 
 
-def seconds_of(retry_after: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header; None for its date form and for invalid values."""
+def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a date); None if it is invalid."""
     text = (retry_after or "").strip()
-    return float(text) if text.isdecimal() else None
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds())
 
 
 async def with_retries(
@@ -69,7 +85,7 @@ async def with_retries(
 ) -> T:
     """Call `attempt` until it does not raise TransientError, or raise the underlying error when the budget is spent."""
     loop = asyncio.get_running_loop()
-    retries = Retries(budget=budget, started=loop.time())
+    retries = Retries(budget=budget)
     while True:
         try:
             return await attempt()

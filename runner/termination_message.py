@@ -16,7 +16,9 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
         RecordCounts(total=counts.total, completed=counts.completed, failed=counts.failed) if counts else RecordCounts()
     )
     if isinstance(error, RunnerError):
-        return RunnerResult(reason=reason_of(error.code), message=str(error), records=records)
+        return RunnerResult(
+            reason=reason_of(error.code), message=str(error), records=records, retryable=error.is_retryable
+        )
     text = f"internal error: {type(error).__name__}; see the traceback in the Pod's log"
     return RunnerResult(reason=reason_of(RunnerError.code), message=text, records=records)
 

@@ -22,12 +22,14 @@ MESSAGE_CHARACTERS = 1500
 
 
 class RunnerError(Exception):
-    """Ends the run; `code` is the exit code of the process."""
+    """Ends the attempt; `code` is the exit code of the process."""
 
     code: ClassVar[ExitCode] = ExitCode.INTERNAL
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, is_retryable: bool = True) -> None:
+        """`is_retryable` is False if another attempt of the run would fail in the same way."""
         super().__init__(one_line(message, limit=MESSAGE_CHARACTERS))
+        self.is_retryable = is_retryable
 
 
 class ContractError(RunnerError):

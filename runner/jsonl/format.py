@@ -86,7 +86,7 @@ class _LineBatch:
         """Describe what is wrong with a line of the batch."""
         line = line_number(self.path, self.offset, records=self.skipped + at)
         shown = self.lines[at][:120].decode(errors="replace").strip()
-        return InputError(f"{self.path.name} line {line} {text}; the line begins: {shown}")
+        return InputError(f"{self.path.name} line {line} {text}; the line begins: {shown}", is_retryable=False)
 
 
 def _line_batches(path: Path, chunk: Chunk, *, size: int, limits: Limits) -> Iterator[_LineBatch]:

@@ -90,7 +90,8 @@ def _check(path: Path, position: int, held: bytes, block: bytes, *, size: int, l
     if long_line is not None:
         raise InputError(
             f"{path.name} line {line_number(path, position + long_line)}: the record is longer than {line_limit} bytes; "
-            "check that the file is JSON lines with one record per line"
+            "check that the file is JSON lines with one record per line",
+            is_retryable=False,
         )
 
 

@@ -17,12 +17,12 @@ import orjson
 
 from inferrun.plugins import InputError, Row, Source, StorageObject, StoreContext, TransientError
 from runner.file_ranges import FileRanges, InputFile
-from runner.http_failures import excerpt, is_transient
+from runner.http_failures import excerpt, is_transient, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.response import ResultRows
 from runner.krateo.spec import read_spec
-from runner.retries import TRANSIENT_STATUSES, seconds_of, with_retries
+from runner.retries import TRANSIENT_STATUSES, with_retries
 
 _EXCERPT_BYTES = 64 * 1024
 _PIECE = 64 * 1024
@@ -85,7 +85,7 @@ async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Excep
     text = excerpt(await response.content.read(_EXCERPT_BYTES))
     failed = InputError(f"data handler at {handler.url} returned {response.status}: {text}")
     if response.status in TRANSIENT_STATUSES:
-        return TransientError(failed, retry_after=seconds_of(response.headers.get("Retry-After")))
+        return TransientError(failed, retry_after=retry_after_of(response))
     return failed
 
 

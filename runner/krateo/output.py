@@ -40,11 +40,11 @@ from inferrun.plugins import (
     TransientError,
 )
 from inferrun.plugins.limits import MIB
-from runner.http_failures import excerpt
+from runner.http_failures import excerpt, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.spec import Api, read_spec, reject_reserved
-from runner.retries import UNPROCESSED_STATUSES, seconds_of, with_retries
+from runner.retries import UNPROCESSED_STATUSES, with_retries
 
 _RESPONSE_BYTES = 64 * 1024
 _PIECE = 256 * 1024
@@ -125,7 +125,8 @@ class KrateoOutput:
 
     async def _post_in_chunks(self) -> None:
         if not await self._accepts_chunks():
-            raise OutputError(_too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.url))
+            text = _too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.url)
+            raise OutputError(text, is_retryable=False)
         room = self._limits.post_limit - self._body_size(0) - _ROOM_FOR_KEYS
         for number, part in enumerate(split(self._spool, room=room)):
             await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
@@ -174,7 +175,7 @@ class KrateoOutput:
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         failure = f"data handler at {self._handler.url} returned {response.status}: {excerpt(body)}"
         if response.status in UNPROCESSED_STATUSES:
-            raise TransientError(OutputError(failure), retry_after=seconds_of(response.headers.get("Retry-After")))
+            raise TransientError(OutputError(failure), retry_after=retry_after_of(response))
         if not 200 <= response.status < 300:
             raise OutputError(failure)
         if not is_confirmed(body):

@@ -14,8 +14,8 @@ import aiohttp
 import orjson
 
 from inferrun.plugins import Batch, InferenceError, Json, Limits, Model, TransientError
-from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient
-from runner.retries import TRANSIENT_STATUSES, seconds_of, with_retries
+from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient, retry_after_of
+from runner.retries import TRANSIENT_STATUSES, with_retries
 from runner.v2.address import infer_url, metadata_url
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor
 
@@ -79,7 +79,7 @@ class V2Rest:
             raise TransientError(failed, is_connection_lost=is_connection_lost(error)) from error
         if response.status in TRANSIENT_STATUSES:
             busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
-            raise TransientError(busy, retry_after=seconds_of(response.headers.get("Retry-After")))
+            raise TransientError(busy, retry_after=retry_after_of(response))
         return response.status, content
 
     def _width_hint(self, batch: Batch) -> str:

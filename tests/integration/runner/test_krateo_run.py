@@ -181,6 +181,7 @@ async def test_a_post_over_the_limit_is_reported_with_both_sizes(krateo: Machine
     assert ended.code == 5
     assert "a POST of 2.8 MiB, the limit is 1.0 MiB" in ended.message
     assert "Accept-Chunks: predictions" in ended.message
+    assert not ended.result.retryable
     assert (handler.options, handler.stored) == (1, [])
 
 

@@ -82,6 +82,29 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
     assert set(model.rows.values()) == {1}
 
 
+async def test_a_timeout_longer_than_the_retry_budget_is_retried(krateo: Machine, model: CountingModel) -> None:
+    first = iter([True])
+
+    async def hang_once(request: web.Request) -> web.StreamResponse | None:
+        return await never(request) if next(first, False) else None
+
+    model.before = hang_once
+    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1.5", INFERRUN_RETRY_SECONDS="1")
+    assert ended.code == 0, ended.message
+
+
+async def test_retry_after_zero_does_not_cause_a_hot_loop(krateo: Machine, model: CountingModel) -> None:
+    tries: list[int] = []
+
+    async def busy(_: web.Request) -> web.StreamResponse:
+        tries.append(1)
+        return web.Response(status=503, headers={"Retry-After": "0"})
+
+    model.before = busy
+    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="1")).code == 4
+    assert 1 < len(tries) < 10
+
+
 async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(krateo: Machine, model: CountingModel) -> None:
     all_here = asyncio.Event()
 

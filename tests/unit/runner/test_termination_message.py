@@ -33,6 +33,11 @@ def test_every_error_has_its_exit_code_and_reason(
     assert (result.reason, result.message, result.records.completed) == (reason, "the problem", 3)
 
 
+def test_a_result_says_whether_another_attempt_could_succeed() -> None:
+    assert failure(InputError("the disk failed"), None).retryable
+    assert not failure(InputError("line 5 is not valid JSON", is_retryable=False), None).retryable
+
+
 def test_of_an_unexpected_error_only_the_type_is_reported() -> None:
     result = failure(KeyError("token-123"), None)
     assert result.reason is Reason.RUNNER_ERROR

@@ -42,6 +42,12 @@ def said(reason: Reason, message: str) -> str:
     )
 
 
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
+    result = RunnerResult(reason=Reason.INPUT_FAILED, message="line 5 is not valid JSON", retryable=retryable)
+    assert judged(FAILED, failed(3, dump_result(result))).may_retry == retryable
+
+
 def test_our_runners_success_carries_what_it_says() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
     assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)
