@@ -68,11 +68,10 @@ async def execute(
         try:
             source = await stack.enter_async_context(open_input(input_spec, context))
             plan = await _adopt_plan(source, sink, checkpoint)
-            if checkpoint.committed_records < plan.total:
+            if checkpoint.committed.total < plan.total:
                 await model.prepare()
             pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report)
             counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
-            report(counts)
             committed_run = await _commit(source, sink, counts)
         except (RunnerError, ExceptionGroup, asyncio.CancelledError):
             committed_by_other = await _find_commit(sink)
@@ -80,6 +79,7 @@ async def execute(
                 raise
             committed_run = committed_by_other
         record_success(_succeeded(committed_run, sink.delivery))
+        report(Counts(total=committed_run.total, completed=committed_run.completed, failed=committed_run.failed))
 
 
 def _store_context(contract: Contract, settings: Settings) -> StoreContext:
@@ -162,9 +162,10 @@ async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
+    errors = f"; {run.failed} failed, with their errors in the output" if run.failed else ""
     return RunnerResult(
         reason=Reason.SUCCEEDED,
-        message=f"{run.completed} of {run.total} records predicted",
+        message=f"{run.completed} of {run.total} records predicted{errors}",
         records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
         delivery=delivery,
         output=run.output,

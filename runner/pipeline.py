@@ -15,11 +15,13 @@ from inferrun.plugins import (
     Chunk,
     Counts,
     InferenceError,
-    Json,
     Limits,
     ModelProtocol,
     OutputStore,
+    Prediction,
+    ResultCounts,
     Source,
+    count_predictions,
 )
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, with_retries
@@ -34,7 +36,7 @@ class _Sent:
     """A batch with its pending predictions."""
 
     batch: Batch
-    predictions: asyncio.Task[Sequence[Json]]
+    predictions: asyncio.Task[Sequence[Prediction]]
 
 
 class Pipeline:
@@ -63,9 +65,10 @@ class Pipeline:
         """Predict and commit the missing chunks, and return the counts of the whole run."""
         missing = chunks[checkpoint.committed_chunks :]
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(missing, checkpoint.committed_records, group))
-            writing = group.create_task(self._write(Counts(total=total, completed=checkpoint.committed_records)))
-        return writing.result()
+            group.create_task(self._read(missing, checkpoint.committed.total, group))
+            writing = group.create_task(self._write(checkpoint.committed, total=total))
+        results = writing.result()
+        return Counts(total=total, completed=results.completed, failed=results.failed)
 
     async def _read(self, chunks: Sequence[Chunk], first: int, group: asyncio.TaskGroup) -> None:
         for chunk in chunks:
@@ -77,7 +80,7 @@ class Pipeline:
             await self._pending.put(chunk)
         await self._pending.put(None)
 
-    async def _send(self, batch: Batch) -> Sequence[Json]:
+    async def _send(self, batch: Batch) -> Sequence[Prediction]:
         predictions = await with_retries(
             lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
         )
@@ -87,7 +90,7 @@ class Pipeline:
             )
         return predictions
 
-    async def _try(self, batch: Batch) -> Sequence[Json]:
+    async def _try(self, batch: Batch) -> Sequence[Prediction]:
         loop = asyncio.get_running_loop()
         async with self._slots.slot(batch.first):
             started = loop.time()
@@ -99,17 +102,22 @@ class Pipeline:
         previous = duration if self._duration is None else self._duration
         self._duration = previous + _SMOOTHING * (duration - previous)
 
-    async def _write(self, counts: Counts) -> Counts:
-        self._report(counts)
+    async def _write(self, results: ResultCounts, *, total: int) -> ResultCounts:
+        self._report_committed(results, total=total)
         while (item := await self._pending.get()) is not None:
             if isinstance(item, Chunk):
                 await self._sink.commit(item)
+                if self._sink.commits_chunks:
+                    self._report_committed(results, total=total)
             else:
-                await self._sink.write(item.batch, await item.predictions)
+                predictions = await item.predictions
+                await self._sink.write(item.batch, predictions)
                 self._window.leave(item.batch)
-                counts = Counts(total=counts.total, completed=counts.completed + len(item.batch.rows))
-                self._report(counts)
-        return counts
+                results += count_predictions(predictions)
+        return results
+
+    def _report_committed(self, results: ResultCounts, *, total: int) -> None:
+        self._report(Counts(total=total, completed=results.completed, failed=results.failed))
 
 
 def _next(batches: Iterator[Batch]) -> Batch | None:

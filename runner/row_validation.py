@@ -1,4 +1,4 @@
-"""Validates that decoded JSON consists of rows of numbers with equal widths. Pure.
+"""Validates that decoded JSON consists of rows of numbers and nulls with equal widths. Pure.
 
 Valid batches are checked by C loops over the whole batch. Only an invalid batch is checked row by row, to find its first fault.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import cast
 
-_NUMBERS = {int, float}  # bool is a subclass of int, so types are compared exactly
+_NUMBERS = {int, float, type(None)}  # bool is a subclass of int, so types are compared exactly
 
 
 class RowFault(ValueError):
@@ -41,14 +41,14 @@ def _first_fault(rows: Sequence[object]) -> RowFault:
 
 
 def _fault_of(row: object) -> str:
-    """Describe why a row is not a list of numbers; empty if it is one."""
+    """Describe why a row is not a list of numbers and nulls; empty if it is one."""
     if not isinstance(row, list):
         return f"must be an array of numbers, got {_kind(row)}"
     if not row:
         return "must be an array of numbers, got an empty array"
     for position, value in enumerate(row):
         if type(value) not in _NUMBERS:
-            return f"contains {_kind(value)} at position {position}; only numbers are allowed"
+            return f"contains {_kind(value)} at position {position}; only numbers and null are allowed"
     return ""
 
 

@@ -26,7 +26,21 @@ from inferrun.plugins.seams import (
     StorageObject,
     StoreContext,
 )
-from inferrun.plugins.values import Batch, Checkpoint, Chunk, CommittedRun, Counts, CustomId, InputPlan, Json, Row
+from inferrun.plugins.values import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    CommittedRun,
+    Counts,
+    CustomId,
+    InputPlan,
+    Json,
+    Prediction,
+    RecordError,
+    ResultCounts,
+    Row,
+    count_predictions,
+)
 from inferrun.runner_report import Delivery, Output
 
 __all__ = [
@@ -52,11 +66,15 @@ __all__ = [
     "Output",
     "OutputError",
     "OutputStore",
+    "Prediction",
+    "RecordError",
     "RecordFormat",
+    "ResultCounts",
     "Row",
     "RunnerError",
     "Source",
     "StorageObject",
     "StoreContext",
     "TransientError",
+    "count_predictions",
 ]

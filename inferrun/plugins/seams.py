@@ -8,7 +8,17 @@ from typing import BinaryIO, Protocol, TypeAlias
 
 from inferrun.contract import Contract, Model
 from inferrun.plugins.limits import Limits
-from inferrun.plugins.values import Batch, Checkpoint, Chunk, CommittedRun, Counts, InputPlan, Json
+from inferrun.plugins.values import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    CommittedRun,
+    Counts,
+    InputPlan,
+    Json,
+    Prediction,
+    ResultCounts,
+)
 from inferrun.runner_report import Delivery
 
 
@@ -32,12 +42,12 @@ class RecordFormat(Protocol):
         """
         ...
 
-    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Json]) -> int:
+    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Prediction]) -> int:
         """Append one result per record and return the number of bytes written."""
         ...
 
-    def count_results(self, path: Path) -> int:
-        """Return the number of results in a file that `write` produced."""
+    def count_results(self, path: Path) -> ResultCounts:
+        """Count the results in a file that `write` produced."""
         ...
 
 
@@ -76,6 +86,9 @@ class OutputStore(Protocol):
     delivery: Delivery
     """What the store guarantees for each record: ExactlyOnce or AtLeastOnce."""
 
+    commits_chunks: bool
+    """Whether `commit` makes a chunk durable. If not, everything is stored by `finish`, and no progress is reported before."""
+
     async def open(self) -> Checkpoint:
         """Return what has been committed of this run.
 
@@ -87,8 +100,8 @@ class OutputStore(Protocol):
         """Store the plan unless another attempt already did, and return the stored plan."""
         ...
 
-    async def write(self, batch: Batch, predictions: Sequence[Json]) -> None:
-        """Add the predictions of a batch, one per record, to the current chunk."""
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
+        """Add the predictions or errors of a batch, one per record, to the current chunk."""
         ...
 
     async def commit(self, chunk: Chunk) -> None:
@@ -111,8 +124,8 @@ class ModelProtocol(Protocol):
         """Query what the model expects, before the first batch. Raises InferenceError."""
         ...
 
-    async def predict(self, batch: Batch) -> Sequence[Json]:
-        """Send one request and return one prediction per record, in order. May be called concurrently.
+    async def predict(self, batch: Batch) -> Sequence[Prediction]:
+        """Send one request and return one prediction or error per record, in order. May be called concurrently.
 
         Raises TransientError if a retry may succeed, otherwise InferenceError.
         """

@@ -8,8 +8,8 @@ from inferrun.runner_report import Output
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-Row: TypeAlias = list[float]
-"""The numbers of one record. Integers stay integers, so that they are sent as they were written."""
+Row: TypeAlias = "list[float | None]"
+"""The numbers of one record; None is a missing value. Integers stay integers, so that they are sent as they were written."""
 
 CustomId: TypeAlias = "str | int | None"
 
@@ -25,6 +25,45 @@ class Batch:
 
     ids: Sequence[CustomId] = ()
     """One id per row if the input has ids, otherwise empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """Takes the place of a prediction if a single record failed."""
+
+    code: str
+    """`invalid_input` or `invalid_prediction`."""
+
+    message: str
+
+    value: Json = None
+    """What a store writes if it needs a value in this place: the prediction with null for every invalid value."""
+
+
+Prediction: TypeAlias = "Json | RecordError"
+"""A value, or nested lists of values, all of which are valid JSON and none of which is null; or the error of the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCounts:
+    """Numbers of results, separated into predictions and errors."""
+
+    completed: int
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """The number of results."""
+        return self.completed + self.failed
+
+    def __add__(self, other: "ResultCounts") -> "ResultCounts":
+        return ResultCounts(self.completed + other.completed, self.failed + other.failed)
+
+
+def count_predictions(predictions: Sequence[Prediction]) -> ResultCounts:
+    """Count the predictions and errors of a batch."""
+    failed = sum(isinstance(prediction, RecordError) for prediction in predictions)
+    return ResultCounts(len(predictions) - failed, failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +114,8 @@ class Checkpoint:
     committed_chunks: int = 0
     """Chunks 0 to committed_chunks - 1 are committed. Attempts commit in order, so there are no gaps."""
 
-    committed_records: int = 0
+    committed: ResultCounts = ResultCounts(0)
+    """The results in the committed chunks."""
 
     committed_run: CommittedRun | None = None
     """Set if the whole run is committed."""
@@ -83,7 +123,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of records; `completed + failed` never exceeds `total`."""
+    """Numbers of records; `completed + failed` never exceeds `total`. Completed means that the prediction is committed."""
 
     total: int
     completed: int = 0

@@ -26,11 +26,12 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     InputPlan,
-    Json,
     Output,
     OutputError,
     OutputStore,
+    Prediction,
     RecordFormat,
+    ResultCounts,
     StorageObject,
     StoreContext,
 )
@@ -52,6 +53,7 @@ class FileOutput:
     """The output folder of one run on a claim."""
 
     delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
 
     def __init__(self, spec: FileSpec, record_format: RecordFormat, context: StoreContext) -> None:
         self._spec = spec
@@ -80,7 +82,7 @@ class FileOutput:
         self._plan = await self._on_disk(lambda: self._publish_plan(plan), committed=lambda _: self._read_plan())
         return self._plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Json]) -> None:
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         """Append to the current chunk."""
         await self._on_disk(lambda: self._append(batch, predictions), committed=lambda _: None)
 
@@ -168,8 +170,9 @@ class FileOutput:
         parts = self._layout.parts()
         if [part.chunk for part in parts] != list(range(len(parts))):
             raise OutputError(f"output.file: parts are missing in {self._location}; start a new run")
-        self._next_record = parts[-1].first + self._format.count_results(parts[-1].path) if parts else 0
-        return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed_records=self._next_record)
+        committed = sum((self._format.count_results(part.path) for part in parts), ResultCounts(0))
+        self._next_record = committed.total
+        return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed=committed)
 
     def _publish_plan(self, plan: InputPlan) -> InputPlan:
         document = RunDocument(
@@ -190,7 +193,7 @@ class FileOutput:
             )
         return _plan_of(run)
 
-    def _append(self, batch: Batch, predictions: Sequence[Json]) -> None:
+    def _append(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         self._format.write(self._part(), batch, predictions)
         self._written_records += len(predictions)
 
@@ -225,9 +228,9 @@ class FileOutput:
             records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         )
         stored = sum(part.records for part in manifest.parts)
-        if stored != counts.completed:
+        if stored != counts.completed + counts.failed:
             raise OutputError(
-                f"output.file: {self._location} contains {stored} predictions, expected {counts.completed}; the run was "
+                f"output.file: {self._location} contains {stored} results, expected {counts.total}; the run was "
                 "not committed; do not modify the folder during a run"
             )
         self._committed_run = self._commit(manifest.text())
@@ -256,7 +259,7 @@ class FileOutput:
             file=f"predictions/{part.path.name}",
             first=part.first,
             bytes=part.path.stat().st_size,
-            records=self._format.count_results(part.path),
+            records=self._format.count_results(part.path).total,
             sha256=digest,
         )
 

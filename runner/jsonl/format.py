@@ -1,8 +1,8 @@
 """Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
 
 An input line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (string or integer) is
-copied to the result. A result line is `{"index": n, "prediction": …}`, with `custom_id` in between if the record had one;
-`index` is the record's position in the whole input, from 0.
+copied to the result. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …, "message": …}}`, with
+`custom_id` after the index if the record had one; `index` is the record's position in the whole input, from 0.
 
 Ranges are in bytes, and a line belongs to the range that contains its first byte, so reading can start at any offset.
 """
@@ -15,14 +15,27 @@ from typing import BinaryIO, cast
 
 import orjson
 
-from inferrun.plugins import Batch, Chunk, CustomId, InputError, Json, Limits, Row
+from inferrun.plugins import (
+    Batch,
+    Chunk,
+    CustomId,
+    InputError,
+    Json,
+    Limits,
+    Prediction,
+    RecordError,
+    ResultCounts,
+    Row,
+)
 from inferrun.plugins.limits import KIB
-from runner.jsonl.line_blocks import count_lines, line_blocks, line_number
+from runner.jsonl.line_blocks import BOM, count_lines, line_blocks, line_number
 from runner.row_validation import RowFault, width_of
 
-_BOM = b"\xef\xbb\xbf"
 _PIECE = 256 * KIB
 _SMALLEST_PIECE = 4 * KIB
+_ERROR = b',"error":{"code":'
+"""Marks the line of an error. Quotes inside strings are escaped, so it cannot occur in an id or a prediction."""
+
 _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number, …]}'
 
 
@@ -43,17 +56,22 @@ class Jsonl:
             index += len(batch.rows)
             yield batch
 
-    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Json]) -> int:
+    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Prediction]) -> int:
         """Write one line per record."""
         return out.write(_numbers(batch, predictions) or _values(batch, predictions))
 
-    def count_results(self, path: Path) -> int:
+    def count_results(self, path: Path) -> ResultCounts:
         """Count the lines of a result file."""
+        completed = failed = 0
         with path.open("rb") as lines:
-            return sum(1 for _ in lines)
+            for line in lines:
+                is_error = _ERROR in line
+                completed += not is_error
+                failed += is_error
+        return ResultCounts(completed, failed)
 
 
-def _numbers(batch: Batch, predictions: Sequence[Json]) -> bytes:
+def _numbers(batch: Batch, predictions: Sequence[Prediction]) -> bytes:
     """Format the common case, one number per record and no ids, in bulk; empty if the results have another form."""
     if batch.ids or not set(map(type, predictions)) <= {int, float}:
         return b""
@@ -61,16 +79,17 @@ def _numbers(batch: Batch, predictions: Sequence[Json]) -> bytes:
     return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, enumerate(texts, start=batch.first)))
 
 
-def _values(batch: Batch, predictions: Sequence[Json]) -> bytes:
+def _values(batch: Batch, predictions: Sequence[Prediction]) -> bytes:
     ids = batch.ids or itertools.repeat(None, len(predictions))
     values = map(_result, itertools.count(batch.first), ids, predictions)
     return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
 
 
-def _result(index: int, custom_id: CustomId, prediction: Json) -> dict[str, Json]:
-    if custom_id is None:
-        return {"index": index, "prediction": prediction}
-    return {"index": index, "custom_id": custom_id, "prediction": prediction}
+def _result(index: int, custom_id: CustomId, prediction: Prediction) -> dict[str, Json]:
+    head: dict[str, Json] = {"index": index} if custom_id is None else {"index": index, "custom_id": custom_id}
+    if isinstance(prediction, RecordError):
+        return {**head, "error": {"code": prediction.code, "message": prediction.message}}
+    return {**head, "prediction": prediction}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +122,7 @@ def _line_batches(path: Path, chunk: Chunk, *, size: int, limits: Limits) -> Ite
     for position, block in blocks:
         if not lines:
             offset, skipped, held = position, 0, 0
-        lines += filter(bytes.strip, (block if position else block.removeprefix(_BOM)).split(b"\n"))
+        lines += filter(bytes.strip, (block if position else block.removeprefix(BOM)).split(b"\n"))
         held += len(block)
         while len(lines) >= limits.batch_rows or (lines and held >= limits.batch_bytes):
             batch, lines = lines[: limits.batch_rows], lines[limits.batch_rows :]

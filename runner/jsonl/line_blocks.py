@@ -9,6 +9,9 @@ from typing import BinaryIO
 
 from inferrun.plugins import InputError
 
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored there."""
+
 _SEEK_PIECE = 1 << 16
 
 
@@ -38,6 +41,10 @@ def count_lines(path: Path, *, size: int, piece: int) -> int:
     """Count the lines that are not blank among those that start in the first `size` bytes. Blocking."""
     total, is_in_record = 0, False
     with path.open("rb") as source:
+        if source.read(len(BOM)) == BOM:
+            size -= len(BOM)
+        else:
+            source.seek(0)
         while size > 0 and (read := source.read(min(piece, size))):
             size -= len(read)
             begun, *others = read.split(b"\n")
@@ -54,7 +61,8 @@ def line_number(path: Path, offset: int, *, records: int = 0) -> int:
     with path.open("rb") as source:
         for line in source:
             number += 1
-            if position >= offset and not line.isspace():
+            is_record = bool((line.removeprefix(BOM) if position == 0 else line).strip())
+            if position >= offset and is_record:
                 if records == 0:
                     return number
                 records -= 1

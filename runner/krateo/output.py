@@ -35,6 +35,8 @@ from inferrun.plugins import (
     Output,
     OutputError,
     OutputStore,
+    Prediction,
+    RecordError,
     StorageObject,
     StoreContext,
     TransientError,
@@ -70,6 +72,7 @@ class KrateoOutput:
     """Spools the predictions of one run and sends them to a data handler."""
 
     delivery: Delivery = "AtLeastOnce"
+    commits_chunks = False
 
     def __init__(self, handler: Handler, members: dict[str, Any], spool: BinaryIO, context: StoreContext) -> None:
         self._handler = handler
@@ -88,7 +91,7 @@ class KrateoOutput:
         """Accept the plan: each Pod predicts the whole input."""
         return plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Json]) -> None:  # noqa: ARG002  required by the seam
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
         """Spool one line per value."""
         lines = _lines(flat(predictions))
         with self._spooling():
@@ -182,9 +185,9 @@ class KrateoOutput:
             raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
 
-def flat(predictions: Sequence[Json]) -> list[Json]:
-    """Return all values of all predictions in order; a prediction may be a value or nested lists."""
-    values = list(predictions)
+def flat(predictions: Sequence[Prediction]) -> list[Json]:
+    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
+    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
     while any(isinstance(value, list) for value in values):
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
     return values

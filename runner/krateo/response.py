@@ -1,8 +1,8 @@
-"""Parses `{"result": [[number, …], …]}` as it arrives, using memory that is independent of the response's size. No I/O.
+"""Parses `{"result": [[number or null, …], …]}` as it arrives, using memory that is independent of the response's size. No I/O.
 
-Rows contain only numbers, so the last `]` received closes the last complete row, and everything before it is decoded at once by
-a fast JSON parser. Whatever a parser of the whole text would reject is rejected here, too. Other members are skipped if they are
-small.
+Rows contain only numbers and nulls, so the last `]` received closes the last complete row, and everything before it is decoded
+at once by a fast JSON parser. Whatever a parser of the whole text would reject is rejected here, too. Other members are skipped
+if they are small.
 """
 
 import re
@@ -10,6 +10,7 @@ import re
 import orjson
 
 from inferrun.plugins import Json, Row
+from runner.jsonl.line_blocks import BOM
 from runner.row_validation import RowFault, width_of
 
 _BESIDE_LIMIT = 64 * 1024
@@ -36,6 +37,8 @@ class ResultRows:
     def feed(self, piece: bytes) -> list[Row]:
         """Return the rows that this piece completes."""
         self._held += piece
+        if not self._in_rows and not self._has_ended:
+            self._held = self._held.removeprefix(BOM)
         if self._has_ended:
             self._limit_rest()
             return []
@@ -114,7 +117,7 @@ class ResultRows:
 def find_result(text: bytes) -> int | None:
     """Return the offset after the opening bracket of the member `result`; None if more data is needed."""
     position = len(text) - len(text.lstrip(_SPACE))
-    if position == len(text):
+    if position == len(text) or BOM.startswith(text):
         return None
     if text[position : position + 1] != b"{":
         raise ValueError("not a JSON object")

@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 import aiohttp
 import orjson
 
-from inferrun.plugins import Batch, InferenceError, Json, Limits, Model, TransientError
+from inferrun.plugins import Batch, InferenceError, Limits, Model, Prediction, TransientError
 from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient, retry_after_of
 from runner.retries import TRANSIENT_STATUSES, with_retries
 from runner.v2.address import infer_url, metadata_url
-from runner.v2.tensors import InputTensor, decode, encode, input_tensor
+from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +51,17 @@ class V2Rest:
             _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": status})
         self._tensor = input_tensor(metadata, self._model.model_input_name)
 
-    async def predict(self, batch: Batch) -> Sequence[Json]:
-        """Send one batch."""
+    async def predict(self, batch: Batch) -> Sequence[Prediction]:
+        """Send one batch, without the rows that the model's datatype cannot represent."""
+        sendable = self._tensor.sendable(batch.rows)
+        if len(sendable) == len(batch.rows):
+            return await self._predict(batch)
+        if not sendable:
+            return with_input_errors([], batch.rows, self._tensor)
+        predictions = await self._predict(Batch(first=batch.first, rows=sendable))
+        return with_input_errors(predictions, batch.rows, self._tensor)
+
+    async def _predict(self, batch: Batch) -> list[Prediction]:
         status, body = await self._exchange("POST", self._url, encode(batch.rows, self._tensor))
         if status != 200:
             raise InferenceError(

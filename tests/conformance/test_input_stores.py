@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from inferrun.plugins import Chunk, ContractError, InputError, Source
+from inferrun.plugins import Chunk, ContractError, InputError, Row, Source
 from tests.conformance.worlds import INPUTS, Disk, InputWorld
 
 ROWS: list[list[float]] = [[index, index / 2] for index in range(150)]
@@ -17,9 +17,9 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Inp
         yield world
 
 
-def read_all(source: Source) -> list[tuple[int, list[float]]]:
+def read_all(source: Source) -> list[tuple[int, Row]]:
     """Read all records with their indexes, chunk by chunk."""
-    records: list[tuple[int, list[float]]] = []
+    records: list[tuple[int, Row]] = []
     for chunk in source.chunks(source.plan()):
         for batch in source.read(chunk, first=len(records)):
             records += enumerate(batch.rows, start=batch.first)

@@ -13,6 +13,8 @@ from inferrun.plugins import (
     Counts,
     InputPlan,
     OutputStore,
+    RecordError,
+    ResultCounts,
 )
 from tests.conformance.worlds import EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
 
@@ -36,8 +38,10 @@ async def once(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Outp
 async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> None:
     """Write the predictions of a chunk in two batches; `add` distinguishes attempts."""
     for first in (chunk.start, chunk.start + 5):
-        rows = [[float(index)] for index in range(first, first + 5)]
-        await store.write(Batch(first=first, rows=rows), [row[0] + add for row in rows])
+        indexes = range(first, first + 5)
+        await store.write(
+            Batch(first=first, rows=[[float(index)] for index in indexes]), [index + add for index in indexes]
+        )
 
 
 async def predict(store: OutputStore, chunks: list[Chunk], *, add: float = 0.0) -> None:
@@ -110,7 +114,7 @@ async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: O
         await predict(store, CHUNKS[:2])
         await write(store, CHUNKS[2], add=500.0)
     async with once.open(pod="pod-2") as store:
-        assert await store.open() == Checkpoint(plan=PLAN, committed_chunks=2, committed_records=20)
+        assert await store.open() == Checkpoint(plan=PLAN, committed_chunks=2, committed=ResultCounts(20))
         await store.begin(PLAN)
         await predict(store, CHUNKS[2:])
         await finish(store)
@@ -166,3 +170,20 @@ async def test_a_committed_run_is_reported_with_its_result(once: OutputWorld) ->
     async with once.open(pod="pod-2") as store:
         assert (await store.open()).committed_run == finished
     assert once.stored() == WHOLE
+
+
+async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWorld) -> None:
+    error = RecordError("invalid_prediction", "the model returned NaN")
+    async with once.open() as store:
+        await store.open()
+        await store.begin(PLAN)
+        await store.write(Batch(first=0, rows=[[float(index)] for index in range(10)]), [*WHOLE[:9], error])
+        await store.commit(CHUNKS[0])
+    async with once.open(pod="pod-2") as store:
+        assert (await store.open()).committed == ResultCounts(completed=9, failed=1)
+        await store.begin(PLAN)
+        await predict(store, CHUNKS[1:])
+        run = await store.finish(Counts(total=30, completed=29, failed=1))
+    assert (run.completed, run.failed) == (29, 1)
+    assert once.stored()[:9] == WHOLE[:9]
+    assert once.stored()[9] != 9.0

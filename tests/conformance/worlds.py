@@ -127,7 +127,7 @@ class FileOutput(_Output):
         parts = sorted(self.disk.context().output_dir.glob(f"made/inf-run-{run[:8]}/predictions/*"))
         lines = [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
         assert [line["index"] for line in lines] == list(range(len(lines)))
-        return [line["prediction"] for line in lines]
+        return [line.get("prediction", line.get("error")) for line in lines]
 
 
 @dataclass

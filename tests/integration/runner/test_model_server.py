@@ -82,6 +82,22 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
     assert set(model.rows.values()) == {1}
 
 
+async def test_an_invalid_prediction_is_an_error_of_its_record(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    handler.rows = handler.rows[:3]
+
+    async def nan(_: web.Request) -> web.StreamResponse:
+        text = '{"outputs": [{"name": "o", "shape": [3], "datatype": "FP32", "data": [1.5, NaN, 2.5]}]}'
+        return web.Response(text=text, content_type="application/json")
+
+    model.before = nan
+    ended = await krateo.pod()
+    assert (ended.code, ended.message) == (0, "2 of 3 records predicted; 1 failed, with their errors in the output")
+    assert (ended.result.records.completed, ended.result.records.failed) == (2, 1)
+    assert handler.predictions() == [1.5, None, 2.5]
+
+
 async def test_a_timeout_longer_than_the_retry_budget_is_retried(krateo: Machine, model: CountingModel) -> None:
     first = iter([True])
 

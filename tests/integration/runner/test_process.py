@@ -104,6 +104,19 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
     assert set(model.rows) == {float(index) for index in range(1000)}
 
 
+async def test_completed_records_are_those_that_are_committed(file: Machine, model: CountingModel) -> None:
+    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
+    model.before = holding_after(model, requests=6)
+    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "1"}
+    pod = await file.start(environment=environment)
+    folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
+    await until(lambda: model.in_flight > 0 and len(model.requests) == 6 and folder.exists() and any(folder.iterdir()))
+    pod.signal(signal.SIGTERM)
+    ended = await pod.end()
+    stored = sum(len(part.read_bytes().splitlines()) for part in folder.iterdir())
+    assert 0 < ended.result.records.completed == stored < 120
+
+
 async def test_an_internal_error_exits_with_1_and_logs_its_traceback(krateo: Machine, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def open_input(spec, context):\n    return 1 / 0  # token-123\n")
     (tmp_path / "broken-1.dist-info").mkdir()

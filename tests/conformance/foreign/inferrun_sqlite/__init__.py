@@ -26,16 +26,20 @@ from inferrun.plugins import (
     Output,
     OutputError,
     OutputStore,
+    Prediction,
+    RecordError,
+    ResultCounts,
     Source,
     StorageObject,
     StoreContext,
+    count_predictions,
 )
 
 _ROWS_PER_CHUNK = 64
 
 _TABLES = """
 create table if not exists run (run text primary key, fingerprint text, chunk_size integer, total integer);
-create table if not exists chunk (run text, number integer, records integer, primary key (run, number));
+create table if not exists chunk (run text, number integer, completed integer, failed integer, primary key (run, number));
 create table if not exists prediction (run text, place integer, value text, primary key (run, place));
 create table if not exists done (run text primary key, total integer, completed integer, failed integer);
 """
@@ -88,21 +92,25 @@ class SqliteOutput:
     """The predictions of a run, in tables that all runs share."""
 
     delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
 
     def __init__(self, connection: sqlite3.Connection, path: Path, run: str) -> None:
         self._connection = connection
         self._path = path
         self._run = run
         self._held: list[tuple[str, int, str]] = []
+        self._counts = ResultCounts(0)
 
     async def open(self) -> Checkpoint:
         """Read what is committed."""
         self._connection.executescript(_TABLES)
         query = "select fingerprint, chunk_size, total from run where run = ?"
         plan = self._connection.execute(query, (self._run,)).fetchone()
-        query = "select count(*), coalesce(sum(records), 0) from chunk where run = ?"
-        chunks, records = self._connection.execute(query, (self._run,)).fetchone()
-        return Checkpoint(InputPlan(*plan) if plan else None, chunks, records, self._committed_run())
+        query = "select count(*), coalesce(sum(completed), 0), coalesce(sum(failed), 0) from chunk where run = ?"
+        chunks, completed, failed = self._connection.execute(query, (self._run,)).fetchone()
+        return Checkpoint(
+            InputPlan(*plan) if plan else None, chunks, ResultCounts(completed, failed), self._committed_run()
+        )
 
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless there is one."""
@@ -112,18 +120,20 @@ class SqliteOutput:
         query = "select fingerprint, chunk_size, total from run where run = ?"
         return InputPlan(*self._connection.execute(query, (self._run,)).fetchone())
 
-    async def write(self, batch: Batch, predictions: Sequence[Json]) -> None:
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         """Keep the predictions until the commit."""
         places = enumerate(predictions, start=batch.first)
-        self._held += [(self._run, place, json.dumps(value)) for place, value in places]
+        self._held += [(self._run, place, _text_of(prediction)) for place, prediction in places]
+        self._counts += count_predictions(predictions)
 
     async def commit(self, chunk: Chunk) -> None:
         """Insert chunk and predictions in one transaction, unless the chunk exists."""
         held, self._held = self._held, []
+        counts, self._counts = self._counts, ResultCounts(0)
         try:
             with self._connection:
-                values = (self._run, chunk.index, len(held))
-                self._connection.execute("insert into chunk values (?, ?, ?)", values)
+                values = (self._run, chunk.index, counts.completed, counts.failed)
+                self._connection.execute("insert into chunk values (?, ?, ?, ?)", values)
                 self._connection.executemany("insert into prediction values (?, ?, ?)", held)
         except sqlite3.IntegrityError:
             return
@@ -166,6 +176,11 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     path = context.output_dir / _text(spec, "path", side="output")
     with _connected(path) as connection:
         yield SqliteOutput(connection, path, context.contract.run_id or context.contract.job_id)
+
+
+def _text_of(prediction: Prediction) -> str:
+    """A failed record is stored as an object with its error."""
+    return json.dumps({"error": prediction.code} if isinstance(prediction, RecordError) else prediction)
 
 
 @contextmanager

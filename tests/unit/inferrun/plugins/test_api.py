@@ -12,6 +12,7 @@ EXPORTS = {
     *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("Batch", "Checkpoint", "Chunk", "CommittedRun", "Counts", "CustomId", "InputPlan", "Json", "Row"),
+    *("Prediction", "RecordError", "ResultCounts", "count_predictions"),
     *("Delivery", "Output"),
     *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "TransientError"),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from inferrun.plugins import Batch, Chunk, InputError, Json, Limits
+from inferrun.plugins import Batch, Chunk, InputError, Limits, Prediction, RecordError, ResultCounts, Row
 from runner.jsonl.format import JSONL
 
 
@@ -16,7 +16,7 @@ def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits |
     return list(JSONL.read(path, chunk, size=size, first=0, limits=limits or Limits()))
 
 
-def rows(batches: list[Batch]) -> list[list[float]]:
+def rows(batches: list[Batch]) -> list[Row]:
     return [row for batch in batches for row in batch.rows]
 
 
@@ -82,11 +82,31 @@ def test_a_byte_order_mark_is_skipped(path: Path) -> None:
     assert rows(read(path)) == [[1], [2]]
 
 
+@pytest.mark.parametrize("text", ["\ufeff", "\ufeff\n", "\ufeff\n[1]\n", "\ufeff[1]\n"])
+@pytest.mark.parametrize("chunk_bytes", [2, 3, 4, 100])
+def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chunk_bytes: int) -> None:
+    path.write_bytes(text.encode())
+    size = path.stat().st_size
+    found = [
+        row for start in range(0, size, chunk_bytes) for row in rows(read(path, start=start, end=start + chunk_bytes))
+    ]
+    assert JSONL.count(path, size=size) == len(found) == text.count("[1]")
+
+
+def test_the_line_number_counts_the_line_of_a_byte_order_mark(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf\n[1]\n[x]\n")
+    with pytest.raises(InputError, match=r"rows\.jsonl line 3 is not valid JSON"):
+        read(path)
+
+
+def test_null_is_a_missing_number(path: Path) -> None:
+    assert rows(read(lines_of(path, "[1, null]\n[null, 2]\n"))) == [[1, None], [None, 2]]
+
+
 FAULTS = {
     "not JSON": ("[1, 2", "is not valid JSON"),
     "NaN": ("[1, NaN]", "is not valid JSON"),
     "text": ('["a", 1]', "contains the string 'a' at position 0"),
-    "null": ("[1, null]", "contains null at position 1"),
     "boolean": ("[1, false]", "contains false at position 1"),
     "nested": ("[[1], 2]", "contains an array at position 0"),
     "number": ("5", "got the number 5"),
@@ -132,7 +152,7 @@ def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
 
 def test_results_are_lines_with_index_and_id(tmp_path: Path) -> None:
     out = io.BytesIO()
-    predictions: list[Json] = [0, [0.5, 1], "setosa", None]
+    predictions: list[Prediction] = [0, [0.5, 1], "setosa", None]
     JSONL.write(out, Batch(first=7, rows=[[1]] * 4, ids=["a", None, 3, "b"]), predictions)
     assert [orjson.loads(line) for line in out.getvalue().splitlines()] == [
         {"index": 7, "custom_id": "a", "prediction": 0},
@@ -142,4 +162,18 @@ def test_results_are_lines_with_index_and_id(tmp_path: Path) -> None:
     ]
     stored = tmp_path / "part"
     stored.write_bytes(out.getvalue())
-    assert JSONL.count_results(stored) == 4
+    assert JSONL.count_results(stored) == ResultCounts(completed=4)
+
+
+def test_an_error_is_written_in_place_of_a_prediction_and_counted(tmp_path: Path) -> None:
+    error = RecordError("invalid_prediction", "the model returned NaN")
+    stored = tmp_path / "part"
+    with stored.open("wb") as out:
+        JSONL.write(
+            out, Batch(first=0, rows=[[1]] * 2, ids=['a,"error":{"code":', None]), ['b,"error":{"code":', error]
+        )
+    assert [orjson.loads(line) for line in stored.read_bytes().splitlines()] == [
+        {"index": 0, "custom_id": 'a,"error":{"code":', "prediction": 'b,"error":{"code":'},
+        {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN"}},
+    ]
+    assert JSONL.count_results(stored) == ResultCounts(completed=1, failed=1)

@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from inferrun.plugins import Row
 from runner.krateo.response import ResultRows
 
 ROWS = [[5.1, 3.5, 1.4, 0.2], [-1, 2e-3, 0, 4], [7, 8, 9, 10]]
@@ -28,7 +29,6 @@ BAD = {
     "result is a number": (b'{"result": 1}', "not an array"),
     "result is null": (b'{"result": null}', "not an array"),
     "text in a row": (b'{"result": [[1, 2], [3, "x"]]}', "row 1 contains the string 'x'"),
-    "null in a row": (b'{"result": [[1, 2], [3, null]]}', "row 1 contains null"),
     "true in a row": (b'{"result": [[1, true]]}', "row 0 contains true"),
     "not a number": (b'{"result": [[1, NaN]]}', "invalid JSON|not valid JSON"),
     "row is a number": (b'{"result": [[1], 2]}', "invalid JSON|got the number"),
@@ -48,7 +48,7 @@ BAD = {
 }
 
 
-def parse(*pieces: bytes, row_limit: int = 1000) -> list[list[float]]:
+def parse(*pieces: bytes, row_limit: int = 1000) -> list[Row]:
     parser = ResultRows(row_limit=row_limit)
     rows = [row for piece in pieces for row in parser.feed(piece)]
     parser.close()
@@ -61,6 +61,12 @@ def test_rows_do_not_depend_on_how_the_response_is_split(text: bytes) -> None:
     for cut in range(len(text) + 1):
         assert parse(text[:cut], text[cut:]) == ROWS, cut
     assert parse(*(bytes([byte]) for byte in text)) == ROWS
+
+
+@pytest.mark.parametrize("split", range(12))
+def test_nulls_and_a_byte_order_mark_are_accepted(split: int) -> None:
+    text = b'\xef\xbb\xbf{"result": [[1, null], [null, 2]]}'
+    assert parse(text[:split], text[split:]) == [[1, None], [None, 2]]
 
 
 @pytest.mark.parametrize("text", [b'{"result":[]}', b'{"result": [ ] }', b'{"n": 1, "result":\n[]}'])

@@ -3,7 +3,8 @@
 import orjson
 import pytest
 
-from runner.v2.tensors import InputTensor, decode, encode, input_tensor
+from inferrun.plugins import RecordError
+from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
 
 
 def response(**output: object) -> bytes:
@@ -80,8 +81,56 @@ def test_a_response_gives_one_prediction_per_record(output: dict[str, object], p
         (response(shape=[2], data=[1, 2, 3, 4]), "4 values"),
         (response(data=[1, 2, 3]), "3 values"),
         (response(data=[]), "0 values"),
+        (
+            response(shape=[2, 2], data=[[1, 2, 3], [4]]),
+            "nested arrays of 1 and 3 values, which do not match its shape",
+        ),
+        (response(shape=[2, 2], data=[[1, 2, 3, 4]]), "nested arrays of 4 values, which do not match its shape"),
+        (response(shape=[2, 2, 2], data=[[[1, 2, 3, 4]], [[5, 6, 7, 8]]]), "nested arrays of 1 values"),
+        (response(shape=[2], data=[[1, 2]]), "nested arrays of 2 values"),
+        (response(shape=[2, 2], data=[[1, 2], 3, 4]), "mixes values and arrays"),
+        (response(shape=[2, 2], data=[1, [2, 3], 4]), "mixes values and arrays"),
+        (response(data=[[1], 2]), "mixes values and arrays"),
+        (response(data=[[1, 2], [3]]), "nested arrays of 1 and 2 values"),
+        (b'{"outputs": [{"data": [NaN, }]}', "not valid JSON"),
     ],
 )
 def test_an_invalid_response_is_described(body: bytes, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         decode(body, records=2)
+
+
+def failed(name: str, value: object) -> RecordError:
+    return RecordError("invalid_prediction", f"the model returned {name}", value)  # type: ignore[arg-type]  # JSON
+
+
+@pytest.mark.parametrize(
+    ("output", "predictions"),
+    [
+        (b'"shape": [3], "data": [1, null, 3]', [1, failed("null", None), 3]),
+        (b'"shape": [3], "data": [1, NaN, -Infinity]', [1, failed("nan", None), failed("-inf", None)]),
+        (b'"shape": [3, 2], "data": [1, 2, NaN, 4, 5, 6]', [[1, 2], failed("nan", [None, 4]), [5, 6]]),
+        (b'"shape": [3], "data": ["a", null, "c"]', ["a", failed("null", None), "c"]),
+        (b'"shape": [3], "data": [1e308, 1e308, 1e308]', [1e308, 1e308, 1e308]),
+    ],
+)
+def test_an_invalid_value_is_an_error_of_its_record(output: bytes, predictions: list[object]) -> None:
+    assert decode(b'{"outputs": [{"name": "o", ' + output + b"}]}", records=3) == predictions
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "FP32", "fp64"])
+def test_a_null_is_sent_to_a_floating_point_input(datatype: str) -> None:
+    tensor = input_tensor({"inputs": [{"name": "x", "shape": [-1, 2], "datatype": datatype}]}, "x")
+    assert tensor.sendable([[1, None], [2, 3]]) == [[1, None], [2, 3]]
+    assert orjson.loads(encode([[1, None]], tensor))["inputs"][0]["data"] == [1, None]
+
+
+def test_a_null_for_an_integer_input_is_an_error_of_its_record() -> None:
+    tensor = input_tensor({"inputs": [{"name": "x", "shape": [-1, 2], "datatype": "INT64"}]}, "x")
+    rows: list[list[float | None]] = [[1, None], [2, 3]]
+    assert tensor.sendable(rows) == [[2, 3]]
+    failed, sent = with_input_errors([[7, 8]], rows, tensor)
+    assert failed == RecordError(
+        "invalid_input", "the record contains null, which datatype INT64 cannot represent", [None, None]
+    )
+    assert sent == [7, 8]
