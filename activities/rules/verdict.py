@@ -130,7 +130,7 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     text = f"{text}: {last_message}" if last_message else text
     if hint := _hint(evidence.snapshot, end.exit_code):
         text = f"{text}; {hint}"
-    may_retry = end.exit_code != ExitCode.CONTRACT
+    may_retry = end.exit_code != ExitCode.CONTRACT and (result is None or result.retryable)
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
 
 

@@ -42,6 +42,12 @@ def said(reason: Reason, message: str) -> str:
     )
 
 
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
+    result = RunnerResult(reason=Reason.INPUT_FAILED, message="line 5 is not valid JSON", retryable=retryable)
+    assert judged(FAILED, failed(3, dump_result(result))).may_retry == retryable
+
+
 def test_our_runners_success_includes_its_result() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
     assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)
@@ -72,14 +78,14 @@ def test_a_custom_images_delivery_guarantee_is_unknown() -> None:
     ("code", "reason", "may_retry", "words"),
     [
         (1, Reason.RUNNER_ERROR, True, "exit code 1 (an internal error of the runner)"),
-        (2, Reason.INVALID_CONTRACT, False, "exit code 2 (the contract is not valid)"),
+        (2, Reason.INVALID_CONTRACT, False, "exit code 2 (the contract is invalid)"),
         (3, Reason.INPUT_FAILED, True, "exit code 3 (the input could not be read)"),
         (4, Reason.INFERENCE_FAILED, True, "exit code 4 (the model server did not predict)"),
         (5, Reason.OUTPUT_FAILED, True, "exit code 5 (the predictions could not be stored)"),
         (6, Reason.RUNNER_FAILED, True, "exit code 6 (the deadline was reached)"),
-        (143, Reason.STOPPED, True, "exit code 143 (it was told to stop (SIGTERM))"),
-        (137, Reason.RUNNER_FAILED, True, "exit code 137 (killed, SIGKILL)"),
-        (77, Reason.RUNNER_FAILED, True, "exit code 77 (not one of the documented codes)"),
+        (143, Reason.STOPPED, True, "exit code 143 (stopped by SIGTERM)"),
+        (137, Reason.RUNNER_FAILED, True, "exit code 137 (killed by SIGKILL)"),
+        (77, Reason.RUNNER_FAILED, True, "exit code 77 (undocumented exit code)"),
     ],
 )
 def test_an_exit_code_is_reported_with_its_meaning_and_only_an_invalid_contract_is_final(
@@ -257,7 +263,7 @@ def test_a_killed_runner_is_reported_with_its_record_counts_instead_of_its_log()
     progress = '{"event": "progress", "records": {"total": 20, "completed": 8, "failed": 0}}'
     log = f'{{"level": "info", "message": "run starts"}}\n{progress}\n'
     verdict = judged(FAILED, pod(terminated(137, message=log), phase="Failed"))
-    assert verdict.message == "exit code 137 (killed, SIGKILL): after 8 of 20 records"
+    assert verdict.message == "exit code 137 (killed by SIGKILL): after 8 of 20 records"
 
 
 def test_our_runners_exit_code_and_result_must_agree_on_success() -> None:
