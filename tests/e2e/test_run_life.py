@@ -99,8 +99,8 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
     del body["spec"]["image"]
     space.apply(body, run("secretless", "ours"))
     status = space.wait_for("secretless", phase="Pending", reason="SecretNotFound", seconds=30)
-    command = "kubectl get secret data -n default -o jsonpath="
-    assert command in status["message"]
+    command = f"inferrun copy-secret data --from default --to {space.name}"
+    assert status["message"].endswith(command)
 
     space.kubectl("create", "secret", "generic", "data", "--from-literal=server-url=http://127.0.0.1:9")
 
