@@ -21,6 +21,6 @@ def test_an_engine_that_is_named_and_does_not_answer_is_told_with_its_cure(
     with pytest.raises(NoEngine) as caught, docker_engine({}):
         pytest.fail("there was an engine")
     assert str(caught.value).splitlines() == [
-        f"error: no Docker engine answers at DOCKER_HOST=unix://{tmp_path}/docker.sock",
-        "cure:  start it, or unset DOCKER_HOST",
+        f"error: no Docker engine responds at DOCKER_HOST=unix://{tmp_path}/docker.sock",
+        "fix:   start it, or unset DOCKER_HOST",
     ]

@@ -1,6 +1,6 @@
-"""Taking away the network rules of a cluster, from what `iptables -S` lists."""
+"""Removal of the cluster's network rules, from the output of `iptables -S`."""
 
-from tools.devcluster.network import removal
+from tools.devcluster.network import removal_commands
 
 LISTED = """\
 -P FORWARD ACCEPT
@@ -16,8 +16,8 @@ LISTED = """\
 """.splitlines()
 
 
-def test_rules_of_the_cluster_are_deleted_before_the_chains_they_lead_to() -> None:
-    assert removal(LISTED) == [
+def test_rules_are_deleted_before_the_chains_they_jump_to() -> None:
+    assert removal_commands(LISTED) == [
         ["-D", "FORWARD", "-i", "inferrun0", "-m", "comment", "--comment", "inferrun-devcluster", "-j", "ACCEPT"],
         ["-D", "FORWARD", "-m", "comment", "--comment", "kubernetes forwarding rules", "-j", "KUBE-FORWARD"],
         ["-F", "KUBE-FORWARD"],
@@ -27,5 +27,5 @@ def test_rules_of_the_cluster_are_deleted_before_the_chains_they_lead_to() -> No
     ]
 
 
-def test_rules_of_others_are_left_alone() -> None:
-    assert not [words for words in removal(LISTED) if "DOCKER" in words]
+def test_other_rules_are_not_touched() -> None:
+    assert not [words for words in removal_commands(LISTED) if "DOCKER" in words]

@@ -1,6 +1,6 @@
-"""What each long-running part of the cluster is: its command, its configuration, how it shows that it is up.
+"""The cluster's components: the command, configuration and readiness probe of each.
 
-Values only: nothing here starts anything. The order of PARTS is the order of starting; parts end in the reverse order.
+Pure values: nothing here starts anything. COMPONENTS lists them in the order in which they are started.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from .certificates import kubeconfig
 from .layout import (
     ADDRESS,
     BRIDGE,
-    CONTROL_GROUP,
+    CGROUP,
     DOMAIN,
     LAYOUT,
     NODE,
@@ -24,7 +24,7 @@ from .layout import (
     Layout,
 )
 from .packages import CNI_PLUGINS
-from .ready import accepts, answers, plain_answers
+from .probes import accepts_connections, http_ok, https_ok
 
 PAUSE_IMAGE = "localhost/inferrun/pause:dev"
 TEMPORAL_NAMESPACE = "default"
@@ -32,8 +32,8 @@ TEMPORAL_UI = f"http://127.0.0.1:{PORTS.temporal_ui}"
 
 
 @dataclass(frozen=True)
-class Part:
-    """One process. `listens` are the addresses that must be free before it starts; `files` are written before it starts."""
+class Component:
+    """One process. Before it starts, the addresses in `listens` must be free, and `files` are written."""
 
     name: str
     command: tuple[str, ...]
@@ -45,7 +45,7 @@ class Part:
     seconds: float = 60
 
     def fingerprint(self) -> str:
-        """Changes when the program, its words or its files change: then a running one must be started anew."""
+        """A hash of the program, its arguments and its files: if it changes, the component must be restarted."""
         program = Path(shutil.which(self.command[0]) or self.command[0]).resolve()
         text = repr((program, self.command, self.files, sorted(self.environment.items())))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -56,7 +56,7 @@ def _flags(**flags: object) -> tuple[str, ...]:
     return tuple(f"--{name.replace('_', '-')}={value}" for name, value in flags.items())
 
 
-def etcd(layout: Layout) -> Part:
+def etcd(layout: Layout) -> Component:
     client, peer = f"http://127.0.0.1:{PORTS.etcd}", f"http://127.0.0.1:{PORTS.etcd_peer}"
     data = layout.cluster / "etcd"
     flags = _flags(
@@ -72,16 +72,16 @@ def etcd(layout: Layout) -> Part:
         log_level="warn",
         logger="zap",
     )
-    return Part(
+    return Component(
         name="etcd",
         command=("etcd", *flags),
-        ready=plain_answers(f"{client}/health"),
+        ready=http_ok(f"{client}/health"),
         listens=(("127.0.0.1", PORTS.etcd), ("127.0.0.1", PORTS.etcd_peer)),
         folders=(data,),
     )
 
 
-def api_server(layout: Layout) -> Part:
+def api_server(layout: Layout) -> Component:
     keys = layout.certificates
     flags = _flags(
         advertise_address=ADDRESS,
@@ -101,28 +101,28 @@ def api_server(layout: Layout) -> Part:
         kubelet_certificate_authority=keys / "ca.crt",
         kubelet_client_certificate=keys / "api-to-kubelet.crt",
         kubelet_client_key=keys / "api-to-kubelet.key",
-        # Only for servers that would stand behind this one; the scheduler and the controllers ask for it to be set.
+        # Only used for aggregated API servers, but the scheduler and the controllers expect it to be set.
         requestheader_client_ca_file=keys / "ca.crt",
         requestheader_allowed_names="front-proxy-client",
         requestheader_username_headers="X-Remote-User",
         requestheader_group_headers="X-Remote-Group",
         requestheader_extra_headers_prefix="X-Remote-Extra-",
-        # Debian's etcd is older than what these two need: without this each fails every few minutes.
+        # Both need a newer etcd than Debian's; if enabled, they log an error every few minutes.
         feature_gates="SizeBasedListCostEstimate=false,DetectCacheInconsistency=false",
         service_account_issuer=f"https://kubernetes.default.svc.{DOMAIN}",
         service_account_key_file=keys / "accounts.pub",
         service_account_signing_key_file=keys / "accounts.key",
     )
-    return Part(
+    return Component(
         name="kube-apiserver",
         command=(str(layout.programs / "kube-apiserver"), *flags),
-        ready=answers(f"https://{ADDRESS}:{PORTS.api}/readyz", keys=keys),
+        ready=https_ok(f"https://{ADDRESS}:{PORTS.api}/readyz", certificates=keys),
         listens=((ADDRESS, PORTS.api),),
         seconds=90,
     )
 
 
-def controller_manager(layout: Layout) -> Part:
+def controller_manager(layout: Layout) -> Component:
     keys, config = layout.certificates, layout.config / "controller-manager.kubeconfig"
     flags = _flags(
         kubeconfig=config,
@@ -137,16 +137,16 @@ def controller_manager(layout: Layout) -> Part:
         cluster_signing_cert_file=keys / "ca.crt",
         cluster_signing_key_file=keys / "ca.key",
     )
-    return Part(
+    return Component(
         name="kube-controller-manager",
         command=(str(layout.programs / "kube-controller-manager"), *flags),
-        ready=answers(f"https://127.0.0.1:{PORTS.controller_manager}/healthz", keys=keys, verify=False),
+        ready=https_ok(f"https://127.0.0.1:{PORTS.controller_manager}/healthz", certificates=keys, verify=False),
         listens=(("127.0.0.1", PORTS.controller_manager),),
         files=((config, kubeconfig(keys, "controller-manager")),),
     )
 
 
-def scheduler(layout: Layout) -> Part:
+def scheduler(layout: Layout) -> Component:
     keys, config = layout.certificates, layout.config / "scheduler.kubeconfig"
     flags = _flags(
         kubeconfig=config,
@@ -156,18 +156,18 @@ def scheduler(layout: Layout) -> Part:
         secure_port=PORTS.scheduler,
         leader_elect="false",
     )
-    return Part(
+    return Component(
         name="kube-scheduler",
         command=(str(layout.programs / "kube-scheduler"), *flags),
-        ready=answers(f"https://127.0.0.1:{PORTS.scheduler}/healthz", keys=keys, verify=False),
+        ready=https_ok(f"https://127.0.0.1:{PORTS.scheduler}/healthz", certificates=keys, verify=False),
         listens=(("127.0.0.1", PORTS.scheduler),),
         files=((config, kubeconfig(keys, "scheduler")),),
     )
 
 
 def containerd_config(layout: Layout, *, snapshotter: str) -> str:
-    # restrict_oom_score_adj: a container's score cannot be lowered where the machine itself is confined.
-    # netns_mounts_under_state_dir: all that a hard end leaves mounted lies below one folder of ours.
+    # restrict_oom_score_adj: a confined machine is not allowed to lower a container's score.
+    # netns_mounts_under_state_dir: all mounts that remain after a crash are below one directory.
     return f"""\
 version = 2
 root = "{layout.containerd_root}"
@@ -225,12 +225,12 @@ def pod_network_config(layout: Layout) -> str:
 
 
 def snapshotter_for(filesystem: str) -> str:
-    """An overlay cannot lie on an overlay: where this machine is itself a container, layers are copied."""
+    """overlayfs cannot be stacked on itself: if this machine is itself a container, layers are copied instead."""
     return "native" if filesystem == "overlay" else "overlayfs"
 
 
 def filesystem_of(folder: Path, mounts: str) -> str:
-    """The file system type below a folder, from the text of /proc/mounts."""
+    """The type of the file system that contains a directory, from the text of /proc/mounts."""
     best, kind = "", ""
     for line in mounts.splitlines():
         _, point, type_, *_ = line.split()
@@ -240,13 +240,13 @@ def filesystem_of(folder: Path, mounts: str) -> str:
     return kind
 
 
-def containerd(layout: Layout) -> Part:
+def containerd(layout: Layout) -> Component:
     config = layout.config / "containerd.toml"
     snapshotter = snapshotter_for(filesystem_of(layout.state, Path("/proc/mounts").read_text()))
-    return Part(
+    return Component(
         name="containerd",
         command=("containerd", "--config", str(config), "--log-level", "warn"),
-        ready=accepts(layout.containerd_socket),
+        ready=accepts_connections(layout.containerd_socket),
         files=(
             (config, containerd_config(layout, snapshotter=snapshotter)),
             (layout.config / "cni" / "10-bridge.conflist", pod_network_config(layout)),
@@ -269,7 +269,7 @@ def kubelet_config(layout: Layout) -> str:
             "clusterDNS": [ADDRESS],
             "clusterDomain": DOMAIN,
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{CONTROL_GROUP}",
+            "cgroupRoot": f"/{CGROUP}",
             "failCgroupV1": False,
             "failSwapOn": False,
             "enforceNodeAllocatable": [],
@@ -280,7 +280,7 @@ def kubelet_config(layout: Layout) -> str:
             "staticPodPath": "",
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            # A developer's disk is often nearly full; only a really full one may cost Pods.
+            # A developer's disk is often nearly full; evict Pods only if it really is.
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi", "imagefs.available": "500Mi"},
             "authentication": {
                 "anonymous": {"enabled": False},
@@ -295,7 +295,7 @@ def kubelet_config(layout: Layout) -> str:
     )
 
 
-def kubelet(layout: Layout) -> Part:
+def kubelet(layout: Layout) -> Component:
     settings, config = layout.config / "kubelet.json", layout.config / "kubelet.kubeconfig"
     flags = _flags(
         config=settings,
@@ -305,17 +305,17 @@ def kubelet(layout: Layout) -> Part:
         root_dir=layout.cluster / "kubelet",
         cert_dir=layout.cluster / "kubelet" / "pki",
     )
-    return Part(
+    return Component(
         name="kubelet",
         command=(str(layout.programs / "kubelet"), *flags),
-        ready=plain_answers(f"http://127.0.0.1:{PORTS.kubelet_health}/healthz"),
+        ready=http_ok(f"http://127.0.0.1:{PORTS.kubelet_health}/healthz"),
         listens=((ADDRESS, PORTS.kubelet), ("127.0.0.1", PORTS.kubelet_health)),
         files=((settings, kubelet_config(layout)), (config, kubeconfig(layout.certificates, "node"))),
         folders=(layout.cluster / "kubelet",),
     )
 
 
-def kube_proxy(layout: Layout) -> Part:
+def kube_proxy(layout: Layout) -> Component:
     settings, config = layout.config / "proxy.json", layout.config / "proxy.kubeconfig"
     content = json.dumps(
         {
@@ -327,17 +327,17 @@ def kube_proxy(layout: Layout) -> Part:
             "healthzBindAddress": f"127.0.0.1:{PORTS.proxy_health}",
             "metricsBindAddress": f"127.0.0.1:{PORTS.proxy_metrics}",
             "clientConnection": {"kubeconfig": str(config)},
-            # 0: leave the machine's limit of tracked connections as it is.
+            # 0: do not change the machine's limit of tracked connections.
             "conntrack": {"maxPerCore": 0, "min": 0},
             "iptables": {"minSyncPeriod": "0s"},
             "nodePortAddresses": [f"{ADDRESS}/32"],
         },
         indent=2,
     )
-    return Part(
+    return Component(
         name="kube-proxy",
         command=(str(layout.programs / "kube-proxy"), *_flags(config=settings)),
-        ready=plain_answers(f"http://127.0.0.1:{PORTS.proxy_health}/livez"),
+        ready=http_ok(f"http://127.0.0.1:{PORTS.proxy_health}/livez"),
         listens=(("127.0.0.1", PORTS.proxy_health), ("127.0.0.1", PORTS.proxy_metrics)),
         files=((settings, content), (config, kubeconfig(layout.certificates, "proxy"))),
     )
@@ -359,14 +359,14 @@ def corefile(layout: Layout, *, has_upstream: bool) -> str:
 """
 
 
-def coredns(layout: Layout) -> Part:
+def coredns(layout: Layout) -> Component:
     config = layout.config / "Corefile"
     resolvers = Path("/etc/resolv.conf")
     has_upstream = resolvers.exists() and "nameserver" in resolvers.read_text()
-    return Part(
+    return Component(
         name="coredns",
         command=(str(layout.programs / "coredns"), "-conf", str(config)),
-        ready=plain_answers(f"http://127.0.0.1:{PORTS.dns_health}/health"),
+        ready=http_ok(f"http://127.0.0.1:{PORTS.dns_health}/health"),
         listens=((ADDRESS, PORTS.dns), ("127.0.0.1", PORTS.dns_health)),
         files=(
             (config, corefile(layout, has_upstream=has_upstream)),
@@ -375,10 +375,10 @@ def coredns(layout: Layout) -> Part:
     )
 
 
-def temporal(layout: Layout) -> Part:
-    """The development server works on loopback only (its services look for each other there); the network module brings
-    the bridge's address to it. With a write-ahead log and synchronous=NORMAL it runs two to four times the workflows a
-    second, and loses nothing when it is killed."""
+def temporal(layout: Layout) -> Component:
+    """The development server works on loopback only, because its services connect to each other there; the network rules
+    forward connections from the bridge's address. With a write-ahead log and synchronous=NORMAL it runs two to four times as
+    many workflows per second, and loses nothing when it is killed."""
     data = layout.cluster / "temporal"
     command = (
         *(str(layout.programs / "temporal"), "server", "start-dev"),
@@ -386,18 +386,18 @@ def temporal(layout: Layout) -> Part:
         *_flags(db_filename=data / "temporal.db", log_level="warn"),
         *("--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"),
     )
-    return Part(
+    return Component(
         name="temporal",
         command=command,
-        ready=plain_answers(f"{TEMPORAL_UI}/api/v1/namespaces/{TEMPORAL_NAMESPACE}"),
+        ready=http_ok(f"{TEMPORAL_UI}/api/v1/namespaces/{TEMPORAL_NAMESPACE}"),
         listens=tuple(("127.0.0.1", port) for port in (PORTS.temporal, PORTS.temporal_ui, PORTS.temporal_metrics)),
         folders=(data,),
-        # Its configuration file would be looked for in the person's home.
+        # Keeps it from reading the user's configuration file.
         environment={"HOME": str(data), "TEMPORAL_ADDRESS": "", "TEMPORAL_NAMESPACE": ""},
     )
 
 
-PARTS: tuple[Callable[[Layout], Part], ...] = (
+COMPONENTS: tuple[Callable[[Layout], Component], ...] = (
     etcd,
     containerd,
     api_server,
@@ -410,6 +410,6 @@ PARTS: tuple[Callable[[Layout], Part], ...] = (
 )
 
 
-def all_parts(layout: Layout = LAYOUT) -> list[Part]:
-    """Needs the cluster's certificates to exist: their content goes into kubeconfigs."""
-    return [part(layout) for part in PARTS]
+def all_components(layout: Layout = LAYOUT) -> list[Component]:
+    """Requires the cluster's certificates, because they are part of kubeconfigs."""
+    return [component(layout) for component in COMPONENTS]

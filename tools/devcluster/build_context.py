@@ -1,6 +1,6 @@
-"""The folder that an image is built from, copied out of the checkout so that equal content gives equal layers.
+"""The build context of an image, copied from the checkout such that equal content produces equal layers.
 
-A fresh clone has other time stamps and perhaps other permission bits; both go into a layer's hash. The copy has neither.
+Timestamps and permission bits are part of a layer's hash and differ between clones; the copy normalises both.
 """
 
 import hashlib
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 IGNORED = ("__pycache__", ".git", ".venv", ".devcluster", ".mypy_cache", ".ruff_cache", ".pytest_cache")
-SAME_TIME = 1_700_000_000
+FIXED_TIME = 1_700_000_000
 
 
 def files_of(folder: Path, names: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Relative paths of the files below `folder`, or below those of its entries that are named; missing entries are skipped."""
+    """Relative paths of the files in `folder`, or only in the entries given by `names`; missing entries are skipped."""
     roots = [folder / name for name in names] if names else [folder]
     for root in roots:
         found = sorted(root.rglob("*")) if root.is_dir() else [root]
@@ -24,9 +24,9 @@ def files_of(folder: Path, names: tuple[str, ...] = ()) -> Iterator[Path]:
                 yield relative
 
 
-def fingerprint(folder: Path, *, names: tuple[str, ...] = (), also: tuple[str, ...] = ()) -> str:
-    """Changes exactly when the content, a path, a program's mark or one of `also` changes."""
-    digest = hashlib.sha256(repr(also).encode())
+def fingerprint(folder: Path, *, names: tuple[str, ...] = (), extra: tuple[str, ...] = ()) -> str:
+    """A hash of the files' contents, paths and executable bits, and of `extra`."""
+    digest = hashlib.sha256(repr(extra).encode())
     for relative in files_of(folder, names):
         content = (folder / relative).read_bytes()
         digest.update(f"{relative}\0{_mode(folder / relative)}\0{len(content)}\0".encode())
@@ -43,7 +43,7 @@ def copy(folder: Path, target: Path, *, names: tuple[str, ...] = ()) -> None:
     for path in [target, *target.rglob("*")]:
         if path.is_dir():
             path.chmod(0o755)
-        os.utime(path, (SAME_TIME, SAME_TIME))
+        os.utime(path, (FIXED_TIME, FIXED_TIME))
 
 
 def _mode(path: Path) -> int:

@@ -1,9 +1,12 @@
-"""Writes what others attach with: `.devcluster/env`, assignments that a shell and a Makefile can read."""
+"""Writes `.devcluster/env`: how to reach the cluster, as assignments that a shell and a Makefile can read."""
 
 import shlex
 
+from .components import TEMPORAL_NAMESPACE, TEMPORAL_UI
 from .layout import ADDRESS, PORTS, Layout
-from .parts import TEMPORAL_NAMESPACE, TEMPORAL_UI
+
+POD_TEMPORAL_ADDRESS = "INFERRUN_POD_TEMPORAL_ADDRESS"
+"""The Temporal address for Pods, if it differs from TEMPORAL_ADDRESS."""
 
 
 def env_text(values: dict[str, str]) -> str:
@@ -11,6 +14,7 @@ def env_text(values: dict[str, str]) -> str:
 
 
 def own_values(layout: Layout) -> dict[str, str]:
+    """The values for this tooling's own cluster and Temporal server."""
     return {
         "KUBECONFIG": str(layout.kubeconfig),
         "TEMPORAL_ADDRESS": f"{ADDRESS}:{PORTS.temporal}",
@@ -20,7 +24,7 @@ def own_values(layout: Layout) -> dict[str, str]:
     }
 
 
-def write_handover(layout: Layout, *, values: dict[str, str] | None = None) -> None:
+def write_env_file(layout: Layout, *, values: dict[str, str]) -> None:
     partial = layout.env.with_suffix(".partial")
-    partial.write_text(env_text(values or own_values(layout)))
+    partial.write_text(env_text(values))
     partial.replace(layout.env)

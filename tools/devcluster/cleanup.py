@@ -1,8 +1,7 @@
-"""Takes away what a cluster leaves on the machine: containers, mounts, control groups, network.
+"""Removes what a cluster leaves on the machine: containers, mounts, cgroups and the network.
 
-Works from names alone (a control group, folders and a socket of ours), so it also cleans after a cluster whose every
-process was killed, and after one whose checkout is gone. It ends only processes that are inside our control group or carry
-our socket among their words.
+It relies only on names (a cgroup, directories and a socket), so it also works if all of the cluster's processes were killed or
+its checkout was deleted. It kills only processes that are in our cgroup or have our socket on their command line.
 """
 
 import shutil
@@ -12,43 +11,43 @@ from pathlib import Path
 
 from . import network
 from .commands import succeeds
-from .layout import CONTROL_GROUP, LAYOUT, Layout
+from .layout import CGROUP, LAYOUT, Layout
 from .processes import Identity, identity_of, is_running, send, wait_until
 
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def hierarchies(mounts: str) -> list[Path]:
-    """Where control groups are mounted: one place with cgroup v2, one per controller with v1."""
+    """Where cgroups are mounted: one mount point with cgroup v2, one per controller with v1."""
     points = []
     for line in mounts.splitlines():
         _, point, kind, *_ = line.split()
-        if kind in ("cgroup", "cgroup2") and Path(point).is_relative_to(CONTROL_GROUPS):
+        if kind in ("cgroup", "cgroup2") and Path(point).is_relative_to(CGROUP_ROOT):
             points.append(Path(point))
     return points
 
 
-def our_groups(mounts: str) -> list[Path]:
-    return [point / CONTROL_GROUP for point in hierarchies(mounts)]
+def our_cgroups(mounts: str) -> list[Path]:
+    return [point / CGROUP for point in hierarchies(mounts)]
 
 
-def make_control_groups() -> None:
-    """The kubelet wants its root group to exist in every hierarchy, with the controllers that it uses."""
+def create_cgroups() -> None:
+    """The kubelet requires its root cgroup to exist in every hierarchy, with the controllers that it uses."""
     mounts = Path("/proc/mounts").read_text()
-    for group in our_groups(mounts):
+    for group in our_cgroups(mounts):
         group.mkdir(exist_ok=True)
         available = group.parent / "cgroup.controllers"
         if available.exists():
-            wanted = " ".join(f"+{name}" for name in available.read_text().split())
+            enabled = " ".join(f"+{name}" for name in available.read_text().split())
             try:
-                (group.parent / "cgroup.subtree_control").write_text(wanted)
+                (group.parent / "cgroup.subtree_control").write_text(enabled)
             except OSError:
                 continue
 
 
-def inside_our_groups() -> set[int]:
+def pids_in_our_cgroups() -> set[int]:
     found: set[int] = set()
-    for group in our_groups(Path("/proc/mounts").read_text()):
+    for group in our_cgroups(Path("/proc/mounts").read_text()):
         for listing in group.rglob("cgroup.procs"):
             try:
                 found.update(int(line) for line in listing.read_text().split())
@@ -59,7 +58,7 @@ def inside_our_groups() -> set[int]:
 
 
 def is_our_shim(words: list[str], *, socket: Path) -> bool:
-    """A container's keeper carries the socket of the containerd that started it."""
+    """A containerd shim has the socket of the containerd that started it on its command line."""
     return bool(words) and Path(words[0]).name.startswith("containerd-shim") and str(socket) in words
 
 
@@ -76,24 +75,24 @@ def our_shims(layout: Layout) -> set[int]:
     return found
 
 
-def end_containers(layout: Layout = LAYOUT) -> None:
-    """Keepers first: they would report the end of what they keep."""
+def kill_containers(layout: Layout = LAYOUT) -> None:
+    """Kill the shims first, so that they do not report the exit of their containers."""
     for _ in range(10):
-        pids = sorted(our_shims(layout)) or sorted(inside_our_groups())
+        pids = sorted(our_shims(layout)) or sorted(pids_in_our_cgroups())
         identities = [identity for identity in map(identity_of, pids) if identity is not None]
         if not identities:
             return
         for identity in identities:
             send(identity, signal.SIGKILL)
-        _wait_for_end(identities)
+        _wait_for_exit(identities)
 
 
-def _wait_for_end(identities: list[Identity]) -> None:
+def _wait_for_exit(identities: list[Identity]) -> None:
     wait_until(lambda: not any(is_running(identity) for identity in identities), seconds=5)
 
 
 def mounts_below(folders: Iterable[Path], mounts: str) -> list[str]:
-    """Mount points inside the folders, innermost and latest first; a folder that is itself one belongs to the machine."""
+    """Mount points inside the folders, innermost and latest first; the folders themselves are not included."""
     roots = tuple(folders)
     points = [line.split()[1].encode().decode("unicode_escape") for line in mounts.splitlines()]
     return [point for point in reversed(points) if any(root in Path(point).parents for root in roots)]
@@ -104,8 +103,8 @@ def unmount(layout: Layout = LAYOUT) -> None:
         succeeds(["umount", "--lazy", point])
 
 
-def remove_control_groups() -> None:
-    for group in our_groups(Path("/proc/mounts").read_text()):
+def remove_cgroups() -> None:
+    for group in our_cgroups(Path("/proc/mounts").read_text()):
         if not group.exists():
             continue
         for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
@@ -120,11 +119,11 @@ def _rmdir(folder: Path) -> None:
         return
 
 
-def clear(layout: Layout = LAYOUT) -> None:
-    """Everything but the built programs and the images on the node."""
-    end_containers(layout)
+def remove_all(layout: Layout = LAYOUT) -> None:
+    """Remove everything except the built programs and the images on the node."""
+    kill_containers(layout)
     unmount(layout)
-    remove_control_groups()
+    remove_cgroups()
     network.remove_network()
-    for folder in (layout.cluster, layout.run, layout.records):
+    for folder in (layout.cluster, layout.run, layout.process_records):
         shutil.rmtree(folder, ignore_errors=True)
