@@ -1,6 +1,6 @@
-"""Child processes of a measurement: started here, ended here, and what CPU time each has used.
+"""Starts and stops child processes and reads the CPU time that each has used.
 
-Assumes Linux (`/proc`). Ends nothing that it did not start.
+Assumes Linux (`/proc`). Stops only processes that it has started.
 """
 
 import os
@@ -12,55 +12,55 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-END_SECONDS = 20
+STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class NotStarted(Exception):
-    """A program ended or did not answer in time; the text holds the end of its log."""
+class StartFailed(Exception):
+    """A program exited or was not ready in time; the message contains the end of its log."""
 
 
 @dataclass(frozen=True)
-class Program:
-    """One running child and its log."""
+class Process:
+    """A child process and its log."""
 
     name: str
     child: "subprocess.Popen[bytes]"
     log: Path
 
     def cpu_seconds(self) -> float:
-        """Seconds of CPU that all its threads have used so far."""
+        """CPU time used so far by all threads, in seconds."""
         return cpu_seconds(self.child.pid)
 
     def wait_until(self, is_ready: Callable[[], bool], *, seconds: float) -> None:
-        """Return once it answers. Raises NotStarted."""
+        """Return once the process is ready. Raises StartFailed."""
         deadline = time.monotonic() + seconds
         while not is_ready():
             if self.child.poll() is not None:
-                raise NotStarted(f"{self.name} ended with {self.child.returncode}:\n{self.tail()}")
+                raise StartFailed(f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
-                raise NotStarted(f"{self.name} did not answer within {seconds:.0f} s:\n{self.tail()}")
+                raise StartFailed(f"{self.name} was not ready after {seconds:.0f} s:\n{self.tail()}")
             time.sleep(POLL_SECONDS)
 
     def tail(self) -> str:
-        """The end of its log."""
+        """The last 2,000 characters of the log."""
         return self.log.read_text(errors="replace")[-2000:]
 
-    def end(self) -> None:
-        """SIGTERM, and SIGKILL for one that does not go."""
+    def stop(self) -> None:
+        """Send SIGTERM, and SIGKILL if the process does not exit in time."""
         self.child.terminate()
         try:
-            self.child.wait(timeout=END_SECONDS)
+            self.child.wait(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.child.kill()
-            self.child.wait(timeout=END_SECONDS)
+            self.child.wait(timeout=STOP_SECONDS)
 
 
 def start(
     name: str, command: Sequence[str], *, logs: Path, environment: Mapping[str, str], folder: Path | None = None
-) -> Program:
-    """Start a program with exactly this environment; its output goes to a log of its name."""
+) -> Process:
+    """Start a program with exactly this environment; its output is written to `<name>.log`."""
     log = logs / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(
@@ -71,17 +71,17 @@ def start(
             env=dict(environment),
             cwd=folder,
         )
-    return Program(name, child, log)
+    return Process(name, child, log)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Seconds of CPU of a process, user and system; the name in its second field may hold blanks."""
+    """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
+    """A loopback port that is currently unused."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -89,11 +89,11 @@ def free_port() -> int:
 
 
 def listens(port: int) -> Callable[[], bool]:
-    """Whether somebody accepts connections on a loopback port."""
+    """A probe that connects to a loopback port."""
 
-    def question() -> bool:
+    def condition() -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
         return False
 
-    return question
+    return condition

@@ -1,4 +1,4 @@
-"""When each Job of a namespace was first seen, by one clock: that of the watch, which is also the clock of the applies."""
+"""Records when each Job of a namespace was first seen, by the same clock that times the creation of the runs."""
 
 import asyncio
 import time
@@ -13,12 +13,12 @@ from inferrun.kube.objects import JOBS, RUNS, Object
 WAIT_SECONDS = 300
 
 
-class TooSlow(Exception):
-    """What was waited for did not happen in time."""
+class WaitTimeout(Exception):
+    """A condition did not become true in time."""
 
 
-class Sightings:
-    """Watches one namespace for as long as the block lasts."""
+class JobWatch:
+    """Watches the Jobs and runs of one namespace for the duration of a block."""
 
     def __init__(self, api: KubeClient, namespace: str) -> None:
         self._jobs = Informer(api, JOBS, namespace=namespace, listener=self._job_changed)
@@ -39,22 +39,22 @@ class Sightings:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def jobs(self) -> list[Object]:
-        """The Jobs as last seen."""
+        """The current Jobs."""
         return [item for _, item in self._jobs.items()]
 
     def runs(self) -> list[Object]:
-        """The runs as last seen."""
+        """The current runs."""
         return [item for _, item in self._runs.items()]
 
-    async def wait(self, question: Callable[[], bool], *, what: str) -> None:
-        """Return as soon as a change makes it so. Raises TooSlow."""
+    async def wait(self, condition: Callable[[], bool], *, what: str) -> None:
+        """Return as soon as the condition holds. Raises WaitTimeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
-                while not question():
+                while not condition():
                     await self._changed.wait()
                     self._changed.clear()
                 return
-        raise TooSlow(f"waited {WAIT_SECONDS} s for {what}")
+        raise WaitTimeout(f"timed out after {WAIT_SECONDS} s waiting for {what}")
 
     def _job_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is None:
