@@ -11,7 +11,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 # The stages of `make test` in order: the fastest first.
 STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: help venv lock lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
@@ -45,6 +45,9 @@ load: ## load an image archive into the cluster: make load IMAGE=<archive>
 
 venv: ## install the locked Python packages into .venv
 	@$(DEVCLUSTER) venv
+
+lock: ## resolve the dependencies of pyproject.toml into requirements/*.txt
+	@python3 -m tools.locks
 
 lint: venv ## check style, formatting and import rules
 	@$(IN_VENV)ruff check .

@@ -37,7 +37,7 @@ def create(layout: Layout = LAYOUT) -> None:
     stamp, current = folder / "made-from", fingerprint(layout.checkout)
     if stamp.exists() and stamp.read_text() == current and (folder / "bin/python").exists():
         return
-    uv = _uv(layout)
+    uv = uv_program(layout)
     with step("install the locked Python packages into .venv"):
         stamp.unlink(missing_ok=True)
         if not (folder / "bin/python").exists():
@@ -49,7 +49,7 @@ def create(layout: Layout = LAYOUT) -> None:
         stamp.write_text(current)
 
 
-def _uv(layout: Layout) -> Path:
+def uv_program(layout: Layout = LAYOUT) -> Path:
     """The pinned uv, regardless of any other on PATH."""
     lock = layout.checkout / BOOTSTRAP
     program = layout.cache / "uv" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
