@@ -1,8 +1,8 @@
 """A Kubernetes control plane and a Temporal server for one measurement: the real programs, on loopback, in a temporary directory.
 
-etcd, kube-apiserver and kube-controller-manager are those of the development cluster, but there is no scheduler and no
-kubelet, so that Jobs and Pods are made and no Pod ever starts. Nothing else writes to it: no other installation takes
-part in what is measured, and no cluster that somebody works with is slowed down or changed.
+The programs are those of the development cluster, but there is no scheduler and no kubelet, so Jobs and Pods are created and
+never start. Nothing else uses these servers, so nothing else is measured, and the development cluster is neither slowed down
+nor changed.
 """
 
 import json
@@ -175,8 +175,8 @@ def _is_ready(folder: Path, port: int) -> Callable[[], bool]:
         )
         try:
             tls = ssl.create_default_context(cafile=str(certificate))
-            with urllib.request.urlopen(request, timeout=2, context=tls) as answer:  # noqa: S310 -- an https URL on loopback
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(request, timeout=2, context=tls) as response:  # noqa: S310 -- an https URL on loopback
+                return bool(response.status == 200)
         except (OSError, ssl.SSLError):
             return False
 

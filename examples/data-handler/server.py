@@ -40,33 +40,33 @@ async def read_input(request: web.Request) -> web.StreamResponse:
     body = await _json_body(request)
     if wants_failure(body, of="input"):
         return web.Response(text=TRACEBACK, content_type="application/json")
-    wanted = input_request(body)
+    parsed = input_request(body)
     async with await database.connect() as connection:
-        batches = database.rows(connection, wanted)
+        batches = database.rows(connection, parsed)
         # Wait for the first batch before sending the headers, so that an unknown table still results in status 400.
         batch = await anext(batches, None)
-        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await answer.prepare(request)
-        await answer.write(b'{"result": [')
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(b'{"result": [')
         separator = b""
         while batch is not None:
-            await answer.write(separator + json.dumps(batch)[1:-1].encode())
+            await response.write(separator + json.dumps(batch)[1:-1].encode())
             separator = b", "
             batch = await anext(batches, None)
-        await answer.write(b"]}")
-        await answer.write_eof()
-    log.info("rows sent from %s", wanted.table)
-    return answer
+        await response.write(b"]}")
+        await response.write_eof()
+    log.info("rows sent from %s", parsed.table)
+    return response
 
 
 async def store_output(request: web.Request) -> web.Response:
     body = await _json_body(request)
     if wants_failure(body, of="output"):
         return web.Response(text=TRACEBACK, content_type="application/json")
-    wanted = output_request(body)
+    parsed = output_request(body)
     async with await database.connect() as connection:
-        await database.store(connection, wanted)
-    log.info("%d predictions stored in %s", len(wanted.values), wanted.table)
+        await database.store(connection, parsed)
+    log.info("%d predictions stored in %s", len(parsed.values), parsed.table)
     # Like a notebook that succeeds, the response has no content.
     return web.Response(content_type="application/json")
 

@@ -11,7 +11,7 @@ from .errors import DevClusterError
 
 PREFIX = "kind-"
 NETWORK = "kind"
-"""The Docker network that kind attaches its nodes to, unless told otherwise."""
+"""The Docker network that kind attaches its nodes to by default."""
 
 
 def is_kind(context: str) -> bool:

@@ -40,7 +40,7 @@ def running(layout: Layout = LAYOUT) -> list[str]:
 
 
 def _wait_for_readiness_or_exit(component: Component, records: ProcessRecords) -> None:
-    """A component that was just told to stop keeps running for a moment."""
+    """A component that has just received a signal keeps running for a moment."""
     wait_until(lambda: records.running(component.name) is None or component.ready(), seconds=component.seconds)
 
 

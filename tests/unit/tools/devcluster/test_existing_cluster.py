@@ -17,7 +17,7 @@ OTHER = from_environment({"INFERRUN_CONTEXT": "team"})
 
 
 def test_a_kubeconfig_alone_configures_nothing() -> None:
-    configured = from_environment({"KUBECONFIG": "/home/somebody/.kube/config"})
+    configured = from_environment({"KUBECONFIG": "/home/user/.kube/config"})
     assert not configured.context
     assert not configured.temporal
 
