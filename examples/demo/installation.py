@@ -15,6 +15,8 @@ from examples.demo.terminal import DemoFailed, Terminal
 SYSTEM = "inferrun-system"
 MANIFESTS = ("postgres", "data-handler", "model-server")
 CLAIM_MANIFEST = "file-claim"
+STORAGE_CLASS = "inferrun-local"
+"""The StorageClass in that manifest, which only clusters created by `make cluster` have."""
 RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule")
 ENDPOINT = "data-handler-endpoint"
 TITLE = "Installation"
@@ -40,7 +42,7 @@ def install(terminal: Terminal) -> None:
     _create_secrets(terminal)
     remove_runs(terminal)
     terminal.run("kubectl apply " + " ".join(f"-f examples/{name}.yaml" for name in MANIFESTS))
-    terminal.run(claim_command(terminal.environment.get("INFERRUN_CONTEXT", "")))
+    terminal.run(claim_command(has_class=terminal.succeeds(f"kubectl get storageclass {STORAGE_CLASS}")))
     for folder, deployments in IMAGES.items():
         for deployment in deployments:
             image = _image_id(terminal, f"localhost/inferrun-examples/{folder}:dev")
@@ -80,12 +82,12 @@ def apply_result_of_scene_1(terminal: Terminal) -> None:
     _apply_secret(terminal, ENDPOINT, runs.NAMESPACE, data=found["data"])
 
 
-def claim_command(context: str) -> str:
-    """Only this project's own cluster has the StorageClass in the manifest; other clusters use their default class."""
+def claim_command(*, has_class: bool) -> str:
+    """Clusters without the StorageClass in the manifest use their default class."""
     manifest = f"examples/{CLAIM_MANIFEST}.yaml"
-    if context:
-        return f"sed '/storageClassName:/d' {manifest} | kubectl apply -f -"
-    return f"kubectl apply -f {manifest}"
+    if has_class:
+        return f"kubectl apply -f {manifest}"
+    return f"sed '/storageClassName:/d' {manifest} | kubectl apply -f -"
 
 
 def _image_id(terminal: Terminal, image: str) -> str:
@@ -129,7 +131,7 @@ def _create_secrets(terminal: Terminal) -> None:
     handler = runs.get(terminal, "secret", "data-handler") or {}
     url = base64.b64encode(HANDLER_URL.encode()).decode()
     _apply_secret(terminal, ENDPOINT, "demo-secrets", data={"server-url": url, "token": handler["data"]["token"]})
-    terminal.info(f"\n  Created Secrets: postgres and data-handler in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets")
+    terminal.explain(f"Created the Secrets postgres and data-handler in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets.")
 
 
 def _apply_secret(terminal: Terminal, name: str, namespace: str, **values: dict[str, str]) -> None:

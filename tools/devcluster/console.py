@@ -127,7 +127,7 @@ class Console:
     def _progress_line(self) -> str:
         running = ", ".join(step.text() for step in self._steps)
         if self._estimate is None:
-            return f"{running}: {duration(self.clock() - self._steps[0].started)}"
+            return f"{running}: {duration(self.clock() - self._steps[0].started)} so far"
         elapsed = self.clock() - self._estimate_started
         left = format_left(self._estimate.seconds_left(elapsed=elapsed))
         return f"{left} ({duration(elapsed)} elapsed): {running}"

@@ -21,3 +21,11 @@ def test_kubernetes_is_compiled_with_its_version_and_without_symbols() -> None:
 
 def test_other_linker_flags_are_another_build() -> None:
     assert fingerprint(PAUSE) != fingerprint(replace(PAUSE, linker_flags="-X main.version=2"))
+
+
+def test_packages_that_handle_requests_are_optimized() -> None:
+    flags = build_command(KUBERNETES, "./cmd/kube", Path("kube"))
+    # The last matching pattern wins.
+    assert (
+        flags.index("-gcflags=all=-N -l") < flags.index("-gcflags=std=") < flags.index("-gcflags=k8s.io/apiserver/...=")
+    )

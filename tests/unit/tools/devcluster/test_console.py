@@ -55,7 +55,7 @@ def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
             clock.now += 1
             terminal.tick()
     assert "\n" not in stream.getvalue()
-    assert stream.getvalue().split(CLEAR_LINE)[-2:] == ["  start etcd: 5.0 s", ""]
+    assert stream.getvalue().split(CLEAR_LINE)[-2:] == ["  start etcd: 5.0 s so far", ""]
 
 
 def test_a_permanent_line_does_not_mix_with_the_progress_line() -> None:
