@@ -186,7 +186,7 @@ def _compile_target(
         while reader.is_alive():
             reader.join(timeout=1)
             compiled = min(done + len(output_lines), total)
-            progress.update(f"{name}, package {compiled} of {total}", fraction=compiled / total)
+            progress.update(f"{name}, {compiled}/{total} packages", fraction=compiled / total)
         code = building.wait()
     except BaseException:
         building.terminate()

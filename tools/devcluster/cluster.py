@@ -48,8 +48,8 @@ def _create(layout: Layout, configured: existing_cluster.Configured, required_im
         existing_cluster.check_temporal(configured)
     early_images = required_images or (images.PRODUCT_IMAGES if binaries.missing(layout=layout) else ())
     with ownership.lock(layout), plan(expected_costs(layout, early_images)):
-        _announce(layout)
         _claim_machine(layout)
+        _announce(layout)
         _prepare(layout, early_images)
         with step(STARTUP_STEP):
             for component in all_components(layout):

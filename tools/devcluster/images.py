@@ -41,8 +41,12 @@ class Image:
     """Core-seconds that a cold build takes; for the progress display."""
 
     @property
+    def short_name(self) -> str:
+        return self.name.rpartition("/")[2].removesuffix(":dev")
+
+    @property
     def step_name(self) -> str:
-        return f"build image {self.name}"
+        return f"build image {self.short_name}"
 
 
 PRODUCT_IMAGES = (
@@ -136,8 +140,7 @@ def build_base(layout: Layout = LAYOUT) -> None:
 def build_and_load(image: Image, *, layout: Layout = LAYOUT) -> bool:
     """Build an image and load it into the cluster; False if the cluster already has it."""
     if context := existing_cluster.from_environment().context:
-        with _copied_context(image) as folder:
-            kind.build_and_load(image.name, folder=folder, dockerfile=image.dockerfile, context=context)
+        _build_and_load_kind(image, context=context)
         return True
     build_base(layout)
     current = build_context.fingerprint(image.folder, names=image.names, extra=_other_inputs(image))
@@ -145,10 +148,18 @@ def build_and_load(image: Image, *, layout: Layout = LAYOUT) -> bool:
         return False
     with step(image.step_name):
         build(image, layout=layout)
-    with step(f"load image {image.name}"):
+    with step(f"load image {image.short_name}"):
         transfer.copy_to_node(image.name, layout=layout)
     _remember_loaded(layout, image.name, current)
     return True
+
+
+def _build_and_load_kind(image: Image, *, context: str) -> None:
+    kind.check_context(context)
+    with step(image.step_name), _copied_context(image) as folder:
+        kind.build(image.name, folder=folder, dockerfile=image.dockerfile)
+    with step(f"load image {image.short_name}"):
+        kind.load(image.name, context=context)
 
 
 def build(image: Image, *, layout: Layout = LAYOUT) -> str:
@@ -205,7 +216,7 @@ def load_all(images: Sequence[Image], *, layout: Layout = LAYOUT) -> None:
     if not existing_cluster.from_environment().context:
         build_base(layout)
         _load_base(layout)
-    changed = [image.name for image in images if build_and_load(image, layout=layout)]
+    changed = [image.short_name for image in images if build_and_load(image, layout=layout)]
     info(f"  images loaded: {', '.join(changed)}" if changed else "  images: no changes")
 
 
@@ -227,6 +238,6 @@ def _load_base(layout: Layout) -> None:
     identity = image_id(base_image())
     if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.images_on_node(layout)):
         return
-    with step(f"load image {BASE_IMAGE}"):
+    with step("load the base image"):
         transfer.copy_to_node(base_image(), name=BASE_IMAGE, layout=layout)
     _remember_loaded(layout, BASE_IMAGE, identity)

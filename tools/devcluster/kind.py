@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from .commands import run
-from .console import step
 from .errors import DevClusterError
 
 PREFIX = "kind-"
@@ -26,6 +25,12 @@ def cluster_name(context: str) -> str:
             fix="push the images to a registry; see 'Your own cluster' in examples/README.md",
         )
     return context.removeprefix(PREFIX)
+
+
+def check_context(context: str) -> None:
+    """Check that images can be loaded into this cluster before spending time on building them."""
+    cluster_name(context)
+    require_programs()
 
 
 def require_programs() -> None:
@@ -50,20 +55,22 @@ def load_command(name: str, *, context: str) -> list[str]:
     return ["kind", "load", "docker-image", "--name", cluster_name(context), name]
 
 
-def build_and_load(name: str, *, folder: Path, dockerfile: Path, context: str) -> None:
-    load = load_command(name, context=context)
-    require_programs()
-    build = build_command(name, folder=folder, dockerfile=dockerfile, base=os.environ.get("INFERRUN_BASE_IMAGE", ""))
-    with step(f"build image {name}"):
-        # BuildKit: the Dockerfiles use cache mounts.
-        run(
-            build,
-            extra_env={"DOCKER_BUILDKIT": "1"},
-            timeout=1800,
-            fix=f"see the output above; the build is {dockerfile}",
-        )
-    with step(f"load image {name}"):
-        run(load, fix=f"check that `kind get nodes --name {cluster_name(context)}` lists nodes")
+def build(name: str, *, folder: Path, dockerfile: Path) -> None:
+    base = os.environ.get("INFERRUN_BASE_IMAGE", "")
+    # BuildKit: the Dockerfiles use cache mounts.
+    run(
+        build_command(name, folder=folder, dockerfile=dockerfile, base=base),
+        extra_env={"DOCKER_BUILDKIT": "1"},
+        timeout=1800,
+        fix=f"see the output above; the build is {dockerfile}",
+    )
+
+
+def load(name: str, *, context: str) -> None:
+    run(
+        load_command(name, context=context),
+        fix=f"check that `kind get nodes --name {cluster_name(context)}` lists nodes",
+    )
 
 
 def load_archive(archive: Path, *, context: str) -> None:
