@@ -18,7 +18,7 @@ Try next:
     sed 's/name: iris-january/generateName: iris-/' examples/iris-run.yaml | kubectl create -f -    start another run
 When you are done:
     make demo-down        removes the demo and keeps the cluster
-    make cluster-down     deletes the cluster"""
+    make cluster-down     deletes the cluster, if `make demo` created it"""
 
 
 def print_summary(terminal: Terminal) -> None:
