@@ -93,7 +93,7 @@ def kubeconfig(folder: Path, identity: str) -> str:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "inferrun-devcluster",
-            "build_context": [
+            "contexts": [
                 {"name": "inferrun-devcluster", "context": {"cluster": "inferrun-devcluster", "user": identity}}
             ],
             "clusters": [
