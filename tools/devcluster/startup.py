@@ -1,10 +1,14 @@
 """Starts one component and waits until it is ready."""
 
+from functools import partial
+
 from . import network
 from .components import Component
 from .console import info, step
 from .layout import LAYOUT, Layout
 from .processes import ProcessRecords, start, stop, wait_ready, wait_until
+
+PORT_RELEASE_SECONDS = 5
 
 
 def start_component(component: Component, layout: Layout = LAYOUT) -> None:
@@ -20,6 +24,8 @@ def start_component(component: Component, layout: Layout = LAYOUT) -> None:
         return
     _write_files(component)
     for address, port in component.listens:
+        # A process that has just been stopped may hold its ports a little longer.
+        wait_until(partial(network.is_free, address, port), seconds=PORT_RELEASE_SECONDS)
         network.require_free(component.name, address, port)
     with step(f"start {component.name}"):
         start(
