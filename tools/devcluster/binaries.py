@@ -78,13 +78,13 @@ KUBERNETES = GoModule(
         *("k8s.io/kube-openapi/...", "sigs.k8s.io/...", "go.etcd.io/...", "github.com/gogo/protobuf/..."),
         "github.com/google/cel-go/...",
     ),
-    cost=700,
+    cost=500,
 )
 TEMPORAL = GoModule(
     name="temporal",
     targets=(("temporal", "github.com/temporalio/cli/cmd/temporal"),),
     optimized=("go.temporal.io/...", "modernc.org/..."),
-    cost=280,
+    cost=210,
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 
