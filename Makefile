@@ -9,9 +9,9 @@ IN_VENV := .venv/bin/
 # What of the cluster a test needs is in this file, written by `make cluster`.
 ATTACHED := set -a; . ./.devcluster/env; set +a;
 # The order in which `make test` runs them: cheap and telling first.
-STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
+STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: help venv lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
@@ -56,7 +56,12 @@ types: venv ## strict type checking, tests included
 
 generated: venv ## compare committed generated files with what generates them
 	@$(IN_VENV)python -m deploy.crds.generate --check
-	@$(IN_VENV)python -m tools.docs_tables --check
+	@$(IN_VENV)python -m tools.reference --check
+
+docs: venv ## build the documentation site into build-output/site; any warning or broken link fails
+	@rm -rf build-output/site
+	@$(IN_VENV)sphinx-build -q -E -W --keep-going -n -d build-output/doctrees -b html docs build-output/site
+	@echo 'built build-output/site/index.html'
 
 unit: venv ## tests that open no socket
 	@$(IN_VENV)pytest -q tests/unit
