@@ -15,7 +15,6 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
 
 from activities.cluster.config_maps import find_config_map, is_owned
 from activities.cluster.publisher import Publisher
@@ -35,6 +34,7 @@ from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
+from inferrun.temporal.run_workflows import signal_workflow
 from inferrun.temporal.ui_links import workflow_url
 from workflows import activity_options, messages
 from workflows.messages import (
@@ -128,7 +128,7 @@ class Ender:
             )
 
         run = request.run
-        written = await self._runs.update_status(run.namespace, run.name, run.uid, decide)
+        written = await self._runs.update_status(run, decide)
         if written.changed:
             await self._publisher.event(run, reason=request.reason, message=request.message, is_warning=request.warning)
         return _result(written.run)
@@ -137,7 +137,7 @@ class Ender:
     async def record_outcome(self, request: RecordInput) -> RecordResult:
         """Write the end, then set off what follows from it."""
         run = request.run
-        written = await self._runs.update_status(run.namespace, run.name, run.uid, lambda at: self._ended(at, request))
+        written = await self._runs.update_status(run, lambda at: self._ended(at, request))
         if written.run is None:
             return RecordResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
         result = _result(written.run)
@@ -246,7 +246,7 @@ class Ender:
             await self._client.start_workflow(
                 messages.CLEANUP_WORKFLOW,
                 argument,
-                id=cleanup_workflow_id(run_workflow_id(run.namespace, run.name, run.uid)),
+                id=cleanup_workflow_id(run_workflow_id(run)),
                 task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -260,11 +260,7 @@ class Ender:
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
-        try:
-            await self._client.get_workflow_handle(submitter).signal(messages.RUN_ENDED_SIGNAL, result_of(run))
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, result_of(run))
 
     async def _delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None

@@ -21,7 +21,8 @@ from activities.rules.verdict import Evidence, judge, judge_job_gone, judge_stuc
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError, NotFound
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
-from inferrun.runner_report import RecordCounts, one_line, parse_progress
+from inferrun.runner_report import RecordCounts, parse_progress
+from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import FollowInput, FollowResult, FollowUntil, Verdict
 

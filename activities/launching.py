@@ -25,10 +25,10 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceConfig, InferenceRun, InferenceRunStatus, parse_config
-from inferrun.resources.validation import config_problems, parse_problems, told
+from inferrun.resources.validation import config_problems, describe, parse_problems
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import one_line
 from inferrun.temporal.ui_links import workflow_url
+from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
 
@@ -57,7 +57,7 @@ class Launcher:
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be started."""
-        run = await self._runs.read(request.run.namespace, request.run.name, request.run.uid)
+        run = await self._runs.read(request.run)
         if run is None:
             return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
         if run.status.is_terminal:
@@ -110,7 +110,7 @@ class Launcher:
         except ValidationError as error:
             problems = parse_problems(error)
         if problems:
-            raise Refusal(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {told(problems)}")
+            raise Refusal(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {describe(problems)}")
         return config
 
     def _allowed_accounts(self) -> tuple[str, ...]:
@@ -169,8 +169,7 @@ class Launcher:
                 **changes,
             )
 
-        ref = request.run
-        await self._runs.update_status(ref.namespace, ref.name, ref.uid, decide, read=run)
+        await self._runs.update_status(request.run, decide, read=run)
 
     def _changes(self, request: LaunchInput, compiled: Compiled, job: Object) -> dict[str, object]:
         info = activity.info()
@@ -226,8 +225,7 @@ class Launcher:
                 current, phase=Phase.PENDING, reason=refusal.reason, message=refusal.message, now=observed.utc_now()
             )
 
-        ref = request.run
-        await self._runs.update_status(ref.namespace, ref.name, ref.uid, decide, read=run)
+        await self._runs.update_status(request.run, decide, read=run)
         return LaunchResult(
             state=LaunchState.WAITING,
             reason=refusal.reason,

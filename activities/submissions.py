@@ -17,11 +17,13 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
-from inferrun.names import run_workflow_id, schedule_id
+from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.submission import InvalidSubmission, parse_submission
+from inferrun.temporal.errors import ignore_not_found
+from inferrun.temporal.run_workflows import cancel_run
 from workflows import activity_options, messages
 from workflows.messages import (
     CancelRunInput,
@@ -71,34 +73,31 @@ class Submissions:
     async def read_run(self, request: ReadRunInput) -> Submitted:
         """How the run stands."""
         run = request.run
-        return _standing(run, await self._runs.read(run.namespace, run.name, run.uid))
+        return _standing(run, await self._runs.read(run))
 
     @activity.defn(name=activity_options.CANCEL_RUN.name)
     async def cancel_run(self, request: CancelRunInput) -> Submitted:
         """Ask for the run's end: on the run, which outlives everybody, and of its workflow, which acts at once."""
         ref = request.run
-        run = await self._runs.read(ref.namespace, ref.name, ref.uid)
+        run = await self._runs.read(ref)
         if run is not None and not run.status.is_terminal:
             await self._request_cancel(run)
-            await self._cancel_workflow(ref)
-            run = await self._runs.read(ref.namespace, ref.name, ref.uid)
+            await cancel_run(self._temporal, ref)
+            run = await self._runs.read(ref)
         return _standing(ref, run)
 
     @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
         """Delete the Temporal schedule of a scheduled run; one that is gone already is success."""
         parent = request.parent
-        handle = self._temporal.get_schedule_handle(schedule_id(parent.namespace, parent.name, parent.uid))
-        try:
+        handle = self._temporal.get_schedule_handle(schedule_id(parent))
+        with ignore_not_found():
             await handle.delete()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
         return RecordResult(gone=True)
 
     async def prune_children(self, parent: RunRef) -> list[str]:
         """Delete the finished children that the parent's history limits do not keep; the names of those deleted."""
-        schedule = await self._runs.read(parent.namespace, parent.name, parent.uid)
+        schedule = await self._runs.read(parent)
         if schedule is None:
             return []
         deleted = []
@@ -126,7 +125,9 @@ class Submissions:
         parent = request.submission.parent
         if parent is None:
             return submitted_run(request.submission, workflow_id=request.workflow_id)
-        schedule = await self._runs.read(request.submission.namespace, parent.name, parent.uid)
+        schedule = await self._runs.read(
+            RunRef(namespace=request.submission.namespace, name=parent.name, uid=parent.uid)
+        )
         if schedule is None or not schedule.spec.is_schedule:
             return None
         due = datetime.fromisoformat(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
@@ -146,7 +147,7 @@ class Submissions:
         except (Invalid, Forbidden, NotFound) as error:
             return refused(Reason.REQUEST_REFUSED, str(error))
         run = parse_run(stored)
-        return Submitted(standing=Standing.UNDER_WAY, run=_ref(run))
+        return Submitted(standing=Standing.UNDER_WAY, run=run.ref)
 
     async def _request_cancel(self, run: InferenceRun) -> None:
         metadata = {"uid": run.metadata.uid, "annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}
@@ -154,14 +155,6 @@ class Submissions:
             await self._api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"metadata": metadata})
         except NotFound:
             return
-
-    async def _cancel_workflow(self, run: RunRef) -> None:
-        handle = self._temporal.get_workflow_handle(run_workflow_id(run.namespace, run.name, run.uid))
-        try:
-            await handle.cancel()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
 
 
 class Memory:
@@ -251,7 +244,7 @@ def _adopted(wanted: Object, found: InferenceRun) -> Submitted:
     if kind is Match.FOREIGN:
         place = f"{found.metadata.namespace}/{found.metadata.name}"
         return refused(Reason.NAME_TAKEN, f"InferenceRun {place} exists already and was made by somebody else")
-    return _standing(_ref(found), None if found.metadata.is_being_deleted else found)
+    return _standing(found.ref, None if found.metadata.is_being_deleted else found)
 
 
 def _standing(ref: RunRef, run: InferenceRun | None) -> Submitted:
@@ -260,7 +253,3 @@ def _standing(ref: RunRef, run: InferenceRun | None) -> Submitted:
     if run.status.is_terminal:
         return Submitted(standing=Standing.ENDED, run=ref, result=result_of(run))
     return Submitted(standing=Standing.UNDER_WAY, run=ref, message=run.status.message or "")
-
-
-def _ref(run: InferenceRun) -> RunRef:
-    return RunRef(namespace=run.metadata.namespace, name=run.metadata.name, uid=run.metadata.uid)

@@ -178,7 +178,7 @@ def _tell(submitted: Submitted) -> None:
     run = _run_of(submitted)
     lines = (
         f"Waits for InferenceRun `{run.namespace}/{run.name}`.",
-        f"Its workflow: `{names.run_workflow_id(run.namespace, run.name, run.uid)}`.",
+        f"Its workflow: `{names.run_workflow_id(run)}`.",
         f"`kubectl get inferencerun -n {run.namespace} {run.name}`",
     )
     workflow.set_current_details("\n\n".join(lines))

@@ -11,7 +11,7 @@ from inferrun.kube.objects import CONFIG_MAPS, Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 
 async def write_config_map(api: KubeClient, run: RunRef, compiled: Compiled, *, installation: str) -> Compiled:

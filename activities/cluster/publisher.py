@@ -14,7 +14,8 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import RecordCounts, one_line
+from inferrun.runner_report import RecordCounts
+from inferrun.text import one_line
 from workflows.messages import FollowInput
 
 REMEMBERED = 20_000
@@ -95,8 +96,7 @@ class Publisher:
                 records=records.model_dump() if records else None,
             )
 
-        run = request.run
-        await self._runs.update_status(run.namespace, run.name, run.uid, decide)
+        await self._runs.update_status(request.run, decide)
 
     def _said(self, request: FollowInput) -> tuple[object, ...] | None:
         return self._last.get(_key_of(request))

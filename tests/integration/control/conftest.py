@@ -15,7 +15,6 @@ from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.resources import InferenceRun, parse_run
-from inferrun.run_ref import RunRef
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 
@@ -94,8 +93,3 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
         return name
 
     return made
-
-
-def ref_of(run: InferenceRun) -> RunRef:
-    """The run by name and UID."""
-    return RunRef(namespace=run.metadata.namespace, name=run.metadata.name, uid=run.metadata.uid)

@@ -17,7 +17,6 @@ from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import ref_of
 from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
 
 NOWHERE = {"requests": {"cpu": "4000"}}
@@ -44,7 +43,7 @@ class Launched:
     def follow_input(self, until: FollowUntil) -> FollowInput:
         result = self.result
         return FollowInput(
-            run=ref_of(self.run),
+            run=self.run.ref,
             job_name=result.job_name,
             job_uid=result.job_uid,
             launch=1,
@@ -54,7 +53,7 @@ class Launched:
 
     def stop_input(self, *, grace: int) -> StopInput:
         result = self.result
-        return StopInput(run=ref_of(self.run), job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
+        return StopInput(run=self.run.ref, job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
 
     async def pod(self) -> Object:
         """The Job's Pod, once its controller has made it."""
@@ -118,8 +117,7 @@ class Launched:
 
     async def now(self) -> InferenceRun:
         """The run as it is stored."""
-        metadata = self.run.metadata
-        found = await self.store.read(metadata.namespace, metadata.name, metadata.uid)
+        found = await self.store.read(self.run.ref)
         assert found is not None
         return found
 
@@ -152,6 +150,6 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
 
 async def launched(api: KubeClient, launcher: Launcher, run: InferenceRun) -> Launched:
     """Launch a run."""
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=ref_of(run)))
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
     assert result.job_uid, result.message
     return Launched(api, run, result)

@@ -18,7 +18,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
+from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, STARTED, WAIT_SECONDS, Launched, launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import (
@@ -86,7 +86,7 @@ async def stop(ender: Ender, job: Launched, *, grace: int) -> StopResult:
 async def record(ender: Ender, job: Launched, **changes: object) -> RecordResult:
     request = RecordInput.model_validate(
         {
-            "run": ref_of(job.run),
+            "run": job.run.ref,
             "phase": Phase.FAILED,
             "reason": Reason.INPUT_FAILED,
             "message": "exit code 3",
@@ -280,7 +280,7 @@ async def test_an_end_whose_job_is_gone_is_stored_all_the_same(ender: Ender, job
 async def test_the_end_of_a_schedules_run_prunes_its_schedules_runs(
     ender: Ender, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
 ) -> None:
-    schedule = ref_of(await make_run(schedule="@daily"))
+    schedule = (await make_run(schedule="@daily")).ref
     owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": schedule.name, "uid": schedule.uid}
     child = {"labels": {"inferrun.dev/schedule-uid": schedule.uid}, "ownerReferences": [owner]}
     await api.patch(RUNS, job.namespace, job.run.metadata.name, {"metadata": child})
@@ -295,7 +295,7 @@ async def test_the_end_of_any_other_run_prunes_nothing(ender: Ender, job: Launch
 
 async def test_where_a_run_stands_is_said_but_never_over_its_end(ender: Ender, job: Launched) -> None:
     request = PublishInput(
-        run=ref_of(job.run),
+        run=job.run.ref,
         phase=Phase.PENDING,
         reason=Reason.RETRY_BACKOFF,
         message="attempt 2 of 3 starts in 10 s",
@@ -314,7 +314,7 @@ async def test_where_a_run_stands_is_said_but_never_over_its_end(ender: Ender, j
 
 
 async def test_a_run_is_deleted_by_its_uid_and_once(ender: Ender, job: Launched, api: KubeClient) -> None:
-    ref = ref_of(job.run)
+    ref = job.run.ref
     other = DeleteRunInput(run=ref.model_copy(update={"uid": "00000000-0000-0000-0000-000000000000"}))
     await ActivityEnvironment().run(ender.delete_run, other)
     assert await job.now()

@@ -185,11 +185,8 @@ async def test_when_nothing_changes_nothing_is_written(
 async def test_a_late_follower_of_an_earlier_launch_says_nothing(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
-    metadata = job.run.metadata
     await job.store.update_status(
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
+        job.run.ref,
         lambda run: run.status.model_copy(
             update={
                 "message": "the second launch",

@@ -19,7 +19,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
+from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
@@ -36,7 +36,7 @@ def launcher(api: KubeClient) -> Launcher:
 
 
 async def launch(launcher: Launcher, run: InferenceRun, **changes: Any) -> LaunchResult:
-    request = LaunchInput(run=ref_of(run), **changes)
+    request = LaunchInput(run=run.ref, **changes)
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
     return result
 
@@ -297,7 +297,7 @@ async def test_a_config_map_that_was_planted_lends_no_service_account(
     launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
-    place, ref = run.metadata.namespace, ref_of(run)
+    place, ref = run.metadata.namespace, run.ref
     snapshot = Snapshot(config="theirs", image="theirs:1", is_our_runner=False, service_account="powerful")
     planted = Compiled(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), snapshot)
     await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
