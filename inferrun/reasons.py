@@ -1,6 +1,6 @@
 """Every reason that a status, an Event, a termination message or a workflow's failure carries.
 
-Reasons are part of the API: declared here once, explained with cause and cure in docs/reasons.md, never renamed.
+Reasons are part of the API: declared here once, explained with cause and cure in docs/troubleshooting/reasons.md, never renamed.
 """
 
 from enum import StrEnum

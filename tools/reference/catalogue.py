@@ -1,7 +1,7 @@
 """Every generated part by the name that a page uses for it."""
 
 from deploy.crds.definitions import inference_config, inference_run
-from tools.reference import chart, commands, exit_codes, fields, labels, settings
+from tools.reference import chart, commands, exit_codes, exports, fields, labels, settings
 from tools.reference.markdown import table
 
 FIELDS = ("field", "type", "meaning")
@@ -23,4 +23,5 @@ def parts() -> dict[str, str]:
         "labels": table(("label", "meaning"), labels.rows("LABEL_")),
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
         "commands": commands.section(),
+        "exports": table(("name", "meaning"), exports.rows("inferrun")),
     }

@@ -1,13 +1,17 @@
 """The pages name only what exists: fields, commands, values, files, links, reasons. Their examples are valid."""
 
+import ast
 import json
 import re
 import shlex
+import tomllib
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun.cli import parser
@@ -51,6 +55,7 @@ OTHER_WORDS = {
     *("OpenInput", "OpenOutput", "OpenModel", "StoreContext", "ContractError", "InferenceError"),
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
+    *inferrun.__all__,
 }
 """Words of several parts in backticks that are not reasons."""
 
@@ -115,6 +120,26 @@ def test_every_block_has_a_known_language(page: Path) -> None:
 def test_every_json_block_can_be_parsed(page: Path) -> None:
     for text in blocks(page, "json"):
         json.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_compiles(page: Path) -> None:
+    for text in blocks(page, "python"):
+        compile(text, name_of(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_import_in_a_python_block_exists(page: Path) -> None:
+    trees = [ast.parse(text) for text in blocks(page, "python")]
+    for found in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
+        module = import_module(str(found.module))
+        assert [alias.name for alias in found.names if not hasattr(module, alias.name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_toml_block_can_be_parsed(page: Path) -> None:
+    for text in blocks(page, "toml"):
+        tomllib.loads(text)
 
 
 def test_the_documented_request_and_result_are_valid() -> None:
