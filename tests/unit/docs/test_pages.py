@@ -50,7 +50,7 @@ MANIFESTS = manifests()
 LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{include}", "{literalinclude}"}
 
 OTHER_WORDS = {
-    *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
+    *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "LaunchJob", "OpenAI"),
     *("RecordFormat", "OutputStore", "ModelProtocol", "InputStore", "RunProgress", "IfNotPresent"),
     *("OpenInput", "OpenOutput", "OpenModel", "StoreContext", "ContractError", "InferenceError"),
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
@@ -59,7 +59,7 @@ OTHER_WORDS = {
 }
 """Words of several parts in backticks that are not reasons."""
 
-INVENTED = {"InputEmpty", "shim.podLabels", "activities/notify_owner.py", "runner/s3/"}
+INVENTED = {"InputEmpty", "NotifyOwner", "shim.podLabels", "shim.podLabels.team", "activities/notify_owner.py", "runner/s3/"}
 """What the examples on the page of common tasks add."""
 
 FOLDERS = (
