@@ -11,6 +11,7 @@ from inferrun.temporal.connection import attributes
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from workflows import messages
 from workflows.messages import RunResult, SpecChanged
+from workflows.run_clock import timeout_of
 
 
 class RunWorkflows:
@@ -37,7 +38,7 @@ class RunWorkflows:
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Send the run's workflow the fields that take effect during execution."""
-        change = SpecChanged(generation=run.metadata.generation, timeout_seconds=run.spec.timeout_seconds or 0)
+        change = SpecChanged(timeout_seconds=timeout_of(run.spec))
         await signal_run(self._client, run.ref, messages.SPEC_CHANGED_SIGNAL, change)
 
     async def cancel(self, run: InferenceRun) -> None:

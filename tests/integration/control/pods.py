@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.launching import Launcher
-from activities.rules import manifests, observed
+from activities.launch_job import JobLauncher
+from activities.rules import job_state, manifests
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
@@ -102,7 +102,7 @@ class Launched:
 
         async def look() -> Object | None:
             job = await self.job()
-            return job if observed.is_finished(job) else None
+            return job if job_state.is_finished(job) else None
 
         await eventually(look, what="the Job to end")
 
@@ -148,7 +148,7 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
         await asyncio.sleep(0.05)
 
 
-async def launched(api: KubeClient, launcher: Launcher, run: InferenceRun) -> Launched:
+async def launched(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> Launched:
     """Launch a run."""
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
     assert result.job_uid, result.message

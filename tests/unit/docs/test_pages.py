@@ -59,7 +59,14 @@ OTHER_WORDS = {
 }
 """Words of several parts in backticks that are not reasons."""
 
-INVENTED = {"InputEmpty", "NotifyOwner", "shim.podLabels", "shim.podLabels.team", "activities/notify_owner.py", "runner/s3/"}
+INVENTED = {
+    "InputEmpty",
+    "NotifyOwner",
+    "shim.podLabels",
+    "shim.podLabels.team",
+    "activities/notify_owner.py",
+    "runner/s3/",
+}
 """What the examples on the page of common tasks add."""
 
 FOLDERS = (
