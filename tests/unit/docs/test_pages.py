@@ -60,7 +60,7 @@ OTHER_WORDS = {
 """Words of several parts in backticks that are not reasons."""
 
 INVENTED = {
-    "InputEmpty",
+    "Killed",
     "NotifyOwner",
     "shim.podLabels",
     "shim.podLabels.team",

@@ -19,9 +19,9 @@ def test_the_page_has_exactly_the_declared_reasons() -> None:
 @pytest.mark.parametrize("reason", list(Reason))
 def test_a_reason_has_a_cause_and_a_fix(reason: Reason) -> None:
     text = SECTIONS[reason.value]
+    assert TO_WRITE not in text, f"write cause and fix of {reason} in docs/troubleshooting/reasons.md"
     assert re.search(r"^- \*\*Cause\.\*\* [A-Z`].{10,}", text, re.MULTILINE), text
     assert re.search(r"^- \*\*Fix\.\*\* [A-Z`]", text, re.MULTILINE), text
-    assert TO_WRITE not in text, f"write cause and fix of {reason} in docs/troubleshooting/reasons.md"
 
 
 def test_a_missing_reason_gets_a_section_to_fill_in() -> None:
