@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from pydantic import BaseModel
+
 from deploy.crds.schema import field_docs
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.settings import CommonSettings
@@ -28,10 +30,13 @@ def operator_rows() -> Iterator[Row]:
         yield f"`{key}`", code(field.default), docs[key]
 
 
-def runner_rows() -> Iterator[Row]:
-    """The variables that the runner reads."""
-    docs = field_docs(Settings)
-    for name, field in Settings.model_fields.items():
+def runner_rows(model: type[BaseModel] = Settings) -> Iterator[Row]:
+    """The variables that the runner reads; a field that is a model stands for the variables of its fields."""
+    docs = field_docs(model)
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from runner_rows(field.annotation)
+            continue
         variable = name if name == "pod_uid" else f"{PREFIX}{name.upper()}"
         default = "none" if field.default is None else code(field.default)
         yield f"`{variable}`", default, docs[name]
