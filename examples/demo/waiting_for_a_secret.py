@@ -46,7 +46,7 @@ def play(stage: Stage) -> None:
 
 
 def cure_in(message: str) -> str:
-    _, found, command = message.partition("kubectl ")
+    _, found, command = message.partition("inferrun copy-secret ")
     if not found:
         raise BrokenPromise(f"the status message holds no command: {message}")
     return found + command.rstrip("`. ")

@@ -24,4 +24,5 @@ def parts() -> dict[str, str]:
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
         "commands": commands.section(),
         "exports": table(("name", "meaning"), exports.rows("inferrun")),
+        "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
     }

@@ -85,11 +85,11 @@ async def test_a_wrong_token_is_told_by_the_side_that_has_it(run: Machine, datab
     run.endpoint("output", {"token": "of-somebody-else"})
     ended = await run.process()
     assert (ended.code, ended.result.reason) == ENDINGS["output"]
-    assert "/compute/sklearnoutput answered 401: the bearer token is missing or wrong" in ended.message
+    assert "/compute/sklearnoutput returned 401: the bearer token is missing or wrong" in ended.message
     run.endpoint("input", {"token": "of-somebody-else"})
     ended = await run.process()
     assert (ended.code, ended.result.reason) == ENDINGS["input"]
-    assert "/compute/sklearninput answered 401: the bearer token is missing or wrong" in ended.message
+    assert "/compute/sklearninput returned 401: the bearer token is missing or wrong" in ended.message
     assert "of-somebody-else" not in ended.message + ended.stdout + ended.stderr
     assert database.predictions(run.contract["jobId"]) == []
 
@@ -111,7 +111,7 @@ async def test_a_table_that_is_not_for_the_handler_is_told_by_its_name(
     run.contract["parameters"][f"{side}_table_name"] = table
     ended = await run.process()
     assert (ended.code, ended.result.reason) == ENDINGS[side]
-    assert f"/compute/sklearn{side} answered 400: " in ended.message
+    assert f"/compute/sklearn{side} returned 400: " in ended.message
     assert said in ended.message
     assert database.run("select count(*) from iris") == [["150"]]
 
@@ -120,7 +120,7 @@ async def test_a_missing_table_name_is_told_by_its_key(run: Machine) -> None:
     del run.contract["parameters"]["output_table_name"]
     ended = await run.pod()
     assert ended.code == 5
-    assert "answered 400: output_table_name: a text is wanted, got None" in ended.message
+    assert "returned 400: output_table_name: a text is wanted, got None" in ended.message
 
 
 @pytest.mark.parametrize("side", ENDINGS)
@@ -143,7 +143,7 @@ async def test_predictions_of_which_one_is_refused_are_not_stored_at_all(
     run.contract["parameters"]["output_table_name"] = "strict_predictions"
     ended = await run.pod()
     assert ended.code == 5
-    assert "/compute/sklearnoutput answered 500" in ended.message
+    assert "/compute/sklearnoutput returned 500" in ended.message
     assert database.run("select count(*) from strict_predictions") == [["0"]]
 
 
@@ -155,4 +155,4 @@ async def test_a_database_that_is_away_is_told_and_makes_the_handler_not_ready(r
         run.endpoint("input", {"server-url": without, "token": TOKEN})
         ended = await run.pod()
     assert ended.code == 3
-    assert "answered 503: the database does not answer" in ended.message
+    assert "returned 503: the database does not answer" in ended.message

@@ -14,11 +14,13 @@ import pytest
 import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
+from inferrun import plugins
 from inferrun.cli import parser
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.submission import Submission, parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.unit.docs.pages import (
     DECISIONS,
@@ -43,7 +45,6 @@ from tests.unit.docs.pages import (
 )
 from tools.reference import chart
 from tools.reference.commands import commands as subcommands
-from workflows.messages import SUBMIT_WORKFLOW, RunResult
 
 MANIFESTS = manifests()
 
@@ -51,8 +52,8 @@ LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{
 
 OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "LaunchJob", "OpenAI"),
-    *("RecordFormat", "OutputStore", "ModelProtocol", "InputStore", "RunProgress", "IfNotPresent"),
-    *("OpenInput", "OpenOutput", "OpenModel", "StoreContext", "ContractError", "InferenceError"),
+    "IfNotPresent",
+    *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *inferrun.__all__,
@@ -164,7 +165,7 @@ def test_every_field_of_a_request_is_described() -> None:
 
 def test_the_one_line_submission_starts_the_right_workflow() -> None:
     (line,) = (line for line in commands() if line.startswith("temporal workflow execute"))
-    assert f"--type {SUBMIT_WORKFLOW}" in line
+    assert f"--type {WORKFLOW_TYPE}" in line
     given = re.search(r"--input '(.*)'", line)
     assert given is not None
     assert parse_submission(json.loads(given[1])).config_ref is not None

@@ -20,8 +20,7 @@ def stage(tmp_path: Path) -> Stage:
 def test_the_cure_is_the_command_in_the_products_own_message() -> None:
     message = missing_secret("data-handler-endpoint", namespace="kserve-test", named="demo-secrets")
     cure = cure_in(message)
-    assert cure.startswith("kubectl get secret data-handler-endpoint -n demo-secrets ")
-    assert cure.endswith(" kubectl apply -n kserve-test -f -")
+    assert cure == "inferrun copy-secret data-handler-endpoint --from demo-secrets --to kserve-test"
 
 
 def test_a_message_without_a_command_is_a_broken_promise() -> None:
