@@ -9,9 +9,9 @@ IN_VENV := .venv/bin/
 # Exports the addresses and paths in the env file that `make cluster` writes.
 WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 # The stages of `make test` in order: the fastest first.
-STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
+STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lock lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
@@ -60,7 +60,12 @@ types: venv ## check types, tests included
 
 generated: venv ## check that generated files are up to date
 	@$(IN_VENV)python -m deploy.crds.generate --check
-	@$(IN_VENV)python -m tools.docs_tables --check
+	@$(IN_VENV)python -m tools.reference --check
+
+docs: venv ## build the documentation site into build-output/site; any warning or broken link fails
+	@rm -rf build-output/site
+	@$(IN_VENV)sphinx-build -q -E -W --keep-going -n -d build-output/doctrees -b html docs build-output/site
+	@echo 'built build-output/site/index.html'
 
 unit: venv ## run the unit tests, which open no sockets
 	@$(IN_VENV)pytest -q tests/unit
