@@ -130,7 +130,7 @@ class JobLauncher:
                 current,
                 phase=Phase.PENDING,
                 reason=Reason.JOB_CREATED,
-                message=f"Job {name_of(job)} was created, its Pod follows",
+                message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 read_generation=run.metadata.generation,
                 attempt=request.attempt,

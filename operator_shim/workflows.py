@@ -13,12 +13,13 @@ from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
 from workflows import messages
-from workflows.messages import RunResult, SpecChanged
+from workflows.messages import SpecChanged
 from workflows.run_clock import timeout_of
 
 TOLERATED_SECONDS: Final = 30.0

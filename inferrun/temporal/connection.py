@@ -1,5 +1,5 @@
-"""Connects to Temporal with its standard settings (`temporalio.envconfig`: address, namespace, API key, TLS), and
-registers our search attributes.
+"""Connects to Temporal with the standard client settings (`temporalio.envconfig`: address, namespace, API key, TLS), and
+registers the search attributes.
 """
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -17,7 +17,7 @@ CONFIG = SearchAttributeKey.for_keyword("InferrunConfig")
 ATTRIBUTES = (INSTALLATION, RUN, CONFIG)
 
 VALUE_LIMIT = 255
-"""Maximum number of characters of a Keyword's value on SQL stores."""
+"""Maximum length of a Keyword value on SQL stores."""
 
 _NO_ROOM_OR_PERMISSION = (
     RPCStatusCode.PERMISSION_DENIED,
@@ -28,7 +28,7 @@ _NO_ROOM_OR_PERMISSION = (
 
 
 async def connect(*, identity: str, lazy: bool = False) -> Client:
-    """A client for the address, namespace and credentials in the environment or in Temporal's own config file.
+    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file.
 
     A lazy client connects with its first request; a worker cannot use one.
     """
@@ -39,7 +39,7 @@ async def connect(*, identity: str, lazy: bool = False) -> Client:
 async def register_search_attributes(client: Client) -> bool:
     """Register our search attributes; returns False if there is no room for them or no permission to add them.
 
-    Without them workflows carry a memo only.
+    Without them, workflows carry only a memo.
     """
     try:
         known = await client.operator_service.list_search_attributes(

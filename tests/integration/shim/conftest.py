@@ -15,7 +15,7 @@ import pytest
 from temporalio.client import Client
 
 from benchmarks.control_plane import ControlPlane, control_plane
-from benchmarks.programs import free_port, listens, start
+from benchmarks.processes import free_port, listens, start
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient, connect
@@ -26,7 +26,7 @@ from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
 from operator_shim.workflows import RunWorkflows
-from tests.integration.conftest import DEFINITIONS, HANDOVER
+from tests.integration.conftest import CLUSTER_FILES, DEFINITIONS
 from tests.integration.shim.gateway import Gateway, gateway
 
 INSTALLATION = "shim-tests"
@@ -38,7 +38,7 @@ StartShim = Callable[..., AbstractAsyncContextManager[Shim]]
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane without a node, and a Temporal server."""
-    with control_plane(tmp_path_factory.mktemp("plane"), binaries=HANDOVER / "bin") as started:
+    with control_plane(tmp_path_factory.mktemp("plane"), binaries=CLUSTER_FILES / "bin") as started:
         yield started
 
 
@@ -46,13 +46,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 def other_temporal(tmp_path: Path) -> Iterator[str]:
     """The address of a Temporal server with an empty database."""
     port = free_port()
-    command = [str(HANDOVER / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
+    command = [str(CLUSTER_FILES / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
     program = start("temporal", [*command, "--ip", "127.0.0.1", "--port", str(port)], logs=tmp_path, environment={})
     try:
         program.wait_until(listens(port), seconds=60)
         yield f"127.0.0.1:{port}"
     finally:
-        program.end()
+        program.stop()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane
-from benchmarks.programs import free_port
+from benchmarks.processes import free_port
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES
 from inferrun.temporal.monitor import NamespaceReplaced, TemporalMonitor
