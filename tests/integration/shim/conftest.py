@@ -13,6 +13,7 @@ from secrets import token_hex
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import free_port, listens, start
@@ -95,11 +96,19 @@ async def wire(plane: ControlPlane) -> AsyncIterator[Gateway]:
 @pytest.fixture
 async def temporal(plane: ControlPlane) -> Client:
     """A client of the Temporal server that bypasses the gateway."""
-    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
+    client = await Client.connect(plane.temporal_address, lazy=True, plugins=[inferrun_plugin()])
     async with asyncio.timeout(60):
-        while not await client.service_client.check_health():  # noqa: ASYNC110 -- a server has no event of its own
+        while not await _is_healthy(client):  # noqa: ASYNC110 -- a server has no event of its own
             await asyncio.sleep(0.1)
     return client
+
+
+async def _is_healthy(client: Client) -> bool:
+    """A server that listens is not healthy at once, and rejects requests until then."""
+    try:
+        return await client.service_client.check_health()
+    except RPCError:
+        return False
 
 
 @pytest.fixture
