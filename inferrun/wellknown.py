@@ -40,6 +40,9 @@ LABEL_LAUNCH: Final = f"{DOMAIN}/launch"
 LABEL_ATTEMPT: Final = f"{DOMAIN}/attempt"
 """On every Job and Pod: which attempt (counted against backoffLimit) the launch belongs to, from 1."""
 
+LABEL_ENDED: Final = f"{DOMAIN}/ended"
+"""Set to "true" on a Job whose end was recorded in its run's status. The worker does not watch such Jobs."""
+
 LABEL_SCHEDULE_UID: Final = f"{DOMAIN}/schedule-uid"
 """On a run that a schedule made: the UID of the InferenceRun that holds the schedule."""
 

@@ -136,7 +136,7 @@ class WorkerProcess:
         return [
             launcher.launch_job,
             JobStopper(self._api).stop_job,
-            StatusPublisher(self._runs, events=self._events).publish_status,
+            StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             recorder.record_outcome,
             RunDeleter(self._api).delete_run,
         ]

@@ -13,7 +13,7 @@ from workflows.messages import PublishInput, StatusResult
 
 
 async def test_where_a_run_stands_is_said_but_never_over_its_end(api: KubeClient, job: Launched) -> None:
-    publisher = StatusPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
+    publisher = StatusPublisher(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     request = PublishInput(
         run=job.run.ref,
         phase=Phase.PENDING,
