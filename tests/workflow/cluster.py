@@ -7,12 +7,16 @@ say yet fails and asks to be tried again when it has: a running activity would h
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pydantic import BaseModel
 from temporalio import activity, workflow
+from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
@@ -200,6 +204,7 @@ class Cluster:
     pods_left: int = 0
     """How many Pods a stop leaves, until its deletion is forced."""
     stops: list[StopLaunchInput] = field(default_factory=list)
+    observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)  # Any: they return nothing
 
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
@@ -280,12 +285,19 @@ class Cluster:
         """Have the signals sent that the worker's observer would send, at their times."""
         target = activity.info().workflow_id
         assert target is not None
-        await activity.client().start_workflow(
+        observer = await activity.client().start_workflow(
             JobObserver.run,
             ObserverInput(target=target, signals=tuple(self._signals_of(job, launch=launch))),
             id=f"observer-{uuid.uuid4().hex}",
             task_queue=activity.info().task_queue,
         )
+        self.observers.append(observer)
+
+    async def dismiss_observers(self) -> None:
+        """End them with their test: a timer of theirs that fires without a worker would hold the server's clock."""
+        for observer in self.observers:
+            with suppress(RPCError):  # it has sent all its signals
+                await observer.terminate()
 
     def _signals_of(self, job: Job, *, launch: int) -> Iterator[PlannedSignal]:
         for index, pod in enumerate(job.pods):

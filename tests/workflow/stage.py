@@ -97,7 +97,10 @@ async def on_stage(
     )
     followers = Worker(environment.client, task_queue=follower_queue(queue), activities=[cluster.follow])
     async with main, followers:
-        yield Stage(environment, cluster, queue, lifecycle)
+        try:
+            yield Stage(environment, cluster, queue, lifecycle)
+        finally:
+            await cluster.dismiss_observers()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
