@@ -16,7 +16,7 @@ from activities.cluster.job_watch import JobWatch, changed
 from activities.cluster.pod_logs import PodLogs
 from activities.cluster.progress_publisher import ProgressPublisher
 from activities.rules import job_state, pod_state
-from activities.rules.diagnosis import diagnose, wants_events
+from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.object_metadata import name_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import Evidence, judge_deleted_job, judge_finished_job, judge_stuck_pod
@@ -131,7 +131,7 @@ class JobFollower:
         self, request: FollowInput, snapshot: Snapshot, view: _Observations, job: Object, pod: Object | None
     ) -> None:
         now = utc_now()
-        subject = wants_events(job, pod, now=now)
+        subject = find_event_subject(job, pod, now=now)
         if subject is not None:
             await self._read_events(request, view, subject)
         wait = diagnose(job, pod, view.events, snapshot=snapshot, namespace=request.run.namespace, now=now)

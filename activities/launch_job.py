@@ -152,7 +152,7 @@ class JobLauncher:
                 current,
                 phase=Phase.PENDING,
                 reason=Reason.JOB_CREATED,
-                message=f"Job {name_of(job)} was created, its Pod follows",
+                message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,

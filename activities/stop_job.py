@@ -11,7 +11,7 @@ from activities.cluster.config_maps import find_config_map
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_objects import list_events, list_pods
 from activities.rules import job_state, pod_state
-from activities.rules.diagnosis import diagnose, wants_events
+from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import Evidence, judge_finished_job, judge_success
@@ -92,7 +92,7 @@ class JobStopper:
         self, request: StopInput, job: Object, pod: Object | None, snapshot: Snapshot
     ) -> StopResult:
         namespace, now = request.run.namespace, utc_now()
-        subject = wants_events(job, pod, now=now)
+        subject = find_event_subject(job, pod, now=now)
         events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(job, pod, events, snapshot=snapshot, namespace=namespace, now=now)
         return StopResult(last_wait_message=wait.message)

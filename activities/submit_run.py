@@ -39,7 +39,7 @@ class RunSubmitter:
         namespace = request.submission.namespace
         if self._namespaces is not None and namespace not in self._namespaces:
             allowed = ", ".join(sorted(self._namespaces)) or "none"
-            text = f"namespace: {namespace!r} is out of reach here; allowed: {allowed}"
+            text = f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
             return rejected(Reason.REQUEST_REFUSED, text)
         wanted = await self._wanted(request)
         if wanted is None:

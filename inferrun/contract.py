@@ -1,23 +1,23 @@
-"""The contract between the control plane and a runner, of any image: what stands in `/tmp/contract.json`.
+"""The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
-The keys are the Krateo controller's and never change; `runId` is added. Empty members are left out, `kserve` is always
-there. `input` and `output` are the config's storage maps, unmodified.
+The keys are those of the Krateo controller and never change; `runId` was added. Empty members are omitted, except for
+`kserve`, which is always present. `input` and `output` are the InferenceConfig's storage maps, unmodified.
 """
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 MAX_BYTES = 256 * 1024
-"""Bytes of contract and snapshot together at most. etcd takes 1.5 MiB; the status carries the contract once more."""
+"""Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status holds a copy of the contract."""
 
-FREE_FORM = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
+FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
 
 
 class Model(BaseModel):
-    """The model to call, as the config names it; every member is optional."""
+    """The model to call, as given in the InferenceConfig; every member is optional."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
 
@@ -28,21 +28,21 @@ class Model(BaseModel):
 
 
 class Contract(BaseModel):
-    """One run's work order."""
+    """What a runner is asked to do."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
-    job_id: str = Field(description="The run's UID; for the runs of a schedule the schedule's UID")
-    job_name: str = Field(description="The base name of the run's Jobs")
-    run_id: str = Field(default="", description="The run's own UID; absent in contracts of the Krateo controller")
+    job_id: str = Field(description="UID of the run; for a run created by a schedule, UID of the schedule")
+    job_name: str = Field(description="Base name of the run's Jobs")
+    run_id: str = Field(default="", description="UID of the run itself; absent in the Krateo controller's contracts")
     kserve: Model = Model()
-    input: FREE_FORM = Field(default_factory=dict, description="Label to storage object")
-    output: FREE_FORM = Field(default_factory=dict, description="Label to storage object")
+    input: FreeForm = Field(default_factory=dict, description="Storage object by label")
+    output: FreeForm = Field(default_factory=dict, description="Storage object by label")
     parameters: dict[str, str] = Field(default_factory=dict)
 
 
 def dump_contract(contract: Contract) -> str:
-    """The contract as compact JSON without its empty members; `kserve` stays even when it is empty."""
+    """Return the contract as compact JSON without empty members; `kserve` is kept even if it is empty."""
     value = contract.model_dump(by_alias=True)
     value["kserve"] = {key: text for key, text in value["kserve"].items() if text}
     kept = {key: member for key, member in value.items() if member or key == "kserve"}

@@ -1,4 +1,4 @@
-"""Exit codes of a runner and what they mean; part of the API, shared with runner images that are not ours."""
+"""The exit codes of a runner and their meaning. They are part of the API and also used by custom runner images."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from inferrun.reasons import Reason
 
 
 class ExitCode(IntEnum):
-    """How a runner's process ended. 0 and 2 to 5 are the Krateo controller's, the others ours."""
+    """The exit code of a runner's process. Codes 0 and 2 to 5 are the Krateo controller's; the others are our own."""
 
     DONE = 0
     INTERNAL = 1
@@ -32,29 +32,28 @@ _REASONS = {
 _MEANINGS = {
     ExitCode.DONE: "done",
     ExitCode.INTERNAL: "an internal error of the runner",
-    ExitCode.CONTRACT: "the contract is not valid",
+    ExitCode.CONTRACT: "the contract is invalid",
     ExitCode.INPUT: "the input could not be read",
     ExitCode.INFERENCE: "the model server did not predict",
     ExitCode.OUTPUT: "the predictions could not be stored",
     ExitCode.DEADLINE: "the deadline was reached",
-    ExitCode.STOPPED: "it was told to stop (SIGTERM)",
+    ExitCode.STOPPED: "stopped by SIGTERM",
 }
+
+_KNOWN = frozenset(int(code) for code in ExitCode)
 
 
 def reason_of(code: int) -> Reason:
-    """The reason that stands for an exit code; an unknown code is `RunnerFailed`."""
-    return _REASONS.get(ExitCode(code), Reason.RUNNER_FAILED) if code in _KNOWN else Reason.RUNNER_FAILED
+    """Return the reason for an exit code; `RunnerFailed` for an unknown code."""
+    return _REASONS[ExitCode(code)] if code in _KNOWN else Reason.RUNNER_FAILED
 
 
 def meaning_of(code: int) -> str:
-    """An exit code in words, as the field's tools write them: `4 (the model server did not predict)`."""
+    """Return an exit code with its meaning, for example `4 (the model server did not predict)`."""
     if code in _KNOWN:
         return f"{code} ({_MEANINGS[ExitCode(code)]})"
     if code == 137:
-        return "137 (killed, SIGKILL)"
+        return "137 (killed by SIGKILL)"
     if 128 < code < 160:
-        return f"{code} (ended by signal {code - 128})"
-    return f"{code} (not one of the documented codes)"
-
-
-_KNOWN = frozenset(int(code) for code in ExitCode)
+        return f"{code} (killed by signal {code - 128})"
+    return f"{code} (undocumented exit code)"

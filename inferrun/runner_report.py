@@ -11,20 +11,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.reasons import Reason
-from inferrun.text import one_line
-
-__all__ = [
-    "MESSAGE_LIMIT",
-    "Delivery",
-    "Output",
-    "Progress",
-    "RecordCounts",
-    "RunnerResult",
-    "dump_result",
-    "one_line",
-    "parse_progress",
-    "parse_result",
-]
 
 MESSAGE_LIMIT = 3 * 1024
 """Maximum size of a termination message in bytes; the kubelet truncates at 4,096."""
@@ -99,6 +85,7 @@ class RunnerResult(BaseModel):
     records: RecordCounts = RecordCounts()
     delivery: Delivery = "Unknown"
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
+    retryable: bool = True
 
 
 class Progress(BaseModel):

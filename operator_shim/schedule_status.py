@@ -23,7 +23,9 @@ def schedule_status(
     now: datetime,
 ) -> InferenceRunStatus:
     """The status of an active or suspended schedule; the times come from Temporal."""
-    ours = [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid]
+    created = [
+        child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid
+    ]
     is_suspended = bool(run.spec.suspend)
     shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
     return status_after(
@@ -34,13 +36,13 @@ def schedule_status(
         now=now,
         next_schedule_times=shown,
         last_schedule_time=_latest(
-            run.status.last_schedule_time, last_time, *(scheduled_time(child) for child in ours)
+            run.status.last_schedule_time, last_time, *(scheduled_time(child) for child in created)
         ),
         last_successful_time=_latest(
             run.status.last_successful_time,
-            *(child.status.completion_time for child in ours if child.status.phase is Phase.SUCCEEDED),
+            *(child.status.completion_time for child in created if child.status.phase is Phase.SUCCEEDED),
         ),
-        active=_active(ours),
+        active=_active(created),
     )
 
 

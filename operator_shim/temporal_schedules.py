@@ -28,10 +28,10 @@ from temporalio.common import TypedSearchAttributes
 
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import attributes
 from inferrun.temporal.errors import ignore_not_found
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
-from workflows.messages import SUBMIT_WORKFLOW
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
@@ -122,7 +122,7 @@ class TemporalSchedules:
         if not isinstance(action, ScheduleActionStartWorkflow):
             return False
         where = (action.workflow, action.id, action.task_queue)
-        if where != (SUBMIT_WORKFLOW, wanted.id, self._task_queue):
+        if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):
             return False
         arguments = await self._client.data_converter.decode(list(action.args))
         return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
@@ -130,7 +130,7 @@ class TemporalSchedules:
     def _schedule(self, wanted: RunSchedule, *, config: str) -> Schedule:
         return Schedule(
             action=ScheduleActionStartWorkflow(
-                SUBMIT_WORKFLOW,
+                WORKFLOW_TYPE,
                 _argument(wanted),
                 id=wanted.id,
                 task_queue=self._task_queue,

@@ -7,10 +7,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_result import RunResult
 from inferrun.temporal.connection import attributes
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from workflows import messages
-from workflows.messages import RunResult, SpecChanged
+from workflows.messages import SpecChanged
 from workflows.run_clock import timeout_of
 
 

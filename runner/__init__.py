@@ -1,4 +1,4 @@
-"""The program in the Pod: it streams the input, calls the model server and commits the predictions.
+"""The program in a run's Pod: it reads the input, sends it to the model server and commits the predictions.
 
-It knows the contract, the mounted folders and nothing of Kubernetes or Temporal: neither package is ever imported here.
+It knows the contract and the mounted folders. It never imports temporalio or kubernetes.
 """

@@ -1,82 +1,172 @@
-"""One run from contract to committed output: the story, in named steps."""
+"""Executes one run, from the contract to the committed output."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import TypeVar
 
 from inferrun.contract import Contract
+from inferrun.plugins import (
+    Checkpoint,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputError,
+    InputPlan,
+    OutputStore,
+    RunnerError,
+    Source,
+    StoreContext,
+)
 from inferrun.reasons import Reason
-from inferrun.runner_report import Delivery, RecordCounts, RunnerResult
+from inferrun.runner_report import RecordCounts, RunnerResult
 from runner import registry
-from runner.errors import InputError, RunnerError
+from runner.contract_file import only_label
 from runner.pipeline import Pipeline
-from runner.seams import OutputStore, Source, Surroundings
 from runner.settings import Settings
-from runner.values import Counts, Cut, Finished, Memory
-from runner.work_order import only_label
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_PROTOCOL = "v2"
 
 
-async def execute(contract: Contract, settings: Settings, *, tell: Callable[[Counts], None]) -> RunnerResult:
-    """Carry the contract out; raises a RunnerError where that is not possible."""
-    _log.info("run starts", extra={"job": contract.job_name, "attempt": settings.attempt})
-    around = Surroundings(contract=contract, settings=settings, format_named=registry.record_format)
+_COMMIT_GRACE = 2.0
+"""Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
+
+_LAST_CHECK_SECONDS = 0.5
+"""Seconds that a failed attempt waits to find out whether another attempt has committed the run."""
+
+
+async def execute(
+    contract: Contract,
+    settings: Settings,
+    *,
+    report: Callable[[Counts], None],
+    record_success: Callable[[RunnerResult], None],
+) -> None:
+    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails.
+
+    `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
+    """
+    _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
+    context = _store_context(contract, settings)
     input_label, input_spec = only_label(contract.input, side="input")
     output_label, output_spec = only_label(contract.output, side="output")
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(open_model(contract.kserve, around))
-        sink = await stack.enter_async_context(open_output(output_spec, around))
-        memory = await sink.open()
-        if memory.finished:
-            _log.info("an earlier attempt committed this run")
-            return _succeeded(memory.finished, sink.delivery)
-        source = await stack.enter_async_context(open_input(input_spec, around))
-        cut = await _agree_on_cut(source, sink, memory)
-        if memory.committed_records < cut.total:
-            await model.prepare()
-        pipeline = Pipeline(source, model, sink, concurrency=settings.concurrency, tell=tell)
-        counts = await pipeline.run(source.chunks(cut), memory, total=cut.total)
-        tell(counts)
-        finished = await _commit(source, sink, counts)
-    return _succeeded(finished, sink.delivery)
+        model = await stack.enter_async_context(open_model(contract.kserve, settings.limits))
+        sink = await stack.enter_async_context(open_output(output_spec, context))
+        checkpoint = await sink.open()
+        if checkpoint.committed_run:
+            _log.info("the run was already committed by an earlier attempt")
+            record_success(_succeeded(checkpoint.committed_run, sink.delivery))
+            return
+        try:
+            source = await stack.enter_async_context(open_input(input_spec, context))
+            plan = await _adopt_plan(source, sink, checkpoint)
+            if checkpoint.committed.total < plan.total:
+                await model.prepare()
+            pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report)
+            counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+            committed_run = await _commit(source, sink, counts)
+        except (RunnerError, ExceptionGroup, asyncio.CancelledError):
+            committed_by_other = await _find_commit(sink)
+            if committed_by_other is None:
+                raise
+            committed_run = committed_by_other
+        record_success(_succeeded(committed_run, sink.delivery))
+        report(Counts(total=committed_run.total, completed=committed_run.completed, failed=committed_run.failed))
 
 
-async def _agree_on_cut(source: Source, sink: OutputStore, memory: Memory) -> Cut:
-    offered = await asyncio.to_thread(source.survey) if memory.cut is None else memory.cut
-    cut = await sink.begin(offered)
-    if cut.fingerprint != source.fingerprint:
+def _store_context(contract: Contract, settings: Settings) -> StoreContext:
+    return StoreContext(
+        contract=contract,
+        limits=settings.limits,
+        pod_uid=settings.pod_uid,
+        input_dir=settings.input_dir,
+        output_dir=settings.output_dir,
+        endpoints_dir=settings.endpoints_dir,
+        spool_dir=settings.spool_dir,
+        format_named=registry.record_format,
+    )
+
+
+async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint) -> InputPlan:
+    """Agree with all attempts of the run on one plan, and verify that it fits the input."""
+    proposed = await asyncio.to_thread(source.plan) if checkpoint.plan is None else checkpoint.plan
+    plan = await sink.begin(proposed)
+    if plan.fingerprint != source.fingerprint:
         raise InputError(
-            "the input is not the one that this run began with, so its committed predictions do not belong to "
-            "it; start a new run (a query behind the krateo label needs a fixed order: ORDER BY)"
+            "the input differs from the one this run started with, so its committed predictions no longer apply; "
+            "start a new run (a query behind the krateo label needs ORDER BY, or its rows arrive in a different order)"
         )
     _log.info(
-        "input is ready",
-        extra={"records": cut.total, "chunk_size": cut.chunk_size, "committed_chunks": memory.committed_chunks},
+        "input opened",
+        extra={
+            "records": plan.total,
+            "chunk_size": plan.chunk_size,
+            "committed_chunks": checkpoint.committed_chunks,
+        },
     )
-    return cut
+    return plan
 
 
-async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Finished:
+async def _commit(source: Source, sink: OutputStore, counts: Counts) -> CommittedRun:
     if counts.completed + counts.failed != counts.total:
         raise RunnerError(
-            f"{counts.total} records were counted, but {counts.completed} were predicted and {counts.failed} "
-            "failed; nothing was committed"
+            f"the input has {counts.total} records, but {counts.completed} were predicted and {counts.failed} "
+            "failed; the run was not committed"
         )
     await asyncio.to_thread(source.verify)
-    return await sink.finish(counts)
+    return await _finish(sink, counts)
 
 
-def _succeeded(finished: Finished, delivery: Delivery) -> RunnerResult:
+async def _finish(sink: OutputStore, counts: Counts) -> CommittedRun:
+    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows."""
+    commit = asyncio.create_task(sink.finish(counts))
+    try:
+        return await asyncio.shield(commit)
+    except asyncio.CancelledError:
+        await _wait_for(commit, seconds=_COMMIT_GRACE)
+        if not commit.done():
+            commit.cancel()
+            await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
+        if commit.done() and not commit.cancelled():
+            return commit.result()
+        raise
+
+
+async def _find_commit(sink: OutputStore) -> CommittedRun | None:
+    """Return the run's commit if another attempt made one in the meantime."""
+    check = asyncio.create_task(sink.open())
+    await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
+    if not check.done():
+        check.cancel()
+        return None
+    if check.cancelled() or check.exception():
+        return None
+    return check.result().committed_run
+
+
+async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
+    """Wait until a task is done or the time is over, ignoring further cancellations, which would end the wait early."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while not task.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task}, timeout=left)
+
+
+def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
+    errors = f"; {run.failed} failed, with their errors in the output" if run.failed else ""
     return RunnerResult(
         reason=Reason.SUCCEEDED,
-        message=f"{finished.completed} of {finished.total} records predicted",
-        records=RecordCounts(total=finished.total, completed=finished.completed, failed=finished.failed),
+        message=f"{run.completed} of {run.total} records predicted{errors}",
+        records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
         delivery=delivery,
-        output=finished.output,
+        output=run.output,
     )

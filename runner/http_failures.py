@@ -1,26 +1,28 @@
-"""Says in a person's words on which layer a request failed: name, connection, TLS, time, or the answer itself. Pure."""
+"""Describes failed HTTP requests for users: name resolution, connection, TLS, timeout, or the response itself."""
 
 import os
+from datetime import UTC, datetime
 
 import aiohttp
 import orjson
 
 from inferrun.text import one_line
+from runner.retries import seconds_of
 
 EXCERPT = 300
-"""Characters of a foreign answer that a message shows at most."""
+"""Maximum number of characters of a response that a message contains."""
 
 
-def layer_of(error: Exception, *, seconds: float) -> str:
-    """What happened below HTTP, and what that usually means."""
+def describe_failure(error: Exception, *, seconds: float) -> str:
+    """Describe a failure below the HTTP layer; `seconds` is the request's timeout."""
     if isinstance(error, TimeoutError):
-        return f"no answer within {seconds:g} s"
+        return f"no response within {seconds:g} s"
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
         return _connecting(error)
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer was cut off before its end"
+        return "the response was truncated"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
-        return "the connection was closed before the answer was complete"
+        return "the connection was closed before the response was complete"
     return f"{type(error).__name__}: {error}"
 
 
@@ -28,29 +30,40 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
     peer = f"{error.host}:{error.port}"
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return f"the name {error.host!r} does not resolve (DNS): is the Service there, and its namespace right?"
+            return f"cannot resolve host name {error.host!r}; check the Service's name and namespace"
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            return f"TLS with {peer} failed: {error}"
+            return f"TLS connection to {peer} failed: {error}"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy {peer} cannot be reached: {_os_text(error.os_error)}"
-    return f"no connection to {peer}: {_os_text(error.os_error)}; is the server up and ready?"
+            return f"cannot connect to the proxy {peer}: {_os_text(error.os_error)}"
+    return f"cannot connect to {peer}: {_os_text(error.os_error)}; check that the server is running and ready"
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether a failure below HTTP may pass by itself."""
+    """Return whether a failure below the HTTP layer may disappear on retry."""
     permanent = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
     return not isinstance(error, permanent)
 
 
+def is_connection_lost(error: Exception) -> bool:
+    """Return whether an established connection was closed before the response was complete."""
+    lost = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError | ConnectionError
+    return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+
+
+def retry_after_of(response: aiohttp.ClientResponse) -> float | None:
+    """Return the seconds that a response asks to wait, or None."""
+    return seconds_of(response.headers.get("Retry-After"), now=datetime.now(UTC))
+
+
 def excerpt(body: bytes) -> str:
-    """The start of an answer, on one line: its `error` member where it is JSON that has one."""
+    """Return the start of a response on one line; of a JSON object with an `error` string, that string."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         value = None
     if isinstance(value, dict) and isinstance(value.get("error"), str) and value["error"]:
         return one_line(value["error"], limit=EXCERPT)
-    return one_line(body[: 4 * EXCERPT].decode(errors="replace"), limit=EXCERPT) or "(an empty body)"
+    return one_line(body[: 4 * EXCERPT].decode(errors="replace"), limit=EXCERPT) or "(empty body)"
 
 
 def _os_text(error: OSError) -> str:

@@ -1,29 +1,46 @@
-"""The stages between the seams: read, send, write, commit, each bounded, in the input's order.
+"""The stages between the seams: read, send, write, commit. Each is bounded and keeps the input's order.
 
-At most `concurrency` requests are under way, and at most twice as many batches are held: a slow stage holds the ones before
-it back, so memory depends on the limits and not on the input. Results are written and chunks committed in order, which is
-what makes the committed chunks a prefix of the input. Nothing is retried here: protocols and stores do that themselves.
+At most `concurrency` requests are in flight. Results are written and chunks committed in input order, so the committed chunks are
+always a prefix of the input. A request that waits for a retry occupies no slot: later batches overtake it and are held in the
+reorder window until it has succeeded. A full window blocks the reader, so memory depends on the limits and not on the input.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from runner.errors import InferenceError
-from runner.seams import ModelProtocol, OutputStore, Source
-from runner.values import Chunk, Counts, Json, Memory, Records
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    Counts,
+    InferenceError,
+    Limits,
+    ModelProtocol,
+    OutputStore,
+    Prediction,
+    ResultCounts,
+    Source,
+    count_predictions,
+)
+from runner.reorder_window import ReorderWindow
+from runner.retries import first_wait_for, with_retries
+from runner.slots import Slots
+
+_SMOOTHING = 0.2
+"""Weight of the latest request in the moving average of the requests' durations."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A batch whose answer is under way."""
+    """A batch with its pending predictions."""
 
-    records: Records
-    answer: asyncio.Task[Sequence[Json]]
+    batch: Batch
+    predictions: asyncio.Task[Sequence[Prediction]]
 
 
 class Pipeline:
-    """Predicts the chunks of an input that are not committed yet."""
+    """Predicts and commits the chunks of an input that are not committed yet."""
 
     def __init__(
         self,
@@ -31,52 +48,77 @@ class Pipeline:
         model: ModelProtocol,
         sink: OutputStore,
         *,
-        concurrency: int,
-        tell: Callable[[Counts], None],
+        limits: Limits,
+        report: Callable[[Counts], None],
     ) -> None:
         self._source = source
         self._model = model
         self._sink = sink
-        self._tell = tell
-        self._slots = asyncio.Semaphore(concurrency)
-        self._under_way: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue(maxsize=2 * concurrency)
+        self._report = report
+        self._retry_seconds = limits.retry_seconds
+        self._slots = Slots(limits.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
+        self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
+        self._duration: float | None = None
 
-    async def run(self, chunks: Sequence[Chunk], memory: Memory, *, total: int) -> Counts:
-        """Predict and commit what is missing; the counts of the whole run are returned."""
+    async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
+        """Predict and commit the missing chunks, and return the counts of the whole run."""
+        missing = chunks[checkpoint.committed_chunks :]
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(chunks[memory.committed_chunks :], memory.committed_records, group))
-            writing = group.create_task(self._write(Counts(total=total, completed=memory.committed_records)))
-        return writing.result()
+            group.create_task(self._read(missing, checkpoint.committed.total, group))
+            writing = group.create_task(self._write(checkpoint.committed, total=total))
+        results = writing.result()
+        return Counts(total=total, completed=results.completed, failed=results.failed)
 
     async def _read(self, chunks: Sequence[Chunk], first: int, group: asyncio.TaskGroup) -> None:
         for chunk in chunks:
             batches = self._source.read(chunk, first=first)
-            while (records := await asyncio.to_thread(_next, batches)) is not None:
-                first += len(records.rows)
-                await self._under_way.put(_Sent(records, group.create_task(self._send(records))))
-            await self._under_way.put(chunk)
-        await self._under_way.put(None)
+            while (batch := await asyncio.to_thread(_next, batches)) is not None:
+                first += len(batch.rows)
+                await self._window.enter(batch)
+                self._pending.put_nowait(_Sent(batch, group.create_task(self._send(batch))))
+            await self._pending.put(chunk)
+        await self._pending.put(None)
 
-    async def _send(self, records: Records) -> Sequence[Json]:
-        async with self._slots:
-            predictions = await self._model.predict(records)
-        if len(predictions) != len(records.rows):
+    async def _send(self, batch: Batch) -> Sequence[Prediction]:
+        predictions = await with_retries(
+            lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
+        )
+        if len(predictions) != len(batch.rows):
             raise InferenceError(
-                f"the model server answered {len(predictions)} predictions for {len(records.rows)} records"
+                f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
             )
         return predictions
 
-    async def _write(self, counts: Counts) -> Counts:
-        self._tell(counts)
-        while (item := await self._under_way.get()) is not None:
+    async def _try(self, batch: Batch) -> Sequence[Prediction]:
+        loop = asyncio.get_running_loop()
+        async with self._slots.slot(batch.first):
+            started = loop.time()
+            predictions = await self._model.predict(batch)
+            self._observe(loop.time() - started)
+        return predictions
+
+    def _observe(self, duration: float) -> None:
+        previous = duration if self._duration is None else self._duration
+        self._duration = previous + _SMOOTHING * (duration - previous)
+
+    async def _write(self, results: ResultCounts, *, total: int) -> ResultCounts:
+        self._report_committed(results, total=total)
+        while (item := await self._pending.get()) is not None:
             if isinstance(item, Chunk):
                 await self._sink.commit(item)
+                if self._sink.commits_chunks:
+                    self._report_committed(results, total=total)
             else:
-                await self._sink.write(item.records, await item.answer)
-                counts = Counts(total=counts.total, completed=counts.completed + len(item.records.rows))
-                self._tell(counts)
-        return counts
+                predictions = await item.predictions
+                await self._sink.write(item.batch, predictions)
+                self._window.leave(item.batch)
+                results += count_predictions(predictions)
+        return results
+
+    def _report_committed(self, results: ResultCounts, *, total: int) -> None:
+        self._report(Counts(total=total, completed=results.completed, failed=results.failed))
 
 
-def _next(batches: Iterator[Records]) -> Records | None:
+def _next(batches: Iterator[Batch]) -> Batch | None:
     return next(batches, None)

@@ -1,59 +1,101 @@
-"""Which failures of a request pass by themselves, and how long to wait for that. Pure but for the one loop at the end.
+"""Decides which failed requests are retried, and after how long. Pure, except for the loop at the end.
 
-Overload (429, 503), a gateway without its backend (502, 504), a connection refused or lost, and a timeout are transient for a
-request that may be sent twice. Waits double from half a second to ten, with jitter so that many Pods do not come back at
-once; `Retry-After` is honoured up to a minute. All tries of one request share a budget of seconds.
+Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
+may be sent twice. After a lost connection the first retry is immediate. Otherwise waits double from the first wait to ten
+seconds, with jitter so that many Pods do not retry at the same time. `Retry-After` is a lower bound, to which the wait is added.
+
+The budget limits the time since the request first failed, not the time since it was first sent: a request that times out after
+five minutes is still retried. `Retry-After` may exceed the budget, but not ten minutes: longer outages are left to the run's
+next attempt, which does not occupy a Pod while it waits.
 """
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
+from inferrun.plugins import TransientError
+
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
-UNTOUCHED_STATUSES = frozenset({429, 503})
-"""Statuses that say the request was not even begun, so that a store may be sent the same again."""
+UNPROCESSED_STATUSES = frozenset({429, 503})
+"""Statuses after which a store may be sent the same predictions again, because it did not process the request."""
+
+FIRST_WAIT = 0.5
+"""Seconds before the first retry of a request whose usual duration is unknown."""
+
+_SHORTEST_FIRST_WAIT = 0.02
+_LONGEST_WAIT = 10.0
+_LONGEST_RETRY_AFTER = 600.0
 
 T = TypeVar("T")
 
-_FIRST_WAIT = 0.5
-_LONGEST_WAIT = 10.0
-_LONGEST_RETRY_AFTER = 60.0
+
+class Retries:
+    """The retries of one request."""
+
+    def __init__(self, *, budget: float) -> None:
+        self._budget = budget
+        self._failing_since: float | None = None
+        self._retry = 0
+
+    def wait_after(self, failure: TransientError, *, now: float, first_wait: float, jitter: float) -> float | None:
+        """Return the seconds until the next retry, or None if the budget is spent; `jitter` is between 0 and 1."""
+        if self._failing_since is None:
+            self._failing_since = now
+        left = self._budget - (now - self._failing_since)
+        self._retry += 1
+        wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
+        if left <= 0:
+            return None
+        if failure.retry_after is not None:
+            return failure.retry_after + wait if failure.retry_after <= _LONGEST_RETRY_AFTER else None
+        if self._retry == 1 and failure.is_connection_lost:
+            return 0.0
+        return wait if wait <= left else None
 
 
-class Transient(Exception):
-    """A failure that may pass; `error` is what to raise when it does not."""
-
-    def __init__(self, error: Exception, *, retry_after: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.retry_after = retry_after
+def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
+    """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to half at random."""
+    return min(first_wait * 2.0 ** min(retry - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
 
 
-def wait_before(retry: int, *, retry_after: float | None, jitter: float) -> float:
-    """Seconds to wait before a retry, counted from 1; `jitter` is from 0 to 1."""
-    if retry_after is not None:
-        return min(retry_after, _LONGEST_RETRY_AFTER)
-    return min(_FIRST_WAIT * 2.0 ** min(retry - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
+def first_wait_for(duration: float | None) -> float:
+    """Return the first wait for requests that usually take `duration` seconds: twice as long, within limits."""
+    if duration is None:
+        return FIRST_WAIT
+    return min(max(2 * duration, _SHORTEST_FIRST_WAIT), FIRST_WAIT)
 
 
-def seconds_of(retry_after: str | None) -> float | None:
-    """The seconds in a `Retry-After` header; its date form and nonsense are passed over."""
+def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a date); None if it is invalid."""
     text = (retry_after or "").strip()
-    return float(text) if text.isdecimal() else None
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds())
 
 
-async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float) -> T:
-    """The result of `attempt`, tried again while it raises Transient and the budget of seconds lasts."""
-    gives_up = time.monotonic() + budget
-    retry = 0
+async def with_retries(
+    attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float] = lambda: FIRST_WAIT
+) -> T:
+    """Call `attempt` until it does not raise TransientError, or raise the underlying error when the budget is spent."""
+    loop = asyncio.get_running_loop()
+    retries = Retries(budget=budget)
     while True:
         try:
             return await attempt()
-        except Transient as failure:
-            retry += 1
-            wait = wait_before(retry, retry_after=failure.retry_after, jitter=random.random())  # noqa: S311  no secret
-            if time.monotonic() + wait > gives_up:
+        except TransientError as failure:
+            wait = retries.wait_after(
+                failure,
+                now=loop.time(),
+                first_wait=first_wait(),
+                jitter=random.random(),  # noqa: S311  not for security
+            )
+            if wait is None:
                 raise failure.error from failure
         await asyncio.sleep(wait)

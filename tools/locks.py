@@ -9,8 +9,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tools.devcluster.environment import uv_program
 from tools.devcluster.layout import CHECKOUT
+from tools.devcluster.venv import uv_program
 
 WITH_LIBRARY = ("control", "runner", "dev")
 """Groups that are locked together with the dependencies of the library itself, because they are installed beside it."""

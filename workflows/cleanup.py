@@ -14,8 +14,11 @@ class InferenceRunCleanup:
     @workflow.run
     async def run(self, request: CleanupInput) -> DeletionResult:
         """Delete the run with that UID; a run that no longer exists is success."""
-        workflow.set_current_details(f"Deletes `{request.run}` after {request.delay_seconds} s.")
+        workflow.set_current_details(f"Deletes InferenceRun `{request.run}` after {request.delay_seconds} s.")
         await workflow.sleep(request.delay_seconds, summary="autoDeleteDelaySeconds")
         return await execute(
-            activity_options.DELETE_RUN, DeleteRunInput(run=request.run), DeletionResult, summary="delete the run"
+            activity_options.DELETE_RUN,
+            DeleteRunInput(run=request.run),
+            DeletionResult,
+            summary="delete the InferenceRun",
         )

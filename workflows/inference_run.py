@@ -15,6 +15,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from inferrun.reasons import Phase, Reason
+from inferrun.run_result import RunResult
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, launch_following, messages
 from workflows.activity_execution import execute, execute_locally, start
@@ -28,7 +29,6 @@ from workflows.messages import (
     PublishInput,
     RecordInput,
     RunInput,
-    RunResult,
     SpecChanged,
     StatusResult,
     StopResult,
@@ -153,7 +153,8 @@ class InferenceRun:
                 return self._state.failure(reason, launched.message)
             workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
             if not await self._wait_for_change(launched, seen):
-                return self._state.failure(Reason.PENDING_TIMEOUT, f"it waited too long: {launched.message}")
+                message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
+                return self._state.failure(Reason.PENDING_TIMEOUT, message)
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state.continued())
 
@@ -171,7 +172,9 @@ class InferenceRun:
 
     def _launch_summary(self) -> str:
         progress = self._state.progress
-        return f"attempt {progress.attempt}: Job" if progress.launch > 1 else "contract and Job"
+        if progress.launch == 1:
+            return "write the contract, create the Job"
+        return f"create the Job of attempt {progress.attempt}"
 
     async def _wait_for_change(self, launched: LaunchResult, seen: int) -> bool:
         """Wait for a signal after the first `seen` ones, or for the next check; False once pendingTimeoutSeconds expires."""
@@ -182,7 +185,7 @@ class InferenceRun:
         seconds = recheck if left is None else min(recheck, left)
         try:
             await workflow.wait_condition(
-                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"waits: {launched.reason}"
+                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
             )
         except TimeoutError:
             left = self._state.pending_seconds_left(launched, now=workflow.now())
@@ -207,7 +210,9 @@ class InferenceRun:
         """Publish why the run waits for its next launch, and wait."""
         self._state.next_launch(is_counted=step.counted)
         attempt = self._state.progress.attempt
-        message = f"attempt {attempt} of {limit + 1} starts in {step.delay} s; before: {step.message}"
+        message = (
+            f"attempt {attempt} of {limit + 1} starts in {step.delay} s; the last launch ended with: {step.message}"
+        )
         request = PublishInput(
             run=self._state.run,
             phase=Phase.PENDING,
@@ -218,9 +223,7 @@ class InferenceRun:
             warning=True,
             ended_job=self._state.job.job_name if self._state.job else "",
         )
-        published = await self._begin(
-            activity_options.PUBLISH, request, StatusResult, summary="wait before the next attempt"
-        )
+        published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:
             return  # the next launch finds that the run was deleted
         workflow.set_current_details(f"**Pending**: {message}")
@@ -232,7 +235,7 @@ class InferenceRun:
             success = await self._stop_job(self._state.job)
             if success is not None:
                 return self._state.outcome(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
-        return self._state.failure(Reason.CANCELLED, "it was cancelled")
+        return self._state.failure(Reason.CANCELLED, "the run was cancelled")
 
     async def _stop_job(self, job: LaunchResult) -> Verdict | None:
         """Stop the Job; the verdict if it had succeeded."""
@@ -240,7 +243,7 @@ class InferenceRun:
             following = LaunchFollowing(self._state, job, self._signals)
             return launch_following.success_of(await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED))
         request = self._state.stop_input(job, grace=STOP_GRACE)
-        return success_of(await execute(activity_options.STOP, request, StopResult, summary="cancelled: end the Job"))
+        return success_of(await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job"))
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""

@@ -68,8 +68,8 @@ class LaunchSupervision:
             return FollowResult(started_at=stopped.started_at, pod_name=stopped.pod_name)
         if stopped.verdict is not None:
             return stopped.verdict
-        waited = f"it waited more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
-        message = f"{waited}; last: {stopped.last_wait_message}" if stopped.last_wait_message else waited
+        waited = f"the run waited for more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
+        message = f"{waited}; last reason: {stopped.last_wait_message}" if stopped.last_wait_message else waited
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
 
     async def _stop_at_deadline(self) -> Verdict:
@@ -79,7 +79,7 @@ class LaunchSupervision:
         return success_of(stopped) or Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
-            message=f"it ran for its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
+            message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
             started_at=self._state.started_at,
             finished_at=rfc3339(workflow.now()),
         )
@@ -92,7 +92,7 @@ class LaunchSupervision:
         return success_of(await self._stop(request, because=verdict.reason)) or verdict
 
     async def _stop(self, request: StopInput, *, because: Reason) -> StopResult:
-        summary = f"{because}: end {request.job_name}"
+        summary = f"{because}: stop {request.job_name}"
         return await execute(activity_options.STOP, request, StopResult, summary=summary)
 
     async def _follow(self, until: FollowUntil, seconds_left: Callable[[], float | None]) -> FollowResult | None:
@@ -101,7 +101,7 @@ class LaunchSupervision:
         if left is not None and left <= 0:
             return None  # a handle cancelled before its first turn would look like a cancellation of the run
         request = self._state.follow_input(self._launched, until)
-        summary = f"{self._launched.job_name}: until {until}"
+        summary = f"follow {self._launched.job_name} until {until}"
         handle = start(activity_options.FOLLOW, request, FollowResult, summary=summary)
         if await self._is_done_in_time(handle, seconds_left):
             return await handle

@@ -8,16 +8,15 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inferrun import run_result
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.runner_report import Delivery, Output, RecordCounts
-from inferrun.submission import WORKFLOW_TYPE, Submission
+from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
 CLEANUP_WORKFLOW = "InferenceRunCleanup"
-SUBMIT_WORKFLOW = WORKFLOW_TYPE
 
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
@@ -279,9 +278,6 @@ class StatusResult(Frozen):
     reason: Reason = Reason.RUN_DELETED
     message: str = ""
     duration: str = ""
-
-
-RunResult = run_result.RunResult
 
 
 class SpecChanged(Frozen):

@@ -44,7 +44,7 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
         return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
     is_time_up = is_expired(seconds_left)
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
-        message = f"{verdict.message}, with time left for the run"
+        message = f"{verdict.message}, but the run has time left"
         return Step(StepKind.LAUNCH, verdict.reason, message, delay=RELAUNCH_DELAY)
     if verdict.kind is VerdictKind.OUT_OF_TIME:
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
@@ -55,7 +55,7 @@ def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_tim
     if not verdict.may_retry or attempt > backoff_limit:
         return Step(StepKind.FAIL, verdict.reason, verdict.message)
     if is_time_up:
-        message = f"no time is left for another attempt; before: {verdict.message}"
+        message = f"no time is left for another attempt; the last one ended with: {verdict.message}"
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
     return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
 
@@ -69,5 +69,5 @@ def check_disruptions(count: int, *, limit: int) -> Verdict | None:
     """The verdict on a launch whose Pods were evicted or preempted more than `limit` times; None up to the limit."""
     if count <= limit:
         return None
-    message = f"its Pods were evicted or preempted {count} times, more than maxDisruptions {limit}"
+    message = f"the Pods were evicted or preempted {count} times, more than maxDisruptions ({limit})"
     return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)

@@ -7,6 +7,7 @@ closes when the run has ended.
 """
 
 import asyncio
+import shlex
 from typing import NoReturn
 
 from temporalio import workflow
@@ -17,7 +18,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from inferrun import names
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.submission import Following, InvalidSubmission, Submission, parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, Following, InvalidSubmission, Submission, parse_submission
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, start
 from workflows.messages import (
@@ -25,7 +27,6 @@ from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
     ReadRunInput,
-    RunResult,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
@@ -46,7 +47,7 @@ NO_ARGUMENT = RawValue(Payload())
 
 # With two arguments, a TypeError is raised before any of this code runs. It must count as a failure of the workflow,
 # because the server would otherwise retry the workflow task forever.
-@workflow.defn(name=messages.SUBMIT_WORKFLOW, failure_exception_types=[TypeError])
+@workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
 class SubmitInferenceRun:
     """Creates one run and waits for its end."""
 
@@ -118,7 +119,7 @@ class SubmitInferenceRun:
 
     async def _cancel(self, run: RunRef) -> SubmissionStatus:
         """Cancel the run and wait until it has ended."""
-        workflow.set_current_details(f"Cancelled: ends InferenceRun `{run}`.")
+        workflow.set_current_details(f"Cancelled: stopping InferenceRun `{run}`.")
         request = CancelRunInput(run=run)
         status = await execute(
             activity_options.CANCEL_RUN, request, SubmissionStatus, summary="cancel the InferenceRun"
@@ -133,11 +134,11 @@ class SubmitInferenceRun:
             await workflow.wait_condition(
                 lambda: run.uid in self._results,
                 timeout=recheck_seconds,
-                timeout_summary=f"look at {run.name} by itself",
+                timeout_summary=f"check {run.name}",
             )
         except TimeoutError:
             request = ReadRunInput(run=run)
-            return await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=f"look at {run.name}")
+            return await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=f"read {run.name}")
         return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=self._results[run.uid])
 
     async def _delete_schedule(self, submission: Submission) -> None:
@@ -145,7 +146,7 @@ class SubmitInferenceRun:
         if submission.parent is None:
             return
         parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
-        workflow.set_current_details(f"The schedule's InferenceRun `{parent}` is gone: its schedule is deleted.")
+        workflow.set_current_details(f"The schedule's InferenceRun `{parent}` no longer exists: deleting the schedule.")
         request = DeleteScheduleInput(parent=parent)
         await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
 
@@ -171,15 +172,15 @@ def _reject(text: str, cause: Exception) -> NoReturn:
 
 def _run_of(status: SubmissionStatus) -> RunRef:
     if status.run is None:
-        raise ApplicationError("a submission without a run", type=str(status.reason), non_retryable=True)
+        raise ApplicationError("the submission has no run", type=str(status.reason), non_retryable=True)
     return status.run
 
 
 def _show_progress(run: RunRef) -> None:
     lines = (
-        f"Waits for InferenceRun `{run}`.",
+        f"Waiting for InferenceRun `{run}`.",
         f"Its workflow: `{names.run_workflow_id(run)}`.",
-        f"`kubectl get inferencerun -n {run.namespace} {run.name}`",
+        f"`{shlex.join(['kubectl', 'get', 'inferencerun', '-n', run.namespace, run.name])}`",
     )
     workflow.set_current_details("\n\n".join(lines))
 
@@ -201,5 +202,5 @@ def _deleted(run: RunRef) -> RunResult:
         uid=run.uid,
         phase=Phase.FAILED,
         reason=Reason.RUN_DELETED,
-        message=f"InferenceRun {run} was deleted before its end was known",
+        message=f"InferenceRun {run} was deleted before it ended",
     )

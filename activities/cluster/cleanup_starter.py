@@ -22,7 +22,7 @@ async def start_cleanup(temporal: Client, run: RunRef, *, delay_seconds: int, in
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             memo={"installation": installation.id},
-            static_summary=f"delete run {run}",
+            static_summary=f"delete InferenceRun {run}",
         )
     except WorkflowAlreadyStartedError:
         return

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
+from activities.rules.diagnosis import CREATE_IT
 from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -24,7 +25,7 @@ class ConfigReader:
         self._runner_account = runner_account
 
     async def read(self, run: InferenceRun) -> InferenceConfig:
-        """The run's config. Raises LaunchBlocked if it is missing, invalid or out of reach."""
+        """The run's config. Raises LaunchBlocked if it is missing, invalid or not accessible."""
         name, namespace = run.spec.config_ref.name, run.config_namespace
         self._check_namespace(run, namespace)
         config, problems = _parse(await self._get(name, namespace), allowed_accounts=self._allowed_accounts())
@@ -38,15 +39,16 @@ class ConfigReader:
         Checked before every Job: the ConfigMap with the snapshot is in the users' namespace, and an account has rights.
         """
         if account and account not in self._allowed_accounts():
-            text = f"service account {account!r} is not allowed here (setting allowedServiceAccounts)"
+            allowed = ", ".join(self._allowed_accounts()) or "none"
+            text = f"service account {account!r} is not allowed; allowed: {allowed} (setting allowedServiceAccounts)"
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, text)
 
     def _check_namespace(self, run: InferenceRun, namespace: str) -> None:
         if namespace == run.metadata.namespace or self._defaults().allow_cross_namespace_config:
             return
         text = (
-            f"spec.configRef.namespace {namespace!r} is another namespace than the run's, which this installation "
-            "does not allow (setting allowCrossNamespaceConfig); copy the config or change the reference"
+            f"spec.configRef.namespace {namespace!r} is not the run's namespace, which this installation does not allow "
+            "(setting allowCrossNamespaceConfig); copy the InferenceConfig or change the reference"
         )
         raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text)
 
@@ -54,10 +56,12 @@ class ConfigReader:
         try:
             return await self._api.get(CONFIGS, namespace, name)
         except Forbidden as error:
-            text = f"spec.configRef.namespace {namespace!r} is out of this installation's reach: {one_line(str(error))}"
+            text = (
+                f"spec.configRef.namespace {namespace!r} is not accessible to this installation: {one_line(str(error))}"
+            )
             raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text) from error
         except NotFound:
-            text = f"spec.configRef: InferenceConfig {name!r} is not in namespace {namespace}; create it, the run goes on by itself"
+            text = f"spec.configRef: InferenceConfig {name!r} does not exist in namespace {namespace}; {CREATE_IT}"
             raise LaunchBlocked(Reason.CONFIG_NOT_FOUND, text) from None
 
     def _allowed_accounts(self) -> tuple[str, ...]:

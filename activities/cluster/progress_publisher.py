@@ -39,7 +39,7 @@ class ProgressPublisher:
         state = (Phase.RUNNING, started_at, records)
         if self._last_published(request) == state:
             return
-        message = f"attempt {request.attempt} runs in Job {request.job_name}"
+        message = f"attempt {request.attempt} is running in Job {request.job_name}"
         await self._write(
             request,
             phase=Phase.RUNNING,

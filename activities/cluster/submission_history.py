@@ -9,10 +9,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.rules.submission_status import mismatched
 from inferrun.run_ref import RunRef
-from inferrun.submission import InvalidSubmission, parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
 from inferrun.temporal.errors import ignore_not_found
-from workflows import messages
-from workflows.messages import RunResult, SubmissionState, SubmissionStatus, SubmitInput
+from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
 PAGE = 10
 
@@ -25,7 +25,7 @@ class SubmissionHistory:
 
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
-        query = f"WorkflowType = '{messages.SUBMIT_WORKFLOW}' AND WorkflowId = {quoted(request.workflow_id)}"
+        query = f"WorkflowType = '{WORKFLOW_TYPE}' AND WorkflowId = {quoted(request.workflow_id)}"
         try:
             return await self._find(request, query)
         except RPCError as error:

@@ -6,7 +6,7 @@ from inferrun.text import one_line
 
 
 class LaunchBlocked(Exception):
-    """The run cannot be launched as things are; `is_retryable` says whether an edit of something else can change that."""
+    """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that."""
 
     def __init__(self, reason: Reason, message: str, *, is_retryable: bool = True) -> None:
         super().__init__(message)
@@ -17,16 +17,18 @@ class LaunchBlocked(Exception):
 
 def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:
     """The API server rejected an object: for good if it is invalid, for now if a quota or an admission plugin objects."""
-    said = one_line(str(error))
+    detail = one_line(str(error))
     if isinstance(error, Invalid):
-        return LaunchBlocked(Reason.INVALID_SPEC, f"the API server refuses {kind} {name}: {said}", is_retryable=False)
-    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in said else Reason.POD_REJECTED
-    return LaunchBlocked(reason, f"{kind} {name} is not admitted: {said}")
+        return LaunchBlocked(
+            Reason.INVALID_SPEC, f"the API server rejected {kind} {name}: {detail}", is_retryable=False
+        )
+    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in detail else Reason.POD_REJECTED
+    return LaunchBlocked(reason, f"{kind} {name} was not admitted: {detail}")
 
 
 def name_taken(kind: str, name: str) -> LaunchBlocked:
-    """An object of somebody else has the name that ours must have; it is never overwritten."""
+    """An object that is not ours has the name that ours must have; it is never overwritten."""
     text = (
-        f"a {kind} {name!r} that is not this run's is in its namespace; delete or rename it, then create the run again"
+        f"a {kind} {name!r} that does not belong to this run exists in its namespace; delete it, then recreate the run"
     )
     return LaunchBlocked(Reason.NAME_TAKEN, text, is_retryable=False)

@@ -30,7 +30,7 @@ def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
     return LaunchResult(
         state=LaunchState.CANCELLED,
         reason=Reason.CANCELLED,
-        message="it was cancelled",
+        message="the run was cancelled",
         job_name=job_name,
         job_uid=job_uid,
     )

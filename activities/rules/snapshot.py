@@ -1,6 +1,6 @@
 """What a run executes, fixed when it starts: the contract for the runner and the snapshot for the control plane.
 
-Pure. Both are kept in one immutable ConfigMap; later edits of config, run or settings do not touch them.
+Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
 """
 
 import json
@@ -20,11 +20,11 @@ from inferrun.resources.config import RUN_AS_USER
 End = Literal["input", "output"]
 
 PASSED_LABELS = ("kueue.x-k8s.io/",)
-"""Prefixes of a run's labels that its Jobs carry too, for the queues that read them."""
+"""Prefixes of the labels that a run's Jobs inherit, for queueing systems."""
 
 
 class Endpoint(BaseModel):
-    """The Secret of a `krateo` storage end, and the namespace that its reference named."""
+    """The Secret of a `krateo` input or output, and the namespace that its reference names."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +34,7 @@ class Endpoint(BaseModel):
 
 
 class Claim(BaseModel):
-    """The claim of a `file` storage end."""
+    """The PersistentVolumeClaim of a `file` input or output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -79,7 +79,7 @@ class Snapshot(BaseModel):
 
 @dataclass(frozen=True)
 class CompiledRun:
-    """The two texts of a run's ConfigMap and the snapshot as a value."""
+    """The contract as stored in a run's ConfigMap, and the snapshot."""
 
     base_name: str
     contract_json: str
@@ -94,7 +94,7 @@ class CompiledRun:
 def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
     """Contract and snapshot of a run.
 
-    `runner_account` is the installation's SA_RUNNER, empty for none. Raises `LaunchBlocked` where the texts are too large.
+    `runner_account` is the installation's SA_RUNNER, empty for none. Raises LaunchBlocked if they are too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     contract_json = dump_contract(_contract_of(run, config, base=base))
@@ -110,8 +110,8 @@ def _check_size(contract_json: str, snapshot_json: str) -> None:
     if contract_size + snapshot_size <= MAX_BYTES:
         return
     text = (
-        f"the contract takes {contract_size} bytes and its snapshot {snapshot_size}, together more than {MAX_BYTES}; "
-        "make spec.parameters of the run or spec.storage of the config smaller"
+        f"the contract has {contract_size} bytes and the snapshot {snapshot_size}, together more than the allowed "
+        f"{MAX_BYTES}; reduce spec.parameters of the run or spec.storage in the InferenceConfig"
     )
     raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
 
@@ -204,7 +204,7 @@ def _claims_of(config: InferenceConfig) -> tuple[Claim, ...]:
 
 
 def read_snapshot(data: dict[str, str]) -> CompiledRun:
-    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError where they are not ours."""
+    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError if they are not ours."""
     contract_json = data["contract.json"]
     return CompiledRun(
         json.loads(contract_json)["jobName"], contract_json, Snapshot.model_validate_json(data["snapshot.json"])

@@ -24,13 +24,15 @@ def adopted(wanted: Object, found: InferenceRun) -> SubmissionStatus:
     if kind is Match.OTHER_REQUEST:
         return mismatched(wanted["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
     if kind is Match.FOREIGN:
-        return rejected(Reason.NAME_TAKEN, f"InferenceRun {found.ref} exists already and was made by somebody else")
+        return rejected(
+            Reason.NAME_TAKEN, f"InferenceRun {found.ref} already exists and was not created by this submission"
+        )
     return status_of(found.ref, None if found.metadata.is_being_deleted else found)
 
 
 def mismatched(workflow_id: str) -> SubmissionStatus:
     """The rejection of a different request with an id that was used before."""
-    text = f"workflow id {workflow_id!r} was used for another request; the same id is the same run: use a new id"
+    text = f"workflow id {workflow_id!r} was already used for a different request; an id always refers to one run, so use a new id"
     return rejected(Reason.REQUEST_MISMATCH, text)
 
 

@@ -1,7 +1,7 @@
-"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the known storages.
+"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the supported storages.
 
-A key that a known storage label does not have cannot be seen by a rule, because the storage objects are kept whatever
-they hold; the shim tells it on the config's status.
+A rule cannot detect an unknown key below a supported storage label, because storage objects preserve unknown fields; the
+shim reports it on the config's status.
 """
 
 from typing import Final

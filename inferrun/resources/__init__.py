@@ -1,5 +1,6 @@
-"""The two resources as frozen values: `InferenceConfig` (how a model is asked) and `InferenceRun` (one execution, or a
-schedule). The CRDs are generated from these models. Nothing here does I/O or talks to a server.
+"""Models of the two resources: `InferenceConfig` (what to execute) and `InferenceRun` (a single execution, or a schedule).
+
+The CRDs are generated from these models. Nothing here does I/O.
 """
 
 from inferrun.reasons import Phase

@@ -1,8 +1,7 @@
-"""The scalar types that fields of both resources share, each with the limits that the API server enforces.
+"""Scalar types of both resources, with the limits that the API server enforces.
 
-A limit here is what an administrator of the cluster pays for: the API server refuses a CRD whose rules could run over
-unbounded strings. Values that we write ourselves are cut to their limit instead of being refused, so that a long
-message can never keep an outcome from being stored.
+Every string needs a limit, because the API server rejects a CRD whose rules could run over unbounded strings. Messages that
+the product writes are truncated instead of rejected, so that a long message never prevents an outcome from being stored.
 """
 
 from collections.abc import Callable
@@ -18,18 +17,18 @@ MESSAGE_LIMIT: Final = 2048
 SHORT_LIMIT: Final = 256
 
 
-def _cut_to(limit: int) -> Callable[[object], object]:
+def _truncate_to(limit: int) -> Callable[[object], object]:
     return lambda value: one_line(value, limit=limit) if isinstance(value, str) else value
 
 
 Instant = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
-"""A moment; as JSON in Kubernetes' form, which knows whole seconds only."""
+"""A point in time; in JSON as Kubernetes writes it, with whole seconds."""
 
-Message = Annotated[str, BeforeValidator(_cut_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)]
-"""One line for a person; cut to 2048 characters."""
+Message = Annotated[str, BeforeValidator(_truncate_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)]
+"""One line of human-readable text, truncated to 2048 characters."""
 
 ReasonText = Annotated[str, Field(max_length=SHORT_LIMIT)]
-"""One CamelCase word for a program."""
+"""A word in CamelCase for programs."""
 
 ResourceName = Annotated[str, Field(min_length=1, max_length=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)]
 """The name of a namespaced object: a DNS-1123 subdomain."""
@@ -42,4 +41,4 @@ Uid = Annotated[str, Field(max_length=SHORT_LIMIT)]
 TEN_YEARS_SECONDS: Final = 315_360_000
 
 Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_SECONDS)]
-"""A span of time in whole seconds, at most ten years (a Pod's deadline must fit in 32 bits)."""
+"""A duration in whole seconds, at most ten years (a Pod's deadline must fit in 32 bits)."""

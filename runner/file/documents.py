@@ -1,4 +1,4 @@
-"""The two documents beside the predictions: `run.json` and `manifest.json`."""
+"""The two JSON documents of a run's output folder: `run.json` and `manifest.json`."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,21 +6,21 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from inferrun.contract import Contract
+from inferrun.plugins import Contract
 
 
 class Document(BaseModel):
-    """JSON with Kubernetes' camel case."""
+    """JSON in Kubernetes' camel case."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     def text(self) -> bytes:
-        """As it stands on disk."""
+        """Return the content of the file."""
         return self.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
 
 
 class RunDocument(Document):
-    """What every attempt of a run must agree on."""
+    """What all attempts of a run must agree on."""
 
     inferrun: Literal["v1"] = "v1"
     run_id: str
@@ -41,7 +41,7 @@ class ManifestPart(Document):
 
 
 class ManifestRecords(Document):
-    """Counts, which add up."""
+    """The record counts; `completed + failed` equals `total`."""
 
     total: int
     completed: int
@@ -49,7 +49,7 @@ class ManifestRecords(Document):
 
 
 class Manifest(Document):
-    """The proof that a run is whole."""
+    """The commit of a run."""
 
     inferrun: Literal["v1"] = "v1"
     run_id: str
@@ -62,12 +62,12 @@ class Manifest(Document):
 
 
 def run_id_of(contract: Contract) -> str:
-    """The run's own UID; contracts of the Krateo controller have only the job's."""
+    """Return the run's own UID; the Krateo controller's contracts have only the job's."""
     return contract.run_id or contract.job_id
 
 
 def read_run(path: Path) -> RunDocument | None:
-    """The document at a path, or None; raises ValueError (pydantic's) where it is another kind of file."""
+    """Read a run document; None if there is no such file. Raises ValueError (pydantic's) if it is something else."""
     try:
         return RunDocument.model_validate_json(path.read_bytes())
     except FileNotFoundError:

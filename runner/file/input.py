@@ -1,55 +1,53 @@
-"""The input store `file`: one file, or every file of the format's ending in a folder, in the order of their names.
+"""The input store `file`: one file, or all files of a folder that have the format's extension, sorted by name.
 
-Files are read in place and never changed. Their names, sizes and times are the input's fingerprint.
+Files are read in place and never modified. Their names, sizes and modification times form the input's fingerprint.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from runner.errors import InputError
+from inferrun.plugins import InputError, Source, StorageObject, StoreContext
 from runner.file.spec import FileSpec, read_spec
-from runner.ranges import FileRanges, fingerprint_of
-from runner.seams import Source, StorageObject, Surroundings
-from runner.values import InputFile
+from runner.file_ranges import FileRanges, InputFile, fingerprint_of
 
 _NAMES_SHOWN = 5
 
 
 @asynccontextmanager
-async def open_input(spec: StorageObject, around: Surroundings) -> AsyncIterator[Source]:
-    """Label `file` under `input`."""
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `file` under `input`."""
     wanted = read_spec(spec, side="input")
-    record_format = around.format_named(wanted.format, "input.file.format")
-    root = around.settings.input_dir
+    record_format = context.format_named(wanted.format, "input.file.format")
+    root = context.input_dir
 
-    def look() -> tuple[Path, Sequence[InputFile]]:
+    def find() -> tuple[Path, Sequence[InputFile]]:
         try:
             return _find(root, wanted, suffix=record_format.suffix)
         except OSError as error:
             raise InputError(
-                f"input.file.path: {wanted.path!r} of claim {wanted.claim_name!r} cannot be read: "
-                f"{error.strerror}; the runner is user 65532"
+                f"input.file.path: cannot read {wanted.path!r} on claim {wanted.claim_name!r}: "
+                f"{error.strerror}; the runner runs as user 65532"
             ) from error
 
-    folder, files = look()
+    folder, files = find()
     yield FileRanges(
         folder,
         files,
         fingerprint=fingerprint_of(files),
         record_format=record_format,
-        settings=around.settings,
-        look_again=lambda: fingerprint_of(look()[1]),
+        limits=context.limits,
+        current_fingerprint=lambda: fingerprint_of(find()[1]),
     )
 
 
 def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
     target = root / wanted.path
     if target.is_file():
-        return target.parent, [_described(target)]
+        return target.parent, [_describe(target)]
     if not target.is_dir():
         raise InputError(
-            f"input.file.path: {wanted.path!r} is not there in claim {wanted.claim_name!r}; {_beside(root, target)}"
+            f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, target)}"
         )
     found = sorted(
         path
@@ -58,26 +56,26 @@ def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[
     )
     if not found:
         raise InputError(
-            f"input.file.path: folder {wanted.path!r} of claim {wanted.claim_name!r} holds no *{suffix} file; "
-            f"{_listing(target)}"
+            f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
+            f"it {_listing(target)}"
         )
-    return target, [_described(path) for path in found]
+    return target, [_describe(path) for path in found]
 
 
-def _described(path: Path) -> InputFile:
-    with path.open("rb"):  # what cannot be read is told before the first batch
+def _describe(path: Path) -> InputFile:
+    with path.open("rb"):  # an unreadable file is reported before the first batch
         status = path.stat()
     return InputFile(name=path.name, size=status.st_size, modified_ns=status.st_mtime_ns)
 
 
-def _beside(root: Path, target: Path) -> str:
-    """What there is where the path stops being right."""
+def _nearest(root: Path, target: Path) -> str:
+    """List the deepest folder of the path that exists."""
     folder = next((parent for parent in target.parents if parent.is_dir()), root)
-    inside = "the claim" if folder == root else f"{folder.relative_to(root).as_posix()!r}"
-    return f"{inside} {_listing(folder)}" if folder.is_dir() else "the claim is not mounted"
+    name = "the claim" if folder == root else f"{folder.relative_to(root).as_posix()!r}"
+    return f"{name} {_listing(folder)}" if folder.is_dir() else "the claim is not mounted"
 
 
 def _listing(folder: Path) -> str:
     names = sorted(path.name for path in folder.iterdir())
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return f"holds {', '.join(names[:_NAMES_SHOWN])}{more}" if names else "is empty"
+    return f"contains {', '.join(names[:_NAMES_SHOWN])}{more}" if names else "is empty"

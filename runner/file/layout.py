@@ -1,12 +1,12 @@
-"""Where a run's output lies on the claim. Names only.
+"""The files and folders of a run's output on the claim. Names only, no content.
 
     <path>/<jobName>/
-        run.json                                   which run, which input, how it is cut: written first, once
-        predictions/part-000000-000000000000.jsonl one per chunk: its number, and the index of its first record
-        manifest.json                              the commit: with it the run is whole, without it it is not
-        .attempts/<Pod>/                           what is not committed; removed with the commit
+        run.json                                   identifies the run and its input plan; written first, once
+        predictions/part-000000-000000000000.jsonl one per chunk: number of the chunk, index of its first record
+        manifest.json                              commits the run; without it the output is incomplete
+        .attempts/<Pod>/                           uncommitted work; removed by the commit
 
-`cat <path>/<jobName>/predictions/*` gives all predictions in the input's order. Nothing that has its final name ever changes.
+`cat <path>/<jobName>/predictions/*` prints all predictions in input order. A file that has its final name never changes.
 """
 
 import re
@@ -18,19 +18,19 @@ _PART = re.compile(r"part-(\d{6,})-(\d{12,})\.")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The folder of one run."""
+    """The output folder of one run."""
 
     folder: Path
     suffix: str
 
     @property
     def run(self) -> Path:
-        """What all attempts agree on."""
+        """The document that all attempts agree on."""
         return self.folder / "run.json"
 
     @property
     def manifest(self) -> Path:
-        """The commit."""
+        """The commit of the run."""
         return self.folder / "manifest.json"
 
     @property
@@ -40,22 +40,22 @@ class Layout:
 
     @property
     def attempts(self) -> Path:
-        """The folder of what is not committed."""
+        """The folder of uncommitted work."""
         return self.folder / ".attempts"
 
     def part(self, chunk: int, first: int) -> Path:
-        """The file of a chunk whose first record has index `first`."""
+        """Return the file of a chunk whose first record has the index `first`."""
         return self.predictions / f"part-{chunk:06}-{first:012}{self.suffix}"
 
     def parts(self) -> list["Part"]:
-        """The committed chunks in order."""
+        """List the committed chunks in order."""
         found = ((path, _PART.match(path.name)) for path in self.predictions.iterdir())
         return sorted(Part(chunk=int(match[1]), first=int(match[2]), path=path) for path, match in found if match)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """A committed chunk, as its name tells it."""
+    """A committed chunk, as described by its file name."""
 
     chunk: int
     first: int

@@ -1,11 +1,12 @@
-"""The output store `file`: chunks and the run itself are committed by names that are taken once.
+"""The output store `file`: chunks and the run itself are committed by publishing files under names that are never replaced.
 
-Any number of Pods may work at the same run. Each writes under a folder of its own and publishes whole chunks, in order; the
-first to publish a chunk wins and the others' work on it is dropped. The same holds for the manifest. So a Pod that was
-thought dead, or comes late, changes nothing that is committed, and the next Pod goes on behind the last committed chunk.
+Any number of Pods may execute the same run at the same time. Each writes to a folder of its own and publishes whole chunks in
+order; the first to publish a chunk wins, and the others discard their copy. The same applies to the manifest. So a late Pod, or
+one that was presumed dead, changes nothing that is committed, and the next Pod continues after the last committed chunk.
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import shutil
@@ -17,145 +18,183 @@ from typing import BinaryIO, TypeVar
 
 from pydantic import ValidationError
 
-from inferrun.runner_report import Delivery, Output
-from runner.errors import OutputError
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputPlan,
+    Output,
+    OutputError,
+    OutputStore,
+    Prediction,
+    RecordFormat,
+    ResultCounts,
+    StorageObject,
+    StoreContext,
+)
 from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
+from runner.file.exclusive_publish import publish, publish_name, sync_folder
 from runner.file.layout import Layout, Part
-from runner.file.no_replace import publish
 from runner.file.spec import FileSpec, read_spec
-from runner.seams import OutputStore, RecordFormat, StorageObject, Surroundings
-from runner.values import Chunk, Counts, Cut, Finished, Json, Memory, Records
 
 T = TypeVar("T")
 
 _CLOSING_SECONDS = 1.0
-"""Seconds that the end of a run waits for a volume that does not answer."""
+"""Seconds for which closing the store waits for a volume that does not respond."""
+
+_ABANDON_SECONDS = 0.3
+"""Seconds for which an abandoned commit waits for a volume that does not respond."""
 
 
 class FileOutput:
-    """One run's folder on a claim."""
+    """The output folder of one run on a claim."""
 
     delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
 
-    def __init__(self, spec: FileSpec, record_format: RecordFormat, around: Surroundings) -> None:
+    def __init__(self, spec: FileSpec, record_format: RecordFormat, context: StoreContext) -> None:
         self._spec = spec
         self._format = record_format
-        self._contract = around.contract
-        name = Path(around.contract.job_name or run_id_of(around.contract)).name
-        self._layout = Layout(folder=around.settings.output_dir / spec.path / name, suffix=record_format.suffix)
+        self._contract = context.contract
+        name = Path(context.contract.job_name or run_id_of(context.contract)).name
+        self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
-        self._own = self._layout.attempts / (Path(around.settings.pod_uid).name or f"pid-{os.getpid()}")
+        self._own = self._layout.attempts / (Path(context.pod_uid).name or f"pid-{os.getpid()}")
         self._open_part: BinaryIO | None = None
-        self._cut: Cut | None = None
+        self._plan: InputPlan | None = None
         self._next_record = 0
         self._written_records = 0
         self._disk = threading.Lock()
-        self._finished: Finished | None = None
+        self._commit_step = threading.Lock()
+        self._is_commit_abandoned = False
+        self._committed_run: CommittedRun | None = None
         self._is_closed = False
 
-    async def open(self) -> Memory:
-        """Make the folders and see what is committed."""
-        return await self._on_disk(self._look, committed=lambda finished: Memory(finished=finished))
+    async def open(self) -> Checkpoint:
+        """Create the folders and read what is committed."""
+        return await self._on_disk(self._read_checkpoint, committed=lambda run: Checkpoint(committed_run=run))
 
-    async def begin(self, cut: Cut) -> Cut:
-        """Write down the cut, unless another attempt did."""
-        self._cut = await self._on_disk(lambda: self._agree(cut), committed=lambda _: self._read_cut())
-        return self._cut
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Publish the plan unless another attempt did."""
+        self._plan = await self._on_disk(lambda: self._publish_plan(plan), committed=lambda _: self._read_plan())
+        return self._plan
 
-    async def write(self, records: Records, predictions: Sequence[Json]) -> None:
-        """Append to the chunk under way."""
-        await self._on_disk(lambda: self._append(records, predictions), committed=lambda _: None)
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
+        """Append to the current chunk."""
+        await self._on_disk(lambda: self._append(batch, predictions), committed=lambda _: None)
 
     async def commit(self, chunk: Chunk) -> None:
-        """Publish the chunk under way."""
+        """Publish the current chunk."""
         await self._on_disk(lambda: self._publish_part(chunk), committed=lambda _: None)
 
-    async def finish(self, counts: Counts) -> Finished:
+    async def finish(self, counts: Counts) -> CommittedRun:
         """Publish the manifest."""
-        return await self._on_disk(lambda: self._publish_manifest(counts), committed=lambda finished: finished)
+        try:
+            return await self._on_disk(lambda: self._publish_manifest(counts), committed=lambda run: run)
+        except asyncio.CancelledError:
+            committed_run = await self._abandon_commit()
+            if committed_run is None:
+                raise
+            return committed_run
 
     def close(self) -> None:
-        """Drop what is not committed; work that a cancelled call left on its thread comes to its end first, or to nothing."""
+        """Discard uncommitted work.
+
+        Waits for work that a cancelled call left running on its thread; if that has not started yet, it will not.
+        """
         if not self._disk.acquire(timeout=_CLOSING_SECONDS):
             return
         self._is_closed = True
         if self._open_part:
-            with suppress(OSError):  # what a full volume could not take is dropped anyway
+            with suppress(OSError):  # a full volume; the data is discarded anyway
                 self._open_part.close()
         shutil.rmtree(self._own, ignore_errors=True)
-        with suppress(OSError):  # other attempts may be at work there
+        with suppress(OSError):  # other attempts may still be working there
             self._layout.attempts.rmdir()
         self._disk.release()
 
-    async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[Finished], T]) -> T:
-        """Do blocking work on a thread; what the file system refuses becomes an error that names the claim.
+    async def _abandon_commit(self) -> CommittedRun | None:
+        """Prevent the thread of a cancelled `finish` from publishing the manifest, or return the run if it already has."""
+        self._is_commit_abandoned = True
+        if self._committed_run is None and self._commit_step.locked():
+            if await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
+                self._commit_step.release()
+                return self._committed_run
+            # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
+            with suppress(TimeoutError, OSError):
+                return await asyncio.wait_for(asyncio.to_thread(self._read_manifest), _ABANDON_SECONDS)
+        return self._committed_run
 
-        Whoever commits the run sweeps away what every attempt has under way. An attempt that meets this has nothing left to
-        do, then and from then on: its work is what `committed` makes of the run's result.
+    async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[CommittedRun], T]) -> T:
+        """Do blocking work on a thread and convert OSError into an error that names the claim.
+
+        The attempt that commits the run deletes the uncommitted work of all attempts. An attempt whose files disappear in this
+        way has nothing left to do: this call and all later ones return `committed`, applied to the run's result.
         """
         try:
-            return await asyncio.to_thread(self._alone, work, committed)
+            return await asyncio.to_thread(self._exclusively, work, committed)
         except OSError as error:
             raise OutputError(
-                f"output.file: cannot write to path {self._spec.path!r} of claim {self._spec.claim_name!r}: "
-                f"{error.strerror}; {_cure(error)}"
+                f"output.file: cannot write to path {self._spec.path!r} on claim {self._spec.claim_name!r}: "
+                f"{error.strerror}; {_fix(error)}"
             ) from error
         except ValidationError as error:
             raise OutputError(
-                f"output.file: {self._location} holds a file that is not this runner's; move it away"
+                f"output.file: {self._location} contains a file that this runner did not write; remove it"
             ) from error
 
-    def _alone(self, work: Callable[[], T], committed: Callable[[Finished], T]) -> T:
+    def _exclusively(self, work: Callable[[], T], committed: Callable[[CommittedRun], T]) -> T:
         with self._disk:
             if self._is_closed:
-                raise OutputError(f"output.file: {self._location} was closed")
-            if self._finished is None:
+                raise OutputError(f"output.file: {self._location} is closed")
+            if self._committed_run is None:
                 try:
                     return work()
                 except OSError:
-                    self._finished = self._read_manifest()
-                    if self._finished is None:
+                    self._committed_run = self._read_manifest()
+                    if self._committed_run is None:
                         raise
-            return committed(self._finished)
+            return committed(self._committed_run)
 
-    def _look(self) -> Memory:
-        finished = self._read_manifest()
-        if finished:
-            return Memory(finished=finished)
+    def _read_checkpoint(self) -> Checkpoint:
+        if committed_run := self._read_manifest():
+            return Checkpoint(committed_run=committed_run)
         self._layout.predictions.mkdir(parents=True, exist_ok=True)
         self._own.mkdir(parents=True, exist_ok=True)
         run = self._read_run()
         if run is None:
-            return Memory()
+            return Checkpoint()
         parts = self._layout.parts()
         if [part.chunk for part in parts] != list(range(len(parts))):
-            raise OutputError(f"output.file: parts of {self._location} are missing; start a new run")
-        self._next_record = parts[-1].first + self._format.count_results(parts[-1].path) if parts else 0
-        cut = Cut(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
-        return Memory(cut=cut, committed_chunks=len(parts), committed_records=self._next_record)
+            raise OutputError(f"output.file: parts are missing in {self._location}; start a new run")
+        committed = sum((self._format.count_results(part.path) for part in parts), ResultCounts(0))
+        self._next_record = committed.total
+        return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed=committed)
 
-    def _agree(self, cut: Cut) -> Cut:
+    def _publish_plan(self, plan: InputPlan) -> InputPlan:
         document = RunDocument(
             run_id=run_id_of(self._contract),
             job_name=self._contract.job_name,
-            fingerprint=cut.fingerprint,
-            chunk_size=cut.chunk_size,
-            total=cut.total,
+            fingerprint=plan.fingerprint,
+            chunk_size=plan.chunk_size,
+            total=plan.total,
         )
-        if self._publish_text(document.text(), self._layout.run):
-            return cut
-        return self._read_cut()
+        draft = self._write_draft(document.text(), name=self._layout.run.name)
+        return plan if publish(draft, self._layout.run) else self._read_plan()
 
-    def _read_cut(self) -> Cut:
+    def _read_plan(self) -> InputPlan:
         run = self._read_run()
         if run is None:
             raise OutputError(
-                f"output.file: {self._location}/run.json vanished; leave the folder alone while the run works"
+                f"output.file: {self._location}/run.json was deleted; do not modify the folder during a run"
             )
-        return Cut(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
+        return _plan_of(run)
 
-    def _append(self, records: Records, predictions: Sequence[Json]) -> None:
-        self._format.write(self._part(), records, predictions)
+    def _append(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
+        self._format.write(self._part(), batch, predictions)
         self._written_records += len(predictions)
 
     def _part(self) -> BinaryIO:
@@ -174,97 +213,115 @@ class FileOutput:
             os.fsync(part.fileno())
         publish(self._own / "part", final)
 
-    def _publish_manifest(self, counts: Counts) -> Finished:
-        if self._cut is None:
-            raise AssertionError("finish comes after begin")
-        if finished := self._read_manifest():
-            return finished
+    def _publish_manifest(self, counts: Counts) -> CommittedRun:
+        if self._plan is None:
+            raise AssertionError("finish was called before begin")
+        if committed_run := self._read_manifest():
+            return committed_run
         manifest = Manifest(
             run_id=run_id_of(self._contract),
             job_name=self._contract.job_name,
             model_name=self._contract.kserve.model_name,
             model_url=self._contract.kserve.model_url,
-            fingerprint=self._cut.fingerprint,
-            parts=tuple(self._described(part) for part in self._layout.parts()),
+            fingerprint=self._plan.fingerprint,
+            parts=tuple(self._describe(part) for part in self._layout.parts()),
             records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         )
         stored = sum(part.records for part in manifest.parts)
-        if stored != counts.completed:
+        if stored != counts.completed + counts.failed:
             raise OutputError(
-                f"output.file: {self._location} holds {stored} predictions, {counts.completed} were made; nothing "
-                "was committed; leave the folder alone while the run works"
+                f"output.file: {self._location} contains {stored} results, expected {counts.total}; the run was "
+                "not committed; do not modify the folder during a run"
             )
-        self._publish_text(manifest.text(), self._layout.manifest)
-        finished = self._read_manifest()
-        if finished is None:
-            raise OutputError(f"output.file: {self._location}/manifest.json vanished; leave the folder alone")
+        self._committed_run = self._commit(manifest.text())
+        sync_folder(self._layout.folder)
         shutil.rmtree(self._layout.attempts, ignore_errors=True)
-        return finished
+        return self._committed_run
 
-    def _described(self, part: Part) -> ManifestPart:
+    def _commit(self, manifest: bytes) -> CommittedRun:
+        """Publish the manifest, or return the run if another attempt did."""
+        draft = self._write_draft(manifest, name=self._layout.manifest.name)
+        with self._commit_step:
+            if self._is_commit_abandoned:
+                raise OutputError(f"output.file: {self._location} was not committed before the process was stopped")
+            publish_name(draft, self._layout.manifest)
+            self._committed_run = self._read_manifest()
+        if self._committed_run is None:
+            raise OutputError(
+                f"output.file: {self._location}/manifest.json was deleted; do not modify the folder during a run"
+            )
+        return self._committed_run
+
+    def _describe(self, part: Part) -> ManifestPart:
         with part.path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         return ManifestPart(
             file=f"predictions/{part.path.name}",
             first=part.first,
             bytes=part.path.stat().st_size,
-            records=self._format.count_results(part.path),
+            records=self._format.count_results(part.path).total,
             sha256=digest,
         )
 
-    def _publish_text(self, text: bytes, final: Path) -> bool:
+    def _write_draft(self, text: bytes, *, name: str) -> Path:
+        """Write a file durably under this attempt's own folder."""
         self._own.mkdir(parents=True, exist_ok=True)
-        draft = self._own / final.name
+        draft = self._own / name
         with draft.open("wb") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
-        return publish(draft, final)
+        return draft
 
     def _read_run(self) -> RunDocument | None:
         run = read_run(self._layout.run)
-        if run and run.run_id != run_id_of(self._contract):
-            raise OutputError(
-                f"output.file: {self._location} belongs to another run ({run.run_id}); give this run another "
-                "output path"
-            )
+        if run:
+            self._check_owner(run.run_id)
         return run
 
-    def _read_manifest(self) -> Finished | None:
+    def _read_manifest(self) -> CommittedRun | None:
         try:
             text = self._layout.manifest.read_bytes()
         except FileNotFoundError:
             return None
         manifest = Manifest.model_validate_json(text)
-        if manifest.run_id != run_id_of(self._contract):
-            raise OutputError(
-                f"output.file: {self._location} belongs to another run ({manifest.run_id}); give this run "
-                "another output path"
-            )
+        self._check_owner(manifest.run_id)
         output = Output(
             location=self._location[:1024],
             manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
             sha256=hashlib.sha256(text).hexdigest(),
         )
         records = manifest.records
-        return Finished(total=records.total, completed=records.completed, failed=records.failed, output=output)
+        return CommittedRun(total=records.total, completed=records.completed, failed=records.failed, output=output)
+
+    def _check_owner(self, run_id: str) -> None:
+        if run_id != run_id_of(self._contract):
+            raise OutputError(
+                f"output.file: {self._location} belongs to another run ({run_id}); use another output path"
+            )
 
 
-def _cure(error: OSError) -> str:
-    if isinstance(error, PermissionError):
-        return "the runner is user 65532; the volume must be writable for that user or group"
-    if error.errno == 30:  # EROFS
-        return "the volume is mounted read-only; its claim needs an access mode that writes"
-    if error.errno in {28, 122}:  # ENOSPC, EDQUOT
-        return "make room on the claim; the run goes on behind what is committed"
-    return "is the volume in order?"
+def _plan_of(run: RunDocument) -> InputPlan:
+    return InputPlan(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
+
+
+def _fix(error: OSError) -> str:
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return "the runner runs as user 65532; make the volume writable for that user or group"
+        case errno.EROFS:
+            return "the volume is mounted read-only; use a claim with a writable access mode"
+        case errno.ENOSPC | errno.EDQUOT:
+            return "free space on the claim; the next attempt continues after the last committed chunk"
+        case _:
+            return "check the volume"
 
 
 @asynccontextmanager
-async def open_output(spec: StorageObject, around: Surroundings) -> AsyncIterator[OutputStore]:
-    """Label `file` under `output`."""
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `file` under `output`."""
     wanted = read_spec(spec, side="output")
-    store = FileOutput(wanted, around.format_named(wanted.format, "output.file.format"), around)
+    store = FileOutput(wanted, context.format_named(wanted.format, "output.file.format"), context)
     try:
         yield store
     finally:

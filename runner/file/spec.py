@@ -1,16 +1,16 @@
-"""The storage object of the label: `file{claimName, path, format}`."""
+"""The storage object of the label `file`: `file{claimName, path, format}`."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from runner.errors import ContractError
-from runner.work_order import describe
+from inferrun.plugins import ContractError
+from runner.contract_file import describe
 
 
 class FileSpec(BaseModel):
-    """What stands under the label."""
+    """A file or folder on a claim."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -20,14 +20,14 @@ class FileSpec(BaseModel):
 
     @field_validator("path")
     @classmethod
-    def _stays_below(cls, path: str) -> str:
+    def _is_below_claim(cls, path: str) -> str:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\0" in path:
-            raise ValueError('allowed: a path relative to the claim, without ".."')
+            raise ValueError('must be relative to the claim, without ".."')
         return path
 
 
 def read_spec(spec: Mapping[str, object], *, side: str) -> FileSpec:
-    """The storage object, checked; raises ContractError that names the field."""
+    """Validate the storage object. Raises ContractError with the field."""
     try:
         return FileSpec.model_validate(spec)
     except ValidationError as error:

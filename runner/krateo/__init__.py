@@ -1,1 +1,1 @@
-"""The storage label `krateo`: a data handler behind an HTTP API, as the Krateo controller's users have it."""
+"""The storage label `krateo`: a data handler behind an HTTP API, as used with the Krateo controller."""

@@ -1,7 +1,7 @@
-"""The endpoint Secret, mounted as one file for each key, and the session that speaks to it.
+"""The endpoint Secret, mounted as one file per key, with the address and credentials of a data handler.
 
-Certificates stand base64-encoded inside the Secret's values, as Krateo writes them; plain PEM is taken too. What is read here
-never goes into a message or a log.
+Certificates are base64-encoded inside the Secret's values, as Krateo writes them; plain PEM is accepted too. Nothing read here is
+ever included in a message or a log.
 """
 
 import base64
@@ -22,7 +22,7 @@ _KEYS = ("server-url", "token", "username", "password", "proxy-url", "insecure",
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address and credentials, ready for use; everything but the address may be empty."""
+    """Address and credentials; everything except the address may be empty."""
 
     server_url: str
     tls: ssl.SSLContext = field(repr=False)
@@ -32,12 +32,12 @@ class Endpoint:
     proxy_url: str = field(default="", repr=False)
 
     def url(self, path: str) -> str:
-        """The address of a path on the server, joined by one slash."""
+        """Return the URL of a path on the server, joined by one slash."""
         base = self.server_url.rstrip("/")
         return f"{base}/{path.removeprefix('/')}" if path else base
 
     def authorization(self) -> str:
-        """The Authorization header's value, or an empty text."""
+        """Return the value of the Authorization header; empty if there are no credentials."""
         if self.token:
             return f"Bearer {self.token}"
         if self.password:
@@ -46,7 +46,7 @@ class Endpoint:
 
 
 def read_endpoint(folder: Path, *, secret: str) -> Endpoint:
-    """The endpoint in a mounted Secret; raises ValueError that names Secret and key."""
+    """Read an endpoint from a mounted Secret. Raises ValueError with the Secret and the key."""
     values = {key: _value(folder, key, secret) for key in _KEYS}
     _check(values, secret)
     return Endpoint(
@@ -65,22 +65,24 @@ def _value(folder: Path, key: str, secret: str) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"key {key} of Secret {secret!r} cannot be read as text") from error
+        raise ValueError(f"cannot read key {key} of Secret {secret!r} as text") from error
 
 
 def _check(values: Mapping[str, str], secret: str) -> None:
     if not values["server-url"]:
-        raise ValueError(f"Secret {secret!r} has no key server-url, which holds the data handler's address")
+        raise ValueError(f"Secret {secret!r} has no key server-url; set it to the data handler's address")
     if not _is_address(values["server-url"]):
-        raise ValueError(f"key server-url of Secret {secret!r} must be an http or https address")
+        raise ValueError(f"key server-url of Secret {secret!r} must be an http or https URL")
     if values["token"] and values["password"]:
-        raise ValueError(f"Secret {secret!r} has both token and password; only one way to log in is allowed")
+        raise ValueError(f"Secret {secret!r} has both token and password; keep only one of them")
     if values["proxy-url"] and urlsplit(values["proxy-url"]).scheme != "http":
-        raise ValueError(f"key proxy-url of Secret {secret!r} must begin with http://")
+        raise ValueError(f"key proxy-url of Secret {secret!r} must start with http://")
     if bool(values["client-certificate-data"]) != bool(values["client-key-data"]):
-        raise ValueError(f"Secret {secret!r} has only one of client-certificate-data and client-key-data")
+        raise ValueError(
+            f"Secret {secret!r} has only one of client-certificate-data and client-key-data; both are required"
+        )
     if unsupported := [key for key in _UNSUPPORTED if values[key]]:
-        raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, AWS signatures are not supported")
+        raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, but AWS signatures are not supported; remove it")
 
 
 def _is_address(url: str) -> bool:
@@ -116,7 +118,7 @@ def _pem(values: Mapping[str, str], key: str, secret: str) -> str:
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """OpenSSL reads these from a file only, so one exists for a moment, readable by this process's user alone."""
+    """Load the certificate from a temporary file, readable by this user only, because OpenSSL accepts nothing else."""
     handle, name = tempfile.mkstemp()
     try:
         with os.fdopen(handle, "w", encoding="ascii") as pem:

@@ -1,4 +1,4 @@
-"""A session with a data handler: its endpoint, its credentials, its words for what went wrong."""
+"""Sends requests to a data handler, using its endpoint and credentials."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,17 +7,17 @@ from typing import Any
 
 import aiohttp
 
-from runner.http_failures import layer_of
+from inferrun.plugins import Limits
+from runner.http_failures import describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api
-from runner.settings import Settings
 
 _CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Where an API call goes, and with what."""
+    """A session with the URL, verb, headers and proxy of one API call."""
 
     session: aiohttp.ClientSession
     url: str
@@ -27,7 +27,7 @@ class Handler:
     seconds: float
 
     def request(self, *, data: Any, verb: str = "", headers: dict[str, str] | None = None) -> Any:  # Any: aiohttp's own
-        """aiohttp's context manager of one request; redirects are not followed, they would carry the credentials along."""
+        """Return aiohttp's context manager of one request. Redirects are not followed: they would receive the credentials."""
         return self.session.request(
             verb or self.verb,
             self.url,
@@ -37,15 +37,15 @@ class Handler:
             headers={**self.headers, **(headers or {})},
         )
 
-    def layer_of(self, error: Exception) -> str:
-        """What happened below HTTP."""
-        return f"the data handler at {self.url}: {layer_of(error, seconds=self.seconds)}"
+    def describe_failure(self, error: Exception) -> str:
+        """Describe a failure below the HTTP layer."""
+        return f"data handler at {self.url}: {describe_failure(error, seconds=self.seconds)}"
 
 
 @asynccontextmanager
-async def open_handler(api: Api, endpoint: Endpoint, settings: Settings) -> AsyncIterator[Handler]:
-    """A session for one API call."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=settings.handler_timeout)
+async def open_handler(api: Api, endpoint: Endpoint, limits: Limits) -> AsyncIterator[Handler]:
+    """Open a session for one API call."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=limits.handler_timeout)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=endpoint.tls), timeout=timeout) as session:
         yield Handler(
             session=session,
@@ -53,12 +53,12 @@ async def open_handler(api: Api, endpoint: Endpoint, settings: Settings) -> Asyn
             verb=api.verb,
             headers=_headers(api, endpoint),
             proxy=endpoint.proxy_url or None,
-            seconds=settings.handler_timeout,
+            seconds=limits.handler_timeout,
         )
 
 
 def _headers(api: Api, endpoint: Endpoint) -> dict[str, str]:
-    """Our own, with those of the config over them; names compare without case, and a config's Authorization wins."""
+    """Return our headers, overridden by the configured ones, Authorization included. Names are compared without case."""
     own = {
         "Content-Type": "application/json",
         "Accept": "application/json",

@@ -1,7 +1,7 @@
-"""The input store `krateo`: asks a data handler once, spools the rows to disk as they arrive, reads chunks from there.
+"""The input store `krateo`: sends one request to a data handler, spools the rows to disk and reads chunks from there.
 
-An answer cannot be read twice alike, so each Pod asks for itself and the fingerprint, a hash over the rows, tells whether two
-Pods got the same. Memory does not depend on the answer's size; the disk under the spool folder must hold it.
+The request may give a different response next time. So each Pod sends it once, and the fingerprint, a hash of the rows, shows
+whether two Pods received the same. Memory does not depend on the response's size; the spool folder must have room for it.
 """
 
 import hashlib
@@ -15,22 +15,20 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from runner.errors import InputError
-from runner.http_failures import excerpt, is_transient
-from runner.krateo.answer import ResultRows
+from inferrun.plugins import InputError, Row, Source, StorageObject, StoreContext, TransientError
+from runner.file_ranges import FileRanges, InputFile
+from runner.http_failures import excerpt, is_transient, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
+from runner.krateo.response import ResultRows
 from runner.krateo.spec import read_spec
-from runner.ranges import FileRanges
-from runner.retries import TRANSIENT_STATUSES, Transient, seconds_of, with_retries
-from runner.seams import Source, StorageObject, Surroundings
-from runner.values import InputFile, Row
+from runner.retries import TRANSIENT_STATUSES, with_retries
 
 _EXCERPT_BYTES = 64 * 1024
 _PIECE = 64 * 1024
-"""Bytes of the answer that are decoded at once; decoded numbers take about ten times as much."""
+"""Bytes of the response that are decoded at once; decoded numbers take about ten times as much memory."""
 
-_AGREED = '{"result": [[number, …], …]}'
+_EXPECTED = '{"result": [[number, …], …]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +38,28 @@ class _Spooled:
 
 
 @asynccontextmanager
-async def open_input(spec: StorageObject, around: Surroundings) -> AsyncIterator[Source]:
-    """Label `krateo` under `input`."""
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `krateo` under `input`."""
     api = read_spec(spec, side="input").api
-    settings = around.settings
+    limits = context.limits
     try:
-        endpoint = read_endpoint(settings.endpoints_dir / "input", secret=api.endpoint_ref.name)
+        endpoint = read_endpoint(context.endpoints_dir / "input", secret=api.endpoint_ref.name)
     except ValueError as error:
         raise InputError(f"input.krateo.api.endpointRef: {error}") from error
-    spool = _new_spool(settings.spool_dir)
+    spool = _new_spool(context.spool_dir)
     try:
-        async with open_handler(api, endpoint, settings) as handler:
-            body = orjson.dumps(api.body(around.contract))
+        async with open_handler(api, endpoint, limits) as handler:
+            body = orjson.dumps(api.body(context.contract))
             fetched = await with_retries(
-                lambda: _fetch(handler, body, spool, row_limit=settings.record_bytes), budget=settings.retry_seconds
+                lambda: _fetch(handler, body, spool, row_limit=limits.record_bytes), budget=limits.retry_seconds
             )
         yield FileRanges(
             spool.parent,
             [InputFile(name=spool.name, size=fetched.size)],
             fingerprint=fetched.fingerprint,
-            record_format=around.format_named("jsonl", "input.krateo"),
-            settings=settings,
-            look_again=lambda: fetched.fingerprint,
+            record_format=context.format_named("jsonl", "input.krateo"),
+            limits=limits,
+            current_fingerprint=lambda: fetched.fingerprint,
         )
     finally:
         spool.unlink(missing_ok=True)
@@ -69,25 +67,25 @@ async def open_input(spec: StorageObject, around: Surroundings) -> AsyncIterator
 
 async def _fetch(handler: Handler, body: bytes, spool: Path, *, row_limit: int) -> _Spooled:
     try:
-        async with handler.request(data=body) as answer:
-            if not 200 <= answer.status < 300:
-                raise await _refused(handler, answer)
-            return await _spool_rows(handler, answer.content, spool, row_limit=row_limit)
+        async with handler.request(data=body) as response:
+            if not 200 <= response.status < 300:
+                raise await _rejected(handler, response)
+            return await _spool_rows(handler, response.content, spool, row_limit=row_limit)
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        failed = InputError(handler.layer_of(error))
-        raise (Transient(failed) if is_transient(error) else failed) from error
+        failed = InputError(handler.describe_failure(error))
+        raise (TransientError(failed) if is_transient(error) else failed) from error
     except OSError as error:
         raise InputError(
-            f"the input could not be spooled to {spool.parent}: {error.strerror}; the Pod's ephemeral storage "
-            "must hold the whole answer"
+            f"cannot spool the input to {spool.parent}: {error.strerror}; the Pod needs enough ephemeral storage "
+            "for the whole response"
         ) from error
 
 
-async def _refused(handler: Handler, answer: aiohttp.ClientResponse) -> Exception:
-    text = excerpt(await answer.content.read(_EXCERPT_BYTES))
-    failed = InputError(f"the data handler at {handler.url} answered {answer.status}: {text}")
-    if answer.status in TRANSIENT_STATUSES:
-        return Transient(failed, retry_after=seconds_of(answer.headers.get("Retry-After")))
+async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Exception:
+    text = excerpt(await response.content.read(_EXCERPT_BYTES))
+    failed = InputError(f"data handler at {handler.url} returned {response.status}: {text}")
+    if response.status in TRANSIENT_STATUSES:
+        return TransientError(failed, retry_after=retry_after_of(response))
     return failed
 
 
@@ -103,14 +101,14 @@ async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Pa
             rows.close()
         except ValueError as error:
             raise InputError(
-                f"the data handler at {handler.url} answered, but not {_AGREED}: {error}; the body begins: "
+                f"data handler at {handler.url} returned an invalid body: {error}; expected {_EXPECTED}; the body begins: "
                 f"{excerpt(start)}"
             ) from error
     return _Spooled(fingerprint=f"rows-sha256:{digest.hexdigest()}", size=size)
 
 
 def _lines(rows: list[Row]) -> bytes:
-    """One row a line. Dumped in one go: an encoder's buffer for each row would cost a kilobyte of memory a row."""
+    """Format one row per line. All rows are encoded in one call: a call per row would allocate a kilobyte for each."""
     return b"[" + orjson.dumps(rows)[2:-2].replace(b"],[", b"]\n[") + b"]\n" if rows else b""
 
 
@@ -118,6 +116,6 @@ def _new_spool(folder: Path) -> Path:
     try:
         handle, name = tempfile.mkstemp(prefix="input-", suffix=".jsonl", dir=folder)
     except OSError as error:
-        raise InputError(f"no spool file can be made in {folder}: {error.strerror}") from error
+        raise InputError(f"cannot create a spool file in {folder}: {error.strerror}") from error
     os.close(handle)
     return Path(name)

@@ -1,15 +1,15 @@
-"""The output store `krateo`: spools the predictions to disk, then posts them to a data handler, whole.
+"""The output store `krateo`: spools the predictions to disk, then sends all of them to a data handler in one POST.
 
 The body is `{job_uid, pod_uid, predictions, …parameters}`, where `predictions` is a JSON array inside a string: the model's
-values in the input's order, flat. A handler stores what it gets, so a Pod that dies after the post leaves it there, and the
-next one posts again under its own `pod_uid`: at least once.
+values in input order, flattened. A handler stores what it receives, so delivery is at least once: if a Pod dies after its POST,
+the predictions remain stored, and the next Pod sends them again under its own `pod_uid`.
 
-A body over the limit fails with the numbers, unless the handler declares that it takes chunks: it answers `OPTIONS` on the same
-path with the header `Accept-Chunks: predictions`. It then gets several posts with two more keys: `chunk`, the post's number
-from 0, and `offset`, the place of the post's first prediction among all. It is only asked when the body is over the limit.
+If the body exceeds the limit, the run fails unless the handler declares that it accepts chunks: it responds to `OPTIONS` on the
+same path with the header `Accept-Chunks: predictions`. It then receives several POSTs with two more keys: `chunk`, the number of
+the POST from 0, and `offset`, the index of its first prediction among all. Below the limit no `OPTIONS` request is sent.
 
-Agreed is an answer 2xx whose body is empty, `ok`, or JSON without an `error`. The Krateo handler answers 200 with a traceback
-in the body when its script failed; that, like any other text, is a failed store.
+Success is a 2xx response whose body is empty, `ok`, or JSON without an `error`. The Krateo handler returns 200 with a traceback
+in the body if its script failed; that and any other text count as a failure.
 """
 
 import tempfile
@@ -23,30 +23,44 @@ from typing import Any, BinaryIO, cast
 import aiohttp
 import orjson
 
-from inferrun.runner_report import Delivery, Output
-from runner.errors import OutputError
-from runner.http_failures import excerpt
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputPlan,
+    Json,
+    Output,
+    OutputError,
+    OutputStore,
+    Prediction,
+    RecordError,
+    StorageObject,
+    StoreContext,
+    TransientError,
+)
+from inferrun.plugins.limits import MIB
+from runner.http_failures import excerpt, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
-from runner.krateo.spec import Api, read_spec, refuse_reserved
-from runner.retries import UNTOUCHED_STATUSES, Transient, seconds_of, with_retries
-from runner.seams import OutputStore, StorageObject, Surroundings
-from runner.settings import MIB
-from runner.values import Chunk, Counts, Cut, Finished, Json, Memory, Records
+from runner.krateo.spec import Api, read_spec, reject_reserved
+from runner.retries import UNPROCESSED_STATUSES, with_retries
 
-_ANSWER_BYTES = 64 * 1024
+_RESPONSE_BYTES = 64 * 1024
 _PIECE = 256 * 1024
 _ROOM_FOR_KEYS = 64
-"""Bytes that `chunk` and `offset` take at most."""
+"""Maximum bytes of the members `chunk` and `offset`."""
 
-_COMMALESS = {int, float, bool, type(None)}
+_WITHOUT_COMMA = {int, float, bool, type(None)}
 
 DECLARATION = ("Accept-Chunks", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A range of the spool that one post carries."""
+    """A range of the spool that is sent in one POST."""
 
     start: int
     end: int
@@ -55,27 +69,29 @@ class _Part:
 
 
 class KrateoOutput:
-    """One run's predictions on their way to a data handler."""
+    """Spools the predictions of one run and sends them to a data handler."""
 
     delivery: Delivery = "AtLeastOnce"
+    commits_chunks = False
 
-    def __init__(self, handler: Handler, members: dict[str, Any], spool: BinaryIO, around: Surroundings) -> None:
+    def __init__(self, handler: Handler, members: dict[str, Any], spool: BinaryIO, context: StoreContext) -> None:
         self._handler = handler
-        self._head = orjson.dumps(members)[:-1]  # the brace is closed behind the predictions
+        self._head = orjson.dumps(members)[:-1]  # the closing brace follows the predictions
         self._spool = spool
-        self._settings = around.settings
+        self._limits = context.limits
+        self._spool_dir = context.spool_dir
         self._size = 0
         self._escaped = 0
 
-    async def open(self) -> Memory:
-        """A data handler remembers nothing that could be asked for."""
-        return Memory()
+    async def open(self) -> Checkpoint:
+        """Return an empty checkpoint: a data handler cannot be asked what it has stored."""
+        return Checkpoint()
 
-    async def begin(self, cut: Cut) -> Cut:
-        """Each Pod predicts the whole input."""
-        return cut
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Accept the plan: each Pod predicts the whole input."""
+        return plan
 
-    async def write(self, records: Records, predictions: Sequence[Json]) -> None:  # noqa: ARG002  the seam's form
+    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
         """Spool one line per value."""
         lines = _lines(flat(predictions))
         with self._spooling():
@@ -83,17 +99,17 @@ class KrateoOutput:
         self._escaped += len(escape(lines))
 
     async def commit(self, chunk: Chunk) -> None:
-        """Nothing is durable before the post."""
+        """Do nothing: the predictions are stored by the POST at the end."""
 
-    async def finish(self, counts: Counts) -> Finished:
-        """Post everything."""
+    async def finish(self, counts: Counts) -> CommittedRun:
+        """Send all predictions."""
         with self._spooling():
             self._spool.flush()
-        if self._body_size(self._escaped) <= self._settings.post_limit:
+        if self._body_size(self._escaped) <= self._limits.post_limit:
             await self._post(_Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
         else:
             await self._post_in_chunks()
-        return Finished(
+        return CommittedRun(
             total=counts.total,
             completed=counts.completed,
             failed=counts.failed,
@@ -106,28 +122,29 @@ class KrateoOutput:
             yield
         except OSError as error:
             raise OutputError(
-                f"the predictions could not be spooled to {self._settings.spool_dir}: {error.strerror}; the Pod's "
-                "ephemeral storage must hold them"
+                f"cannot spool the predictions to {self._spool_dir}: {error.strerror}; the Pod needs enough ephemeral "
+                "storage for them"
             ) from error
 
     async def _post_in_chunks(self) -> None:
-        if not await self._takes_chunks():
-            raise OutputError(_too_large(self._body_size(self._escaped), self._settings.post_limit, self._handler.url))
-        room = self._settings.post_limit - self._body_size(0) - _ROOM_FOR_KEYS
+        if not await self._accepts_chunks():
+            text = _too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.url)
+            raise OutputError(text, is_retryable=False)
+        room = self._limits.post_limit - self._body_size(0) - _ROOM_FOR_KEYS
         for number, part in enumerate(split(self._spool, room=room)):
             await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
 
-    async def _takes_chunks(self) -> bool:
+    async def _accepts_chunks(self) -> bool:
         name, wanted = DECLARATION
         try:
-            async with self._handler.request(verb="OPTIONS", data=None) as answer:
-                declared = str(answer.headers.get(name, ""))
-                return bool(answer.status < 300 and wanted in declared.replace(",", " ").split())
+            async with self._handler.request(verb="OPTIONS", data=None) as response:
+                declared = str(response.headers.get(name, ""))
+                return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise OutputError(self._handler.layer_of(error)) from error
+            raise OutputError(self._handler.describe_failure(error)) from error
 
     def _body_size(self, escaped: int) -> int:
-        """The newline after the last value becomes nothing; every other one becomes a comma."""
+        """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
         return len(self._head) + len(b',"predictions":"[') + max(escaped - 1, 0) + len(b']"}')
 
     async def _post(self, part: _Part, *, extra: bytes) -> None:
@@ -136,17 +153,17 @@ class KrateoOutput:
         async def attempt() -> None:
             headers = {"Content-Length": str(size)}
             try:
-                async with self._handler.request(data=self._body(part, extra), headers=headers) as answer:
-                    body = await answer.content.read(_ANSWER_BYTES)
+                async with self._handler.request(data=self._body(part, extra), headers=headers) as response:
+                    body = await response.content.read(_RESPONSE_BYTES)
             except aiohttp.ClientConnectorError as error:  # the request was never sent
-                raise Transient(OutputError(self._handler.layer_of(error))) from error
+                raise TransientError(OutputError(self._handler.describe_failure(error))) from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise OutputError(
-                    f"{self._handler.layer_of(error)}; whether it stored the predictions is not known"
+                    f"{self._handler.describe_failure(error)}; it is unknown whether the predictions were stored"
                 ) from error
-            self._check(answer, body)
+            self._check(response, body)
 
-        await with_retries(attempt, budget=self._settings.retry_seconds)
+        await with_retries(attempt, budget=self._limits.retry_seconds)
 
     async def _body(self, part: _Part, extra: bytes) -> AsyncIterator[bytes]:
         yield self._head + extra + b',"predictions":"['
@@ -158,43 +175,43 @@ class KrateoOutput:
             yield escape(piece if left else piece[:-1]).replace(b"\n", b",")
         yield b']"}'
 
-    def _check(self, answer: aiohttp.ClientResponse, body: bytes) -> None:
-        said = f"the data handler at {self._handler.url} answered {answer.status}: {excerpt(body)}"
-        if answer.status in UNTOUCHED_STATUSES:
-            raise Transient(OutputError(said), retry_after=seconds_of(answer.headers.get("Retry-After")))
-        if not 200 <= answer.status < 300:
-            raise OutputError(said)
-        if not is_agreed(body):
-            raise OutputError(f"{said}; agreed is an empty body, ok, or JSON without an error, so the store failed")
+    def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+        failure = f"data handler at {self._handler.url} returned {response.status}: {excerpt(body)}"
+        if response.status in UNPROCESSED_STATUSES:
+            raise TransientError(OutputError(failure), retry_after=retry_after_of(response))
+        if not 200 <= response.status < 300:
+            raise OutputError(failure)
+        if not is_confirmed(body):
+            raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
 
-def flat(predictions: Sequence[Json]) -> list[Json]:
-    """All values of all predictions in order; one prediction may be a list, or a list of lists."""
-    values = list(predictions)
+def flat(predictions: Sequence[Prediction]) -> list[Json]:
+    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
+    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
     while any(isinstance(value, list) for value in values):
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
     return values
 
 
 def _lines(values: list[Json]) -> bytes:
-    """One value a line; numbers hold no comma, so they are dumped in one go."""
+    """Format one value per line. Numbers contain no comma, so they are encoded in one call."""
     if not values:
         return b""
-    if set(map(type, values)) <= _COMMALESS:
+    if set(map(type, values)) <= _WITHOUT_COMMA:
         return orjson.dumps(values)[1:-1].replace(b",", b"\n") + b"\n"
     return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
 
 
 def escape(text: bytes) -> bytes:
-    """JSON text as it stands inside a JSON string; line ends are left alone, they are the caller's."""
+    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and left as they are."""
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
 _CONFIRMING = (b"", b"ok")
 
 
-def is_agreed(body: bytes) -> bool:
-    """Whether the body of a 2xx answer says that the predictions are stored."""
+def is_confirmed(body: bytes) -> bool:
+    """Return whether the body of a 2xx response confirms that the predictions are stored."""
     if body.strip().lower() in _CONFIRMING:
         return True
     try:
@@ -205,7 +222,7 @@ def is_agreed(body: bytes) -> bool:
 
 
 def split(spool: BinaryIO, *, room: int) -> list[_Part]:
-    """The spool in ranges of whole lines whose escaped text fits into `room` bytes each."""
+    """Divide the spool into ranges of whole lines whose escaped text fits into `room` bytes each."""
     parts: list[_Part] = []
     spool.seek(0)
     start = position = escaped = offset = 0
@@ -222,35 +239,35 @@ def split(spool: BinaryIO, *, room: int) -> list[_Part]:
 
 def _too_large(size: int, limit: int, url: str) -> str:
     return (
-        f"the predictions make one POST of {size / MIB:.1f} MiB, at most {limit / MIB:.1f} MiB are posted at once, and the "
-        f"data handler at {url} does not take chunks (OPTIONS answered without {': '.join(DECLARATION)}); store less, let "
-        "the handler take chunks, or use the file label"
+        f"the predictions need a POST of {size / MIB:.1f} MiB, the limit is {limit / MIB:.1f} MiB, and the data handler at "
+        f"{url} does not accept chunks (its OPTIONS response lacks {': '.join(DECLARATION)}); implement chunks in the "
+        "handler, or use the file label"
     )
 
 
 @asynccontextmanager
-async def open_output(spec: StorageObject, around: Surroundings) -> AsyncIterator[OutputStore]:
-    """Label `krateo` under `output`."""
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `krateo` under `output`."""
     api = read_spec(spec, side="output").api
-    members = _members(api, around)
+    members = _members(api, context)
     try:
-        endpoint = read_endpoint(around.settings.endpoints_dir / "output", secret=api.endpoint_ref.name)
+        endpoint = read_endpoint(context.endpoints_dir / "output", secret=api.endpoint_ref.name)
     except ValueError as error:
         raise OutputError(f"output.krateo.api.endpointRef: {error}") from error
-    async with open_handler(api, endpoint, around.settings) as handler:
-        with _new_spool(around.settings.spool_dir) as spool:
-            yield KrateoOutput(handler, members, spool, around)
+    async with open_handler(api, endpoint, context.limits) as handler:
+        with _new_spool(context.spool_dir) as spool:
+            yield KrateoOutput(handler, members, spool, context)
 
 
 def _new_spool(folder: Path) -> BinaryIO:
     try:
         return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
     except OSError as error:
-        raise OutputError(f"no spool file can be made in {folder}: {error.strerror}") from error
+        raise OutputError(f"cannot create a spool file in {folder}: {error.strerror}") from error
 
 
-def _members(api: Api, around: Surroundings) -> dict[str, Any]:  # Any: the payload is the user's JSON
-    refuse_reserved(around.contract.parameters, where="parameters")
-    members = api.body(around.contract)
-    refuse_reserved(members, where="output.krateo.api.payload")
-    return {"job_uid": around.contract.job_id, "pod_uid": around.settings.pod_uid, **members}
+def _members(api: Api, context: StoreContext) -> dict[str, Any]:  # Any: the payload is the user's JSON
+    reject_reserved(context.contract.parameters, where="parameters")
+    members = api.body(context.contract)
+    reject_reserved(members, where="output.krateo.api.payload")
+    return {"job_uid": context.contract.job_id, "pod_uid": context.pod_uid, **members}

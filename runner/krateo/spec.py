@@ -1,4 +1,4 @@
-"""The storage object of the label: `api{path, verb, headers[], payload, endpointRef{name, namespace}}`."""
+"""The storage object of the label `krateo`: `api{path, verb, headers[], payload, endpointRef{name, namespace}}`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,16 +6,15 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from inferrun.contract import Contract
-from runner.errors import ContractError
-from runner.work_order import describe
+from inferrun.plugins import Contract, ContractError
+from runner.contract_file import describe
 
 RESERVED = ("job_uid", "pod_uid", "predictions", "chunk", "offset")
-"""Keys of an output's body that are the runner's own."""
+"""Keys of a request body that only the runner sets."""
 
 
 class EndpointRef(BaseModel):
-    """The Secret that holds address and credentials; the control plane mounts it from the run's namespace."""
+    """The Secret with address and credentials; the control plane mounts it from the run's namespace."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -24,7 +23,7 @@ class EndpointRef(BaseModel):
 
 
 class Api(BaseModel):
-    """One call of the data handler."""
+    """One API call of the data handler."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -55,23 +54,23 @@ class Api(BaseModel):
     @classmethod
     def _is_object(cls, payload: str) -> str:
         if payload.strip() and not isinstance(_json(payload), dict):
-            raise ValueError("allowed: the text of a JSON object; its members are sent below the parameters")
+            raise ValueError("must be a JSON object; its members are merged with the parameters, which take precedence")
         return payload
 
     def body(self, contract: Contract) -> dict[str, Any]:  # Any: the payload is the user's JSON
-        """The payload's members with the run's parameters over them."""
+        """Return the payload's members, overridden by the run's parameters."""
         given = _json(self.payload) if self.payload.strip() else {}
         return {**given, **contract.parameters}
 
     def header_items(self) -> list[tuple[str, str]]:
-        """The headers as pairs, the last of a name winning, as the Krateo controller sets them."""
+        """Return the headers as pairs; the last one of a name wins, as in the Krateo controller."""
         pairs = (header.partition(":") for header in self.headers)
         last = {name.strip().lower(): (name.strip(), value.strip()) for name, _, value in pairs}
         return list(last.values())
 
 
 class KrateoSpec(BaseModel):
-    """What stands under the label."""
+    """The API call that reads the input or stores the output."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,21 +78,21 @@ class KrateoSpec(BaseModel):
 
 
 def read_spec(spec: Mapping[str, object], *, side: str) -> KrateoSpec:
-    """The storage object, checked; raises ContractError that names the field."""
+    """Validate the storage object. Raises ContractError with the field."""
     try:
         return KrateoSpec.model_validate(spec)
     except ValidationError as error:
         raise ContractError(f"{side}.krateo.{describe(error)}") from error
 
 
-def refuse_reserved(keys: Mapping[str, object], *, where: str) -> None:
-    """Raise ContractError if a key would overwrite what the runner itself says of the run."""
+def reject_reserved(keys: Mapping[str, object], *, where: str) -> None:
+    """Raise ContractError if a key would overwrite one that the runner sets."""
     if taken := sorted(set(RESERVED) & set(keys)):
-        raise ContractError(f"{where}: {', '.join(taken)} is reserved for the runner; rename it")
+        raise ContractError(f"{where}: {', '.join(taken)} is reserved for the runner; use another name")
 
 
 def _json(text: str) -> Any:  # Any: the user's JSON
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error})") from error
+        raise ValueError(f"not valid JSON ({error})") from error

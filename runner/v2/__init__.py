@@ -1,1 +1,1 @@
-"""The Open Inference Protocol, version 2, over REST."""
+"""Version 2 of the Open Inference Protocol over REST."""

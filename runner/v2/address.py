@@ -1,32 +1,32 @@
-"""From what people write as `modelUrl` to the URL that predicts. Pure.
+"""Derives the URL of the infer endpoint from `modelUrl`. Pure.
 
-The Krateo controller's users give the whole address, mostly without a scheme (`host/v2/models/iris/infer`), and it is taken
-as it stands: the model in it need not be `modelName`. A base address gets the protocol's path with `modelName` in it.
+The Krateo controller's users give the full URL, usually without a scheme (`host/v2/models/iris/infer`). It is used as it is: the
+model in it may differ from `modelName`. A base URL is extended by the protocol's path with `modelName`.
 """
 
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
-from runner.errors import ContractError
+from inferrun.plugins import ContractError
 
 _FIELD = "kserve.modelUrl"
 
 
 def infer_url(model_url: str, model_name: str) -> str:
-    """The URL to post to; raises ContractError that names the field."""
+    """Return the URL of the infer endpoint. Raises ContractError with the field."""
     parts = _split(_with_scheme(model_url.strip()))
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ContractError(f"{_FIELD}: an http or https address of a model server is required, it is {model_url!r}")
+        raise ContractError(f"{_FIELD}: must be the http or https URL of a model server, got {model_url!r}")
     path = parts.path.rstrip("/")
     if path.endswith((":predict", ":explain")):
         raise ContractError(
-            f"{_FIELD}: {model_url!r} is an address of protocol v1; allowed: the server's address or "
+            f"{_FIELD}: {model_url!r} is a URL of protocol v1; allowed: the server's base URL or "
             "…/v2/models/<model>/infer"
         )
     return urlunsplit((parts.scheme, parts.netloc, _infer_path(path, model_name), parts.query, ""))
 
 
 def metadata_url(url: str) -> str:
-    """Where the model behind an infer URL describes itself."""
+    """Return the URL of the model's metadata."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix("/infer"), parts.query, ""))
 
@@ -34,13 +34,13 @@ def metadata_url(url: str) -> str:
 def _with_scheme(url: str) -> str:
     if not url:
         raise ContractError(
-            f"{_FIELD}: is required; set spec.kserve.modelUrl of the config to the model server's address"
+            f"{_FIELD}: required; set spec.kserve.modelUrl in the InferenceConfig to the model server's URL"
         )
     return url if "://" in url else f"http://{url}"
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None where its host or port cannot be one."""
+    """Split a URL; None if its host or port is invalid."""
     try:
         parts = urlsplit(url)
         return None if parts.port == 0 else parts
@@ -55,6 +55,6 @@ def _infer_path(path: str, model_name: str) -> str:
         return f"{path}/infer"
     if not model_name:
         raise ContractError(
-            "kserve.modelName: is required when kserve.modelUrl is the server's address without /v2/models/<model>"
+            "kserve.modelName: required if kserve.modelUrl is the server's base URL without /v2/models/<model>"
         )
     return f"{path.removesuffix('/models').removesuffix('/v2')}/v2/models/{quote(model_name, safe='')}/infer"

@@ -1,41 +1,70 @@
-"""Requests and answers of the V2 protocol as JSON. Pure.
+"""Requests and responses of the V2 protocol as JSON. Pure.
 
-Numbers travel flat, which every server takes, and as they were read: the server makes FP32 of them.
+Numbers are sent flat, which every server accepts, and as they were read; the server converts them to FP32. A missing number is
+sent as null, which the server converts to NaN.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
-from runner.values import Json, Row
+from inferrun.plugins import Json, Prediction, RecordError, Row
 
 DEFAULT_INPUT = "input-0"
-"""The input's name where neither the config nor the model's metadata gives one."""
+"""Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
+
+_WITH_NAN = frozenset({"FP16", "BF16", "FP32", "FP64"})
 
 
 @dataclass(frozen=True, slots=True)
 class InputTensor:
-    """What the model's one input is called and whether its shape ends in an extra 1."""
+    """The model's input, as described by its metadata."""
 
     name: str
     has_trailing_one: bool = False
+    """Whether the shape has a third dimension of size 1."""
+
     width: int = 0
-    """Numbers per record that the metadata asks for; 0 where it leaves them open."""
+    """Numbers per record according to the metadata; 0 if it does not specify them."""
+
+    datatype: str = "FP32"
+
+    def sendable(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that the datatype can represent: only floating-point types have a value for null, NaN."""
+        if self.datatype in _WITH_NAN:
+            return rows
+        return [row for row in rows if None not in row]
+
+
+def with_input_errors(predictions: list[Prediction], rows: list[Row], tensor: InputTensor) -> list[Prediction]:
+    """Insert errors for the rows that were not sent into the predictions for those that were."""
+    blank = _blanked(predictions[0]) if predictions else None
+    error = RecordError(
+        "invalid_input", f"the record contains null, which datatype {tensor.datatype} cannot represent", blank
+    )
+    sent = iter(predictions)
+    return [error if None in row else next(sent) for row in rows]
 
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
-    """The input that a model's metadata describes; metadata that says nothing gives `[n, m]`."""
+    """Find the input in a model's metadata. Without usable metadata the shape is `[n, m]`."""
     described = _inputs(metadata)
     match_by_name = [one for one in described if one.get("name") == wanted]
     one = next(iter(match_by_name or described), {})
     shape = _shape(one)
     trailing = len(shape) == 3 and shape[2] == 1
     width = max(shape[1], 0) if trailing or len(shape) == 2 else 0
-    return InputTensor(name=wanted or str(one.get("name") or DEFAULT_INPUT), has_trailing_one=trailing, width=width)
+    return InputTensor(
+        name=wanted or str(one.get("name") or DEFAULT_INPUT),
+        has_trailing_one=trailing,
+        width=width,
+        datatype=str(one.get("datatype") or "FP32").upper(),
+    )
 
 
 def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON
@@ -44,34 +73,55 @@ def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON
 
 
 def encode(rows: Sequence[Row], tensor: InputTensor) -> bytes:
-    """The body of an infer request; all rows have the same width."""
+    """Return the body of an infer request; all rows have the same width."""
     shape = [len(rows), len(rows[0]), *([1] if tensor.has_trailing_one else [])]
     data = list(chain.from_iterable(rows))
     return orjson.dumps({"inputs": [{"name": tensor.name, "shape": shape, "datatype": "FP32", "data": data}]})
 
 
-def decode(body: bytes, *, records: int) -> list[Json]:
-    """One prediction per record, of the answer's first output: a number (or text) where there is one value per record, else
-    a list in the output's shape without its trailing ones. Raises ValueError that says what is not as agreed."""
+def decode(body: bytes, *, records: int) -> list[Prediction]:
+    """Return one prediction per record from the response's first output.
+
+    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
+    size 1. A record with an invalid value (null, NaN, infinity) gets an error. Raises ValueError with what violates the protocol.
+    """
     output = _first_output(body)
-    data = _data(output)
-    shape = _shape(output) or [records, max(len(data) // records, 1)]
-    if shape[0] != records:
-        raise ValueError(f"it holds {shape[0]} rows for {records} records")
-    if len(data) != math.prod(shape):
-        raise ValueError(f"it holds {len(data)} values, its shape {shape} asks for {math.prod(shape)}")
-    return _nested(data, shape[1:])
+    data = output.get("data")
+    if not isinstance(data, list):
+        raise ValueError('the first output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
+    shape = _shape(output)
+    if shape and shape[0] != records:
+        raise ValueError(f"the output has {shape[0]} rows for {records} records")
+    values = _flatten(data, shape)
+    shape = shape or [records, max(len(values) // records, 1)]
+    if len(values) != math.prod(shape):
+        raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
+    predictions = _nested(values, shape[1:])
+    if _may_have_invalid(values):
+        return [_checked(prediction) for prediction in predictions]
+    return list[Prediction](predictions)
 
 
 def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error})") from error
-    outputs = answer.get("outputs") if isinstance(answer, dict) else None
+    response = _load(body)
+    outputs = response.get("outputs") if isinstance(response, dict) else None
     if not isinstance(outputs, list) or not outputs or not isinstance(outputs[0], dict):
-        raise ValueError('it has no "outputs"')
+        raise ValueError('no "outputs"')
     return outputs[0]
+
+
+def _load(body: bytes) -> object:
+    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser."""
+    try:
+        value: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if b"NaN" not in body and b"Infinity" not in body:
+            raise ValueError(f"not valid JSON ({error})") from error
+        try:
+            value = json.loads(body)
+        except ValueError:
+            raise ValueError(f"not valid JSON ({error})") from error
+    return value
 
 
 def _shape(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
@@ -79,14 +129,26 @@ def _shape(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
     return shape if isinstance(shape, list) and all(type(size) is int for size in shape) else []
 
 
-def _data(output: dict[str, Any]) -> list[Json]:  # Any: foreign JSON
-    """The values, flat; a server may nest them as the shape says."""
-    data = output.get("data")
-    if not isinstance(data, list):
-        raise ValueError('its first output has no "data"')  # noqa: TRY004  the caller tells foreign faults by ValueError
-    while data and isinstance(data[0], list):
-        data = list(chain.from_iterable(data))
+def _flatten(data: list[Json], shape: list[int]) -> list[Json]:
+    """Return the values, flattened. Servers may nest them, but only according to the shape: anything else would misalign them."""
+    level = 0
+    while data and list in (kinds := set(map(type, data))):
+        if len(kinds) > 1:
+            raise ValueError("the output mixes values and arrays at the same level")
+        lists = [inner for inner in data if isinstance(inner, list)]
+        sizes = set(map(len, lists))
+        level += 1
+        expected = shape[level] if level < len(shape) else 1
+        if len(sizes) > 1 or (shape and sizes != {expected}):
+            raise ValueError(
+                f"the output has nested arrays of {_shown(sizes)} values, which do not match its shape {shape}"
+            )
+        data = list(chain.from_iterable(lists))
     return data
+
+
+def _shown(sizes: set[int]) -> str:
+    return " and ".join(map(str, sorted(sizes)[:3]))
 
 
 def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
@@ -95,3 +157,39 @@ def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
     for size in reversed(dimensions):
         data = [data[start : start + size] for start in range(0, len(data), size)]
     return data
+
+
+def _checked(prediction: Json) -> Prediction:
+    values = [prediction]
+    while any(isinstance(value, list) for value in values):
+        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
+    invalid = next((value for value in values if value is None or _is_not_finite(value)), 0)
+    if invalid == 0:
+        return prediction
+    name = "null" if invalid is None else str(invalid)
+    return RecordError("invalid_prediction", f"the model returned {name}", _without_invalid(prediction))
+
+
+def _may_have_invalid(values: list[Json]) -> bool:
+    """Find the common case, only finite numbers, without a Python call per value: a sum with NaN or infinity is not finite."""
+    kinds = set(map(type, values))
+    if kinds <= {int, float}:
+        return not math.isfinite(sum(cast("list[float]", values)))
+    return type(None) in kinds or float in kinds
+
+
+def _is_not_finite(value: Json) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _without_invalid(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_without_invalid(one) for one in value]
+    return None if _is_not_finite(value) else value
+
+
+def _blanked(prediction: Prediction) -> Json:
+    """Return null in the shape of a prediction."""
+    if isinstance(prediction, RecordError):
+        return _blanked(prediction.value)
+    return [_blanked(value) for value in prediction] if isinstance(prediction, list) else None

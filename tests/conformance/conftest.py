@@ -1,4 +1,4 @@
-"""The foreign package is on the path of every conformance test, and of those alone."""
+"""Puts the foreign package on the path of every conformance test."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ from tests.conformance.worlds import Disk
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the foreign package installed in it."""
+    """A folder in which the foreign package is installed."""
     folder = tmp_path_factory.mktemp("site")
     install(folder)
     return folder
@@ -21,7 +21,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def installed(site: Path) -> Iterator[None]:
-    """The foreign package can be imported and its entry points are found."""
+    """Make the foreign package and its entry points importable."""
     sys.path.append(str(site))
     importlib.invalidate_caches()
     yield
@@ -31,5 +31,5 @@ def installed(site: Path) -> Iterator[None]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
-    """A disk of the test's own."""
+    """The folders of a Pod, for one test."""
     return Disk(tmp_path)

@@ -1,4 +1,4 @@
-"""Installs the foreign package without an installer or an index: its module and its metadata, in a folder on the path."""
+"""Installs the foreign package without an installer or an index, as a module with metadata in a folder on the path."""
 
 import shutil
 import tomllib
@@ -8,7 +8,7 @@ SOURCE = Path(__file__).parent / "foreign"
 
 
 def install(site: Path) -> None:
-    """Put the package into a folder as an installer does: files, METADATA, entry points, RECORD."""
+    """Copy the package into a folder with the metadata that an installer writes."""
     project = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]
     module = project["name"].replace("-", "_")
     shutil.copytree(SOURCE / module, site / module, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,12 +1,10 @@
-"""What every input store must do, built-in or foreign."""
+"""What every input store must do, built-in or third-party."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from runner.errors import ContractError, InputError
-from runner.seams import Source
-from runner.values import Chunk
+from inferrun.plugins import Chunk, ContractError, InputError, Row, Source
 from tests.conformance.worlds import INPUTS, Disk, InputWorld
 
 ROWS: list[list[float]] = [[index, index / 2] for index in range(150)]
@@ -19,47 +17,47 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Inp
         yield world
 
 
-def read_all(source: Source) -> list[tuple[int, list[float]]]:
-    """Every record with its index, chunk after chunk."""
-    records: list[tuple[int, list[float]]] = []
-    for chunk in source.chunks(source.survey()):
+def read_all(source: Source) -> list[tuple[int, Row]]:
+    """Read all records with their indexes, chunk by chunk."""
+    records: list[tuple[int, Row]] = []
+    for chunk in source.chunks(source.plan()):
         for batch in source.read(chunk, first=len(records)):
             records += enumerate(batch.rows, start=batch.first)
     return records
 
 
-async def test_every_record_comes_once_in_order_with_its_index(world: InputWorld) -> None:
+async def test_every_record_is_read_once_in_order_with_its_index(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(**SMALL) as source:
-        assert source.survey().total == 150
+        assert source.plan().total == 150
         assert read_all(source) == list(enumerate(ROWS))
 
 
-async def test_the_same_input_is_cut_alike_by_every_attempt(world: InputWorld) -> None:
+async def test_every_attempt_divides_the_same_input_into_the_same_chunks(world: InputWorld) -> None:
     world.fill(ROWS)
     seen: list[tuple[str, list[Chunk]]] = []
     for _ in range(2):
         async with world.open(**SMALL) as source:
-            seen.append((source.fingerprint, list(source.chunks(source.survey()))))
+            seen.append((source.fingerprint, list(source.chunks(source.plan()))))
     assert seen[0] == seen[1]
     chunks = seen[0][1]
     assert len(chunks) > 3
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
 
 
-async def test_an_attempt_reads_by_the_cut_of_another(world: InputWorld) -> None:
+async def test_an_attempt_can_use_the_plan_of_another(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(**SMALL) as source:
-        cut = source.survey()
-        chunks = list(source.chunks(cut))
+        plan = source.plan()
+        chunks = list(source.chunks(plan))
     async with world.open(chunk_bytes=1000) as source:
-        assert list(source.chunks(cut)) == chunks
+        assert list(source.chunks(plan)) == chunks
 
 
-async def test_a_chunk_can_be_read_alone_and_again(world: InputWorld) -> None:
+async def test_a_chunk_can_be_read_alone_and_repeatedly(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(**SMALL) as source:
-        chunks = source.chunks(source.survey())
+        chunks = source.chunks(source.plan())
         once = [batch.rows for batch in source.read(chunks[2], first=0)]
         list(source.read(chunks[0], first=0))
         assert [batch.rows for batch in source.read(chunks[2], first=0)] == once
@@ -69,12 +67,12 @@ async def test_a_chunk_can_be_read_alone_and_again(world: InputWorld) -> None:
 async def test_no_batch_is_larger_than_the_limit(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(batch_rows=7) as source:
-        sizes = [len(batch.rows) for chunk in source.chunks(source.survey()) for batch in source.read(chunk, first=0)]
+        sizes = [len(batch.rows) for chunk in source.chunks(source.plan()) for batch in source.read(chunk, first=0)]
     assert max(sizes) == 7
     assert min(sizes) >= 1
 
 
-async def test_another_input_has_another_fingerprint(world: InputWorld) -> None:
+async def test_different_inputs_have_different_fingerprints(world: InputWorld) -> None:
     fingerprints = set()
     changed: list[list[float]] = [*ROWS[:-1], [149, 99]]
     for rows in (ROWS, ROWS[:-1], changed):
@@ -84,7 +82,7 @@ async def test_another_input_has_another_fingerprint(world: InputWorld) -> None:
     assert len(fingerprints) == 3
 
 
-async def test_an_input_that_stays_is_verified(world: InputWorld) -> None:
+async def test_an_unchanged_input_passes_verification(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open() as source:
         read_all(source)
@@ -94,17 +92,17 @@ async def test_an_input_that_stays_is_verified(world: InputWorld) -> None:
 async def test_an_empty_input_has_no_records(world: InputWorld) -> None:
     world.fill([])
     async with world.open() as source:
-        assert source.survey().total == 0
+        assert source.plan().total == 0
         assert read_all(source) == []
 
 
-async def test_one_record_is_an_input(world: InputWorld) -> None:
+async def test_an_input_may_have_one_record(world: InputWorld) -> None:
     world.fill(ROWS[:1])
     async with world.open() as source:
         assert read_all(source) == [(0, [0, 0.0])]
 
 
-async def test_a_record_that_is_not_numbers_is_an_input_error(world: InputWorld) -> None:
+async def test_a_record_with_other_values_than_numbers_is_an_input_error(world: InputWorld) -> None:
     bad: list[list[object]] = [[1, "x"]]
     world.fill([*ROWS, *bad])
     with pytest.raises(InputError):
@@ -112,7 +110,7 @@ async def test_a_record_that_is_not_numbers_is_an_input_error(world: InputWorld)
             read_all(source)
 
 
-async def test_a_wrong_storage_object_is_refused_by_field(world: InputWorld) -> None:
+async def test_an_invalid_storage_object_is_reported_with_its_field(world: InputWorld) -> None:
     with pytest.raises(ContractError, match=rf"^input\.{world.label}\."):
         async with world.open_wrong():
             pass

@@ -1,15 +1,24 @@
-"""What every output store must do, built-in or foreign; exactly-once stores must do more."""
+"""What every output store must do, built-in or third-party; more is required of exactly-once stores."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from runner.errors import ContractError
-from runner.seams import OutputStore
-from runner.values import Chunk, Counts, Cut, Finished, Memory, Records
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    CommittedRun,
+    ContractError,
+    Counts,
+    InputPlan,
+    OutputStore,
+    RecordError,
+    ResultCounts,
+)
 from tests.conformance.worlds import EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
 
-CUT = Cut(fingerprint="rows-sha256:1", chunk_size=10, total=30)
+PLAN = InputPlan(fingerprint="rows-sha256:1", chunk_size=10, total=30)
 CHUNKS = [Chunk(index=index, unit=0, start=10 * index, end=10 * index + 10) for index in range(3)]
 WHOLE = [float(value) for value in range(30)]
 
@@ -27,10 +36,12 @@ async def once(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Outp
 
 
 async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> None:
-    """The predictions of a chunk in two batches; `add` tells attempts apart."""
+    """Write the predictions of a chunk in two batches; `add` distinguishes attempts."""
     for first in (chunk.start, chunk.start + 5):
-        rows = [[float(index)] for index in range(first, first + 5)]
-        await store.write(Records(first=first, rows=rows), [row[0] + add for row in rows])
+        indexes = range(first, first + 5)
+        await store.write(
+            Batch(first=first, rows=[[float(index)] for index in indexes]), [index + add for index in indexes]
+        )
 
 
 async def predict(store: OutputStore, chunks: list[Chunk], *, add: float = 0.0) -> None:
@@ -40,15 +51,15 @@ async def predict(store: OutputStore, chunks: list[Chunk], *, add: float = 0.0) 
         await store.commit(chunk)
 
 
-async def finish(store: OutputStore) -> Finished:
+async def finish(store: OutputStore) -> CommittedRun:
     """Commit the run."""
     return await store.finish(Counts(total=30, completed=30))
 
 
-async def test_a_run_is_stored_whole_and_in_order(world: OutputWorld) -> None:
+async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> None:
     async with world.open() as store:
-        assert await store.open() == Memory()
-        assert await store.begin(CUT) == CUT
+        assert await store.open() == Checkpoint()
+        assert await store.begin(PLAN) == PLAN
         await predict(store, CHUNKS)
         finished = await finish(store)
     assert world.stored() == WHOLE
@@ -56,74 +67,74 @@ async def test_a_run_is_stored_whole_and_in_order(world: OutputWorld) -> None:
     assert finished.output.location
 
 
-async def test_nothing_to_predict_is_a_run_too(world: OutputWorld) -> None:
+async def test_a_run_may_have_no_records(world: OutputWorld) -> None:
     async with world.open() as store:
         await store.open()
-        await store.begin(Cut(fingerprint="empty", chunk_size=10, total=0))
+        await store.begin(InputPlan(fingerprint="empty", chunk_size=10, total=0))
         finished = await store.finish(Counts(total=0))
     assert world.stored() == []
     assert finished.total == 0
 
 
-async def test_runs_do_not_see_each_other(world: OutputWorld) -> None:
+async def test_runs_are_independent_of_each_other(world: OutputWorld) -> None:
     for run, add in (("11111111-run", 0.0), ("22222222-run", 100.0)):
         async with world.open(run=run) as store:
-            assert await store.open() == Memory()
-            await store.begin(CUT)
+            assert await store.open() == Checkpoint()
+            await store.begin(PLAN)
             await predict(store, CHUNKS, add=add)
             await finish(store)
     assert world.stored(run="11111111-run") == WHOLE
     assert world.stored(run="22222222-run") == [value + 100.0 for value in WHOLE]
 
 
-async def test_a_store_says_what_it_can_promise(world: OutputWorld) -> None:
+async def test_a_store_declares_its_delivery_guarantee(world: OutputWorld) -> None:
     async with world.open() as store:
         assert store.delivery == ("ExactlyOnce" if world.label in EXACTLY_ONCE else "AtLeastOnce")
 
 
-async def test_a_wrong_storage_object_is_refused_by_field(world: OutputWorld) -> None:
+async def test_an_invalid_storage_object_is_reported_with_its_field(world: OutputWorld) -> None:
     with pytest.raises(ContractError, match=rf"^output\.{world.label}\."):
         async with world.open_wrong():
             pass
 
 
-async def test_what_was_not_committed_is_not_there(once: OutputWorld) -> None:
+async def test_uncommitted_predictions_are_not_stored(once: OutputWorld) -> None:
     async with once.open() as store:
         await store.open()
-        await store.begin(CUT)
+        await store.begin(PLAN)
         await predict(store, CHUNKS[:1])
         await write(store, CHUNKS[1])
     assert once.stored() == WHOLE[:10]
 
 
-async def test_the_next_attempt_goes_on_behind_the_last_committed_chunk(once: OutputWorld) -> None:
+async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: OutputWorld) -> None:
     async with once.open() as store:
         await store.open()
-        await store.begin(CUT)
+        await store.begin(PLAN)
         await predict(store, CHUNKS[:2])
         await write(store, CHUNKS[2], add=500.0)
     async with once.open(pod="pod-2") as store:
-        assert await store.open() == Memory(cut=CUT, committed_chunks=2, committed_records=20)
-        await store.begin(CUT)
+        assert await store.open() == Checkpoint(plan=PLAN, committed_chunks=2, committed=ResultCounts(20))
+        await store.begin(PLAN)
         await predict(store, CHUNKS[2:])
         await finish(store)
     assert once.stored() == WHOLE
 
 
-async def test_the_first_cut_is_in_force(once: OutputWorld) -> None:
-    other = Cut(fingerprint="rows-sha256:2", chunk_size=99, total=7)
+async def test_the_first_plan_applies_to_all_attempts(once: OutputWorld) -> None:
+    other = InputPlan(fingerprint="rows-sha256:2", chunk_size=99, total=7)
     async with once.open() as first, once.open(pod="pod-2") as second:
         await first.open()
         await second.open()
-        assert await first.begin(CUT) == CUT
-        assert await second.begin(other) == CUT
+        assert await first.begin(PLAN) == PLAN
+        assert await second.begin(other) == PLAN
 
 
-async def test_two_attempts_at_once_store_each_record_once(once: OutputWorld) -> None:
+async def test_two_concurrent_attempts_store_each_record_once(once: OutputWorld) -> None:
     async with once.open() as first, once.open(pod="pod-2") as second:
         for store in (first, second):
             await store.open()
-            await store.begin(CUT)
+            await store.begin(PLAN)
         await predict(first, CHUNKS[:1])
         await predict(second, CHUNKS[:2], add=1000.0)
         await predict(first, CHUNKS[1:])
@@ -137,11 +148,11 @@ async def test_two_attempts_at_once_store_each_record_once(once: OutputWorld) ->
 async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     async with once.open() as late:
         await late.open()
-        await late.begin(CUT)
+        await late.begin(PLAN)
         await write(late, CHUNKS[0], add=1000.0)
         async with once.open(pod="pod-2") as store:
             await store.open()
-            await store.begin(CUT)
+            await store.begin(PLAN)
             await predict(store, CHUNKS)
             finished = await finish(store)
         await late.commit(CHUNKS[0])
@@ -150,12 +161,29 @@ async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     assert once.stored() == WHOLE
 
 
-async def test_a_finished_run_is_remembered_with_its_result(once: OutputWorld) -> None:
+async def test_a_committed_run_is_reported_with_its_result(once: OutputWorld) -> None:
     async with once.open() as store:
         await store.open()
-        await store.begin(CUT)
+        await store.begin(PLAN)
         await predict(store, CHUNKS)
         finished = await finish(store)
     async with once.open(pod="pod-2") as store:
-        assert (await store.open()).finished == finished
+        assert (await store.open()).committed_run == finished
     assert once.stored() == WHOLE
+
+
+async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWorld) -> None:
+    error = RecordError("invalid_prediction", "the model returned NaN")
+    async with once.open() as store:
+        await store.open()
+        await store.begin(PLAN)
+        await store.write(Batch(first=0, rows=[[float(index)] for index in range(10)]), [*WHOLE[:9], error])
+        await store.commit(CHUNKS[0])
+    async with once.open(pod="pod-2") as store:
+        assert (await store.open()).committed == ResultCounts(completed=9, failed=1)
+        await store.begin(PLAN)
+        await predict(store, CHUNKS[1:])
+        run = await store.finish(Counts(total=30, completed=29, failed=1))
+    assert (run.completed, run.failed) == (29, 1)
+    assert once.stored()[:9] == WHOLE[:9]
+    assert once.stored()[9] != 9.0

@@ -1,6 +1,6 @@
-"""What the conformance suites need to know of a store: how its far side is filled and looked at. One world per store.
+"""What the conformance suites need per store: its backend, which a test can fill and inspect. One world per store.
 
-A world makes storage objects and surroundings; the store itself is always found by its entry point, as the runner finds it.
+A world provides the storage objects and the context; the store itself is loaded through the registry, as the runner loads it.
 """
 
 import sqlite3
@@ -12,10 +12,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from inferrun.contract import Contract, Model
+from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
 from runner import registry
-from runner.seams import OutputStore, Source, Surroundings
-from runner.settings import Settings
 from tests.integration.runner.servers import Handler, data_handler
 
 Rows = Sequence[Sequence[object]]
@@ -24,72 +22,70 @@ RUN = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Where things are in a test."""
+    """The folders of a Pod in a test."""
 
     folder: Path
 
-    def surroundings(
-        self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, int] | None = None
-    ) -> Surroundings:
-        """What a Pod of a run has around it."""
+    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, int] | None = None) -> StoreContext:
+        """The context of a store in a Pod of a run."""
         places = {name: self.folder / name for name in ("input", "output", "endpoints", "tmp")}
         for place in places.values():
             place.mkdir(exist_ok=True)
-        settings = Settings(
+        contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=Model(model_name="iris"))
+        return StoreContext(
+            contract=contract,
+            limits=Limits.model_validate({"retry_seconds": 0, **(limits or {})}),
+            format_named=registry.record_format,
             input_dir=places["input"],
             output_dir=places["output"],
             endpoints_dir=places["endpoints"],
             spool_dir=places["tmp"],
             pod_uid=pod,
-            retry_seconds=0,
-            **(limits or {}),
         )
-        contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=Model(model_name="iris"))
-        return Surroundings(contract=contract, settings=settings, format_named=registry.record_format)
 
 
 class InputWorld(Protocol):
-    """The far side of an input store."""
+    """An input store with its backend."""
 
     label: str
     wrong: dict[str, Any]  # Any: a storage object
-    """A storage object that the store must refuse."""
+    """A storage object that the store must reject."""
 
     def fill(self, rows: Rows) -> None:
-        """Make these the input's rows."""
+        """Store these rows in the backend."""
         ...
 
     def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
-        """The store, opened as a Pod does."""
+        """Open the store as a Pod does."""
         ...
 
     def open_wrong(self) -> AbstractAsyncContextManager[Source]:
-        """The store, with the wrong object."""
+        """Open the store with the invalid object."""
         ...
 
 
 class OutputWorld(Protocol):
-    """The far side of an output store."""
+    """An output store with its backend."""
 
     label: str
     wrong: dict[str, Any]  # Any: a storage object
 
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
-        """The store, opened as a Pod of a run does."""
+        """Open the store as a Pod of a run does."""
         ...
 
     def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
-        """The store, with the wrong object."""
+        """Open the store with the invalid object."""
         ...
 
     def stored(self, *, run: str = RUN) -> list[object]:
-        """The predictions that the far side holds of a run, in the input's order."""
+        """Return the predictions of a run in the backend, in input order."""
         ...
 
 
 @dataclass
 class _World:
-    """What all worlds have in common."""
+    """What all worlds share."""
 
     disk: Disk
     label: str
@@ -99,25 +95,25 @@ class _World:
 
 class _Input(_World):
     def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
-        return registry.input_store(self.label)(self.right, self.disk.surroundings(limits=limits))
+        return registry.input_store(self.label)(self.right, self.disk.context(limits=limits))
 
     def open_wrong(self) -> AbstractAsyncContextManager[Source]:
-        return registry.input_store(self.label)(self.wrong, self.disk.surroundings())
+        return registry.input_store(self.label)(self.wrong, self.disk.context())
 
 
 class _Output(_World):
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
-        return registry.output_store(self.label)(self.right, self.disk.surroundings(run=run, pod=pod))
+        return registry.output_store(self.label)(self.right, self.disk.context(run=run, pod=pod))
 
     def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
-        return registry.output_store(self.label)(self.wrong, self.disk.surroundings())
+        return registry.output_store(self.label)(self.wrong, self.disk.context())
 
 
 class FileInput(_Input):
     """JSON lines in two files of a folder."""
 
     def fill(self, rows: Rows) -> None:
-        folder = self.disk.surroundings().settings.input_dir / "given"
+        folder = self.disk.context().input_dir / "given"
         folder.mkdir(exist_ok=True)
         half = len(rows) // 2
         for name, part in (("a.jsonl", rows[:half]), ("b.jsonl", rows[half:])):
@@ -128,10 +124,10 @@ class FileOutput(_Output):
     """A folder on a claim."""
 
     def stored(self, *, run: str = RUN) -> list[object]:
-        parts = sorted(self.disk.surroundings().settings.output_dir.glob(f"made/inf-run-{run[:8]}/predictions/*"))
+        parts = sorted(self.disk.context().output_dir.glob(f"made/inf-run-{run[:8]}/predictions/*"))
         lines = [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
         assert [line["index"] for line in lines] == list(range(len(lines)))
-        return [line["prediction"] for line in lines]
+        return [line.get("prediction", line.get("error")) for line in lines]
 
 
 @dataclass
@@ -141,7 +137,7 @@ class KrateoInput(_Input):
     handler: Handler
 
     def fill(self, rows: Rows) -> None:
-        self.handler.rows = [list(row) for row in rows]  # type: ignore[arg-type]  # a test may give texts
+        self.handler.rows = [list(row) for row in rows]  # type: ignore[arg-type]  # a test may pass strings
 
 
 @dataclass
@@ -159,7 +155,7 @@ class SqliteInput(_Input):
     """A table of a database on a claim."""
 
     def fill(self, rows: Rows) -> None:
-        with sqlite3.connect(self.disk.surroundings().settings.input_dir / "data.db") as connection:
+        with sqlite3.connect(self.disk.context().input_dir / "data.db") as connection:
             connection.execute("drop table if exists given")
             connection.execute("create table given (id integer primary key, a, b)")
             values = [(place, *row) for place, row in enumerate(rows)]
@@ -171,7 +167,7 @@ class SqliteOutput(_Output):
     """Tables of a database on a claim."""
 
     def stored(self, *, run: str = RUN) -> list[object]:
-        connection = sqlite3.connect(self.disk.surroundings().settings.output_dir / "data.db")
+        connection = sqlite3.connect(self.disk.context().output_dir / "data.db")
         rows = connection.execute("select value from prediction where run = ? order by place", (run,)).fetchall()
         connection.close()
         return [orjson.loads(value) for (value,) in rows]
@@ -186,19 +182,19 @@ OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 @asynccontextmanager
 async def file_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in store `file`, reading."""
+    """The built-in input store `file`."""
     yield FileInput(disk, "file", {**_FILE, "path": "given"}, {**_FILE, "path": "../given"})
 
 
 @asynccontextmanager
 async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
-    """The built-in store `file`, writing."""
+    """The built-in output store `file`."""
     yield FileOutput(disk, "file", {**_FILE, "path": "made"}, {**_FILE, "path": "/made"})
 
 
 @asynccontextmanager
 async def krateo_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in store `krateo`, reading."""
+    """The built-in input store `krateo`."""
     async with data_handler() as handler:
         _mount(disk, "input", handler)
         right = {"api": {**_API, "path": "/compute/input"}}
@@ -207,7 +203,7 @@ async def krateo_input(disk: Disk) -> AsyncIterator[InputWorld]:
 
 @asynccontextmanager
 async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
-    """The built-in store `krateo`, writing."""
+    """The built-in output store `krateo`."""
     async with data_handler() as handler:
         _mount(disk, "output", handler)
         right = {"api": {**_API, "path": "/compute/output"}}
@@ -216,18 +212,18 @@ async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
 
 @asynccontextmanager
 async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The store of the foreign package, reading."""
+    """The input store of the foreign package."""
     yield SqliteInput(disk, "sqlite", {"path": "data.db", "table": "given"}, {"path": "data.db", "table": "a; b"})
 
 
 @asynccontextmanager
 async def sqlite_output(disk: Disk) -> AsyncIterator[OutputWorld]:
-    """The store of the foreign package, writing."""
+    """The output store of the foreign package."""
     yield SqliteOutput(disk, "sqlite", {"path": "data.db"}, {})
 
 
 def _mount(disk: Disk, side: str, handler: Handler) -> None:
-    folder = disk.surroundings().settings.endpoints_dir / side
+    folder = disk.context().endpoints_dir / side
     folder.mkdir()
     (folder / "server-url").write_text(handler.url)
 

@@ -1,7 +1,7 @@
-"""A cluster in memory behind the seam of the activity table: one run, whose Jobs do what a test has planned.
+"""A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens at times of the Temporal server's own clock, so that it can be skipped. A follower that has nothing to
-say yet fails and asks to be tried again when it has: a running activity would hold the clock.
+Everything happens on the Temporal server's clock, so that time can be skipped. A follower that has no result yet fails and
+requests a retry at the time of the result, because a running activity would stop the clock.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae6
 
 @dataclass(frozen=True)
 class Plan:
-    """What a Job's Pod does: starts after so many seconds, ends so many later. None: not by itself."""
+    """What a Job's Pod does: starts after `starts_after` seconds, ends `ends_after` seconds later; None: never."""
 
     starts_after: int | None = 2
     ends_after: int | None = 3
@@ -83,7 +83,7 @@ def fails(reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_r
 
 @dataclass(frozen=True)
 class Pod:
-    """When its container starts, and ends or is taken away; None: never by itself."""
+    """When its container starts, and when it ends or is disrupted; None: never."""
 
     started: datetime | None
     ends: datetime | None
@@ -231,14 +231,14 @@ class Cluster:
 
     @property
     def running(self) -> list[str]:
-        """The Jobs that somebody would have to stop."""
+        """The Jobs that have neither ended nor been stopped."""
         return [job.name for job in self.jobs.values() if job.stopped_at is None and not self._has_ended(job)]
 
     def _has_ended(self, job: Job) -> bool:
         return job.ended is not None and not job.plan.must_stop and job.ended <= self.now
 
     def leave_job_behind(self) -> Job:
-        """An earlier workflow of the run had made a Job, which goes on."""
+        """An earlier workflow of the run created a Job that is still running."""
         request = LaunchInput(run=RUN)
         self.left_over = Job(request, "inf-iris-left", datetime.now(UTC), Plan(ends_after=None))
         return self.left_over

@@ -1,4 +1,4 @@
-"""Runs the product's workflows over a cluster in memory, on a server whose clock can be skipped."""
+"""Runs the product's workflows against a simulated cluster, on a time-skipping server."""
 
 import asyncio
 import time

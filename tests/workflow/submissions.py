@@ -1,4 +1,4 @@
-"""Runs in memory, behind the seam of the activity table: what submissions act on in the tests of workflow code."""
+"""Simulated runs behind the activity table, for the tests of submissions."""
 
 import asyncio
 import time
@@ -15,13 +15,14 @@ from temporalio.worker import Worker
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from workflows import activity_options, messages
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE
+from workflows import activity_options
 from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
     DeletionResult,
     ReadRunInput,
-    RunResult,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
@@ -112,4 +113,4 @@ async def start(
 ) -> WorkflowHandle[Any, Any]:
     """Start a submission by the workflow's name, as a program does."""
     name = key or f"submission-{uuid.uuid4().hex[:8]}"
-    return await client.start_workflow(messages.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)
+    return await client.start_workflow(WORKFLOW_TYPE, argument, id=name, task_queue=queue)

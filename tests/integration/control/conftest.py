@@ -1,6 +1,6 @@
 """A real API server with our definitions, behind a proxy that records; one namespace for all of these tests.
 
-The runs that they make carry the annotation that tells an installed product to leave them alone.
+Runs created here carry the annotation that makes an installed product ignore them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Pods of a run's Jobs without a node: no node has the CPU that they ask for, and the tests tell what a kubelet would.
+"""Pods of a run's Jobs without a node: no node has the CPU that they request, and the tests play the kubelet.
 
 Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
 """

@@ -1,4 +1,4 @@
-"""A follower says on the run's status where its Job stands, and judges how it ended."""
+"""`FollowJob` on a real API server: it publishes the progress of a Job and judges its end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ RESULT = RunnerResult(
 
 @pytest.fixture
 def installation() -> Installation:
-    """One for each test, so that nobody sees another one's Jobs."""
+    """A new installation for each test, so that tests do not see each other's Jobs."""
     return Installation(id=f"tests.{token_hex(8)}", task_queue="tests", temporal_namespace="default", ui_url="")
 
 
@@ -85,17 +85,17 @@ async def in_time(task: "asyncio.Task[FollowResult]") -> FollowResult:
     return await asyncio.wait_for(task, WAIT_SECONDS)
 
 
-async def test_a_pod_that_no_node_takes_is_told_on_the_status_and_as_an_event(
+async def test_an_unschedulable_pod_is_reported_in_the_status_and_as_an_event(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED):
         run = await job.says(Reason.UNSCHEDULABLE)
         assert run.status.phase is Phase.PENDING
-        assert "no node takes Pod" in (run.status.message or "")
+        assert "cannot be scheduled" in (run.status.message or "")
     assert ("Unschedulable", "Warning") in await job.events()
 
 
-async def test_a_container_that_starts_is_the_first_followers_result(
+async def test_the_start_of_the_container_ends_the_first_follower(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
@@ -109,7 +109,7 @@ async def test_a_container_that_starts_is_the_first_followers_result(
     assert ("Running", "Normal") in await job.events()
 
 
-async def test_an_end_is_judged_by_the_runners_own_words(api: KubeClient, watch: JobWatch, job: Launched) -> None:
+async def test_a_finished_job_is_judged_by_the_runners_result(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await job.runs()
     async with following(api, watch, job, FollowUntil.FINISHED) as task:
         await job.ends(0, message=dump_result(RESULT))
@@ -118,7 +118,7 @@ async def test_an_end_is_judged_by_the_runners_own_words(api: KubeClient, watch:
     assert (verdict.kind, verdict.records, verdict.delivery) == (VerdictKind.SUCCEEDED, RESULT.records, "ExactlyOnce")
 
 
-async def test_a_follower_that_comes_late_says_the_same(api: KubeClient, watch: JobWatch, job: Launched) -> None:
+async def test_a_late_follower_comes_to_the_same_verdict(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await job.ends(3, message="no such table")
     await job.is_finished()
     for follow_until in FollowUntil:
@@ -129,7 +129,7 @@ async def test_a_follower_that_comes_late_says_the_same(api: KubeClient, watch: 
         assert "no such table" in verdict.message
 
 
-async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_stop(
+async def test_an_invalid_image_name_ends_the_launch_and_requests_a_stop(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
@@ -140,9 +140,7 @@ async def test_an_image_that_can_never_be_had_ends_the_launch_and_asks_for_its_s
     assert result.verdict.reason is Reason.INVALID_IMAGE_NAME
 
 
-async def test_a_pod_that_the_cluster_took_away_is_no_end_and_its_next_one_waits(
-    api: KubeClient, watch: JobWatch, job: Launched
-) -> None:
+async def test_a_disrupted_pod_does_not_end_the_launch(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     taken = {"exitCode": 137, "reason": "Error", "startedAt": STARTED, "finishedAt": FINISHED}
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     await job.runs()
@@ -153,7 +151,7 @@ async def test_a_pod_that_the_cluster_took_away_is_no_end_and_its_next_one_waits
     assert (result.verdict, result.started_at, result.is_disrupted) == (None, None, True)
 
 
-async def test_a_job_that_was_deleted_ends_the_following(api: KubeClient, watch: JobWatch, job: Launched) -> None:
+async def test_a_deleted_job_ends_the_follower(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     async with following(api, watch, job, FollowUntil.STARTED) as task:
         await job.says(Reason.UNSCHEDULABLE)
         await api.delete(JOBS, job.namespace, job.result.job_name, uid=job.result.job_uid)
@@ -162,10 +160,10 @@ async def test_a_job_that_was_deleted_ends_the_following(api: KubeClient, watch:
     assert verdict.kind is VerdictKind.JOB_GONE
 
 
-async def test_a_follower_that_begins_after_everything_was_deleted_ends(
+async def test_a_follower_that_starts_after_everything_was_deleted_ends(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
-    """The run was deleted while no worker was there; nobody may wait for its ConfigMap for ever."""
+    """The run was deleted while no worker was running; the follower must not wait for its ConfigMap forever."""
     stored = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
     await api.delete(CONFIG_MAPS, job.namespace, job.result.job_name, uid=stored["metadata"]["uid"])
     async with following(api, watch, job, FollowUntil.FINISHED) as task:
@@ -191,7 +189,7 @@ async def test_when_nothing_changes_nothing_is_written(
     assert not ours
 
 
-async def test_a_late_follower_of_an_earlier_launch_says_nothing(
+async def test_a_late_follower_of_an_earlier_launch_publishes_nothing(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
     await job.store.update_status(
@@ -222,7 +220,7 @@ async def test_two_followers_share_two_watches(api: KubeClient, watch: JobWatch,
     assert len(proxy.watches) == 2
 
 
-async def test_the_watch_forgets_what_is_gone(api: KubeClient, watch: JobWatch, job: Launched) -> None:
+async def test_the_watch_forgets_deleted_objects(api: KubeClient, watch: JobWatch, job: Launched) -> None:
     await watch.synced()
     place = job.namespace, job.result.job_name
     await until(lambda: len(watch.pods(*place)) == 1, what="the Pod")

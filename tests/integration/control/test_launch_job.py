@@ -1,4 +1,4 @@
-"""A launch is made or adopted by its names, on a real API server; no Pod has to run for that."""
+"""`LaunchJob` on a real API server: objects are created or adopted by name; no Pod has to run."""
 
 import base64
 import json
@@ -52,7 +52,7 @@ def base_of(run: InferenceRun) -> str:
     return job_base_name(run.metadata.name, run.metadata.uid)
 
 
-async def test_a_launch_makes_the_config_map_and_the_job_and_says_so(
+async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, parameters={"a": "1"}, timeoutSeconds=60)
@@ -75,7 +75,7 @@ async def test_a_launch_makes_the_config_map_and_the_job_and_says_so(
         assert item["metadata"]["ownerReferences"][0]["uid"] == run.metadata.uid
 
 
-async def test_before_the_job_there_are_few_requests(
+async def test_a_launch_makes_few_requests_before_the_job(
     launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
@@ -92,7 +92,7 @@ async def test_before_the_job_there_are_few_requests(
     ]
 
 
-async def test_a_second_try_adopts_what_the_first_one_made(
+async def test_a_retry_adopts_what_the_first_try_created(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
@@ -107,7 +107,7 @@ async def test_a_second_try_adopts_what_the_first_one_made(
     assert len(jobs["items"]) == 1
 
 
-async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
+async def test_a_retry_continues_a_try_that_ended_before_it_published(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     """The worker was killed between the Job and the status; the config was edited, then deleted."""
@@ -128,7 +128,7 @@ async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
     assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first["metadata"]["uid"])
 
 
-async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
+async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     config = await make_config()
@@ -148,7 +148,7 @@ async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
     assert status["jobStatus"]["name"] == second.job_name
 
 
-async def test_what_earlier_launches_used_is_taken_off_the_time(
+async def test_the_time_used_by_earlier_launches_is_subtracted(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
@@ -161,7 +161,7 @@ async def test_what_earlier_launches_used_is_taken_off_the_time(
 
 
 @pytest.mark.parametrize(("edited", "limit"), [(7, 7), (0, 0), (None, 0)], ids=["lowered", "zero", "removed"])
-async def test_each_launch_gets_the_timeout_that_the_spec_has_then(
+async def test_each_launch_reads_the_timeout_from_the_spec(
     launcher: JobLauncher,
     api: KubeClient,
     make_run: MakeRun,
@@ -196,21 +196,21 @@ async def test_a_foreign_object_of_that_name_is_never_overwritten(
     made = await api.create(resource, place, {**body, "metadata": {"name": base_of(run)}})
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-    assert f"a {kind} '{base_of(run)}' that is not this run's" in result.message
+    assert f"a {kind} '{base_of(run)}' that does not belong to this run" in result.message
     found = await api.get(resource, place, base_of(run))
     assert found["metadata"]["uid"] == made["metadata"]["uid"]
     assert (found.get("data"), found.get("spec")) == (made.get("data"), made.get("spec"))
     await api.delete(resource, place, base_of(run), uid=made["metadata"]["uid"])
 
 
-async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_once(
+async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": "nowhere"}, pendingTimeoutSeconds=900)
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
     assert result.pending_timeout_seconds == 900
-    assert "InferenceConfig 'nowhere' is not in namespace" in result.message
+    assert "InferenceConfig 'nowhere' does not exist in namespace" in result.message
     status = await status_of(api, run)
     assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ConfigNotFound", result.message)
     patches = len(proxy.sent("PATCH"))
@@ -218,7 +218,7 @@ async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_o
     assert len(proxy.sent("PATCH")) == patches
 
 
-async def test_a_config_that_is_wrong_is_waited_for_with_what_is_wrong(
+async def test_a_run_waits_for_an_invalid_config_and_reports_the_problem(
     launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config(serviceAccountName="admin")})
@@ -227,7 +227,7 @@ async def test_a_config_that_is_wrong_is_waited_for_with_what_is_wrong(
     assert "spec.serviceAccountName" in result.message
 
 
-async def test_a_config_of_another_namespace_needs_the_operators_leave(
+async def test_a_config_of_another_namespace_must_be_allowed_by_the_operator(
     launcher: JobLauncher, make_run: MakeRun
 ) -> None:
     run = await make_run(configRef={"name": "iris", "namespace": "default"})
@@ -236,7 +236,7 @@ async def test_a_config_of_another_namespace_needs_the_operators_leave(
     assert "allowCrossNamespaceConfig" in result.message
 
 
-async def test_a_quota_that_leaves_no_room_for_the_job_is_waited_for(
+async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
     launcher: JobLauncher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
@@ -260,7 +260,7 @@ async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> Lau
     raise AssertionError("the quota does not act")
 
 
-async def test_a_run_that_is_gone_or_another_one_is_not_launched(
+async def test_a_run_that_is_gone_or_was_replaced_is_not_launched(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun
 ) -> None:
     run = await make_run()
@@ -276,7 +276,7 @@ async def test_a_run_that_has_ended_is_not_launched(launcher: JobLauncher, make_
     assert (result.state, result.reason, result.message) == (LaunchState.TERMINAL, Reason.INPUT_FAILED, "m")
 
 
-async def test_a_run_whose_end_was_asked_for_is_not_launched_and_names_the_job_that_it_left(
+async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(
     launcher: JobLauncher, make_run: MakeRun
 ) -> None:
     left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
@@ -287,7 +287,7 @@ async def test_a_run_whose_end_was_asked_for_is_not_launched_and_names_the_job_t
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
 
 
-async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_that_ended(
+async def test_a_workflow_that_takes_over_starts_with_the_next_launch(
     launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     attempts = [
@@ -309,7 +309,7 @@ async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_tha
     assert [item.reason for item in result.attempts] == [Reason.INPUT_FAILED, Reason.INPUT_FAILED]
 
 
-async def test_a_config_map_that_was_planted_lends_no_service_account(
+async def test_a_forged_config_map_grants_no_service_account(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
@@ -324,7 +324,7 @@ async def test_a_config_map_that_was_planted_lends_no_service_account(
         await api.get(JOBS, place, base_of(run))
 
 
-async def test_a_job_that_is_taken_over_keeps_what_its_status_says(
+async def test_adopting_a_job_keeps_its_status(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})

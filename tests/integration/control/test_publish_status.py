@@ -12,7 +12,7 @@ from tests.integration.control.pods import Launched
 from workflows.messages import PublishInput, StatusResult
 
 
-async def test_where_a_run_stands_is_said_but_never_over_its_end(api: KubeClient, job: Launched) -> None:
+async def test_a_status_is_published_but_never_over_an_outcome(api: KubeClient, job: Launched) -> None:
     publisher = StatusPublisher(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     request = PublishInput(
         run=job.run.ref,

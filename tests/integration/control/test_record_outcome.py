@@ -66,7 +66,7 @@ async def record(recorder: OutcomeRecorder, job: Launched, **changes: object) ->
     return result
 
 
-async def test_an_end_is_stored_with_all_that_is_known(recorder: OutcomeRecorder, job: Launched) -> None:
+async def test_an_outcome_is_stored_with_all_of_its_fields(recorder: OutcomeRecorder, job: Launched) -> None:
     attempt = Attempt(
         launch=1,
         attempt=1,
@@ -97,7 +97,7 @@ async def test_an_end_is_stored_with_all_that_is_known(recorder: OutcomeRecorder
     assert ("InputFailed", "Warning") in await job.events()
 
 
-async def test_the_end_that_was_stored_first_stands_and_is_the_answer(recorder: OutcomeRecorder, job: Launched) -> None:
+async def test_the_outcome_that_was_stored_first_is_kept_and_returned(recorder: OutcomeRecorder, job: Launched) -> None:
     await record(recorder, job)
     stored = await job.now()
     again = await record(recorder, job, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, exit_code=0)
@@ -105,7 +105,7 @@ async def test_the_end_that_was_stored_first_stands_and_is_the_answer(recorder: 
     assert await job.now() == stored
 
 
-async def test_a_job_gets_its_time_to_live_once_the_end_is_stored_and_never_before(
+async def test_a_job_gets_its_time_to_live_only_after_the_outcome_is_stored(
     recorder: OutcomeRecorder, job: Launched, proxy: Proxy
 ) -> None:
     assert "ttlSecondsAfterFinished" not in (await job.job())["spec"]
@@ -116,7 +116,7 @@ async def test_a_job_gets_its_time_to_live_once_the_end_is_stored_and_never_befo
     assert ["inferenceruns" in patched[0], "jobs" in patched[1]] == [True, True]
 
 
-async def test_all_jobs_of_the_run_get_their_time_to_live_and_no_other(
+async def test_only_the_runs_own_jobs_get_a_time_to_live(
     recorder: OutcomeRecorder, job: Launched, api: KubeClient
 ) -> None:
     first = await job.job()
@@ -130,7 +130,7 @@ async def test_all_jobs_of_the_run_get_their_time_to_live_and_no_other(
     assert [item["spec"].get("ttlSecondsAfterFinished") for item in found] == [777, 777, None]
 
 
-async def test_an_end_of_a_run_that_is_gone_is_told_and_not_an_error(
+async def test_the_outcome_of_a_deleted_run_is_not_an_error(
     recorder: OutcomeRecorder, job: Launched, api: KubeClient
 ) -> None:
     metadata = job.run.metadata
@@ -139,14 +139,14 @@ async def test_an_end_of_a_run_that_is_gone_is_told_and_not_an_error(
     assert (result.gone, result.reason) == (True, Reason.RUN_DELETED)
 
 
-async def test_an_end_whose_job_is_gone_is_stored_all_the_same(
+async def test_an_outcome_is_stored_although_the_job_is_gone(
     recorder: OutcomeRecorder, job: Launched, api: KubeClient
 ) -> None:
     await api.delete(JOBS, job.namespace, job.result.job_name, uid=job.result.job_uid)
     assert (await record(recorder, job)).phase is Phase.FAILED
 
 
-async def test_the_end_of_a_schedules_run_prunes_its_schedules_runs(
+async def test_the_outcome_of_a_scheduled_run_prunes_its_schedules_history(
     recorder: OutcomeRecorder, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
 ) -> None:
     schedule = (await make_run(schedule="@daily")).ref
@@ -157,7 +157,7 @@ async def test_the_end_of_a_schedules_run_prunes_its_schedules_runs(
     assert pruned.schedules == [schedule]
 
 
-async def test_the_end_of_any_other_run_prunes_nothing(
+async def test_the_outcome_of_any_other_run_prunes_nothing(
     recorder: OutcomeRecorder, job: Launched, pruned: Pruned
 ) -> None:
     await record(recorder, job)

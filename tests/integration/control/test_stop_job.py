@@ -53,7 +53,7 @@ async def test_after_a_stop_neither_job_nor_pod_is_left(stopper: JobStopper, job
     assert (await api.list(PODS, job.namespace, labelSelector=selector))["items"] == []
 
 
-async def test_a_stop_says_what_the_run_was_waiting_for(stopper: JobStopper, job: Launched) -> None:
+async def test_a_stop_reports_what_the_run_was_waiting_for(stopper: JobStopper, job: Launched) -> None:
     await job.tell({"waiting": {"reason": "ImagePullBackOff", "message": "no route to host"}}, phase="Pending")
     result = await stop(stopper, job, grace=10)
     assert result.verdict is None
@@ -61,7 +61,7 @@ async def test_a_stop_says_what_the_run_was_waiting_for(stopper: JobStopper, job
     assert "no route to host" in result.last_wait_message
 
 
-async def test_a_stop_keeps_what_the_job_had_achieved(stopper: JobStopper, job: Launched) -> None:
+async def test_a_stop_reports_the_success_of_a_finished_job(stopper: JobStopper, job: Launched) -> None:
     await job.ends(0, message="all done")
     await job.is_finished()
     result = await stop(stopper, job, grace=5)
@@ -69,7 +69,7 @@ async def test_a_stop_keeps_what_the_job_had_achieved(stopper: JobStopper, job: 
     assert (result.verdict.kind, result.verdict.message) == (VerdictKind.SUCCEEDED, "all done")
 
 
-async def test_what_is_only_to_be_stopped_while_it_waits_goes_on_once_its_container_runs(
+async def test_a_stop_only_if_waiting_leaves_a_running_container_alone(
     stopper: JobStopper, job: Launched, proxy: Proxy
 ) -> None:
     await job.runs()
@@ -79,16 +79,14 @@ async def test_what_is_only_to_be_stopped_while_it_waits_goes_on_once_its_contai
     assert not proxy.sent("DELETE")
 
 
-async def test_what_is_only_to_be_stopped_while_it_waits_is_stopped_while_it_waits(
-    stopper: JobStopper, job: Launched, proxy: Proxy
-) -> None:
+async def test_a_stop_only_if_waiting_stops_a_waiting_job(stopper: JobStopper, job: Launched, proxy: Proxy) -> None:
     request = job.stop_input(grace=10).model_copy(update={"only_if_waiting": True})
     result: StopResult = await ActivityEnvironment().run(stopper.stop_job, request)
     assert result.started_at is None
     assert len(proxy.sent("DELETE")) == 2
 
 
-async def test_a_container_that_does_its_work_while_it_is_stopped_has_succeeded(
+async def test_a_container_that_exits_with_0_while_it_is_stopped_has_succeeded(
     stopper: JobStopper, job: Launched, api: KubeClient
 ) -> None:
     """As on a node: the Pod is there until its grace is over, here until a finalizer goes."""
@@ -114,7 +112,7 @@ async def _let_go(api: KubeClient, job: Launched, stopping: "asyncio.Task[StopRe
     return await asyncio.wait_for(stopping, WAIT_SECONDS)
 
 
-async def test_a_stop_of_what_is_gone_already_is_done(stopper: JobStopper, job: Launched) -> None:
+async def test_stopping_a_job_that_is_already_gone_succeeds(stopper: JobStopper, job: Launched) -> None:
     await stop(stopper, job, grace=5)
     assert await stop(stopper, job, grace=5) == StopResult()
 

@@ -1,4 +1,4 @@
-"""A run's world: its disk, a model server and a data handler, all real."""
+"""The folders of a run, a model server and a data handler."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.integration.runner.servers import CountingModel, Handler, counting_mo
 
 @pytest.fixture
 async def model() -> AsyncIterator[CountingModel]:
-    """A model server that counts."""
+    """A model server that counts the records it receives."""
     async with counting_model() as server:
         yield server
 
@@ -25,7 +25,7 @@ async def handler() -> AsyncIterator[Handler]:
 
 @pytest.fixture
 def machine(tmp_path: Path, model: CountingModel) -> Machine:
-    """A run's disk, with a contract that names the model; input and output are the test's."""
+    """The folders of a run and a contract that names the model; the test adds input and output."""
     kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
     uid = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
     return Machine(
@@ -35,7 +35,7 @@ def machine(tmp_path: Path, model: CountingModel) -> Machine:
 
 @pytest.fixture
 def krateo(machine: Machine, handler: Handler) -> Machine:
-    """The run reads from the data handler and stores there."""
+    """A run that reads from and writes to the data handler."""
     for side in ("input", "output"):
         machine.endpoint(side, {"server-url": handler.url, "token": f"secret-of-{side}"})
         machine.contract[side] = {
@@ -54,7 +54,7 @@ def krateo(machine: Machine, handler: Handler) -> Machine:
 
 @pytest.fixture
 def file(machine: Machine) -> Machine:
-    """The run reads `data/rows.jsonl` of one claim and stores below `results` of another."""
+    """A run that reads `data/rows.jsonl` on one claim and writes to `results` on another."""
     machine.contract["input"] = {"file": {"claimName": "given", "path": "data/rows.jsonl"}}
     machine.contract["output"] = {"file": {"claimName": "made", "path": "results"}}
     (machine.input / "data").mkdir()

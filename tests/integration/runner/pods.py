@@ -1,7 +1,7 @@
-"""Runs the runner as a Pod would, with a contract, mounted folders and a termination log.
+"""Runs the runner as a Pod does, with a contract, mounted folders and a termination log.
 
-`pod` carries the contract out inside the test's own process, which costs milliseconds; `process` and `start` run the real
-program, for what only a process shows: exit codes, signals, its log, its memory.
+`pod` executes the contract inside the test's process, which takes milliseconds; `process` and `start` run the real program, for
+tests of exit codes, signals, the log and memory.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inferrun.plugins import Counts, RunnerError
 from inferrun.reasons import Reason
 from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult
-from runner.errors import RunnerError, first_error
+from runner.contract_file import read_contract
+from runner.errors import first_error
 from runner.execution import execute
-from runner.result_file import failure, write_result
 from runner.settings import read_settings
-from runner.values import Counts
-from runner.work_order import read_contract
+from runner.termination_message import failure, write_result
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0
-"""Seconds that a Pod of a test may take at most."""
+"""Maximum seconds that a Pod of a test may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ended:
 
     @property
     def message(self) -> str:
-        """What a person reads in the status."""
+        """The message in the run's status."""
         return self.result.message
 
     def progress(self) -> list[dict[str, Any]]:  # Any: JSON
@@ -49,7 +49,7 @@ class Ended:
 
 @dataclass
 class Machine:
-    """One run's world on disk, which outlives its Pods."""
+    """The contract and the folders of one run, which outlive its Pods."""
 
     folder: Path
     contract: dict[str, Any] = field(default_factory=dict)  # Any: JSON
@@ -62,12 +62,12 @@ class Machine:
 
     @property
     def input(self) -> Path:
-        """The claim that is read."""
+        """The input claim."""
         return self.folder / "input"
 
     @property
     def output(self) -> Path:
-        """The claim that is written."""
+        """The output claim."""
         return self.folder / "output"
 
     def endpoint(self, side: str, keys: Mapping[str, str]) -> None:
@@ -76,28 +76,30 @@ class Machine:
             (self.folder / "endpoints" / side / key).write_text(value)
 
     async def pod(self, **environment: str) -> Ended:
-        """Run one Pod's work to its end, in this process."""
+        """Execute the contract in this process."""
         settings = read_settings(self._environment(environment))
-        told: list[Counts] = []
+        reported: list[Counts] = []
+        results: list[RunnerResult] = []
         try:
             contract = read_contract(settings.contract)
-            result = await asyncio.wait_for(execute(contract, settings, tell=told.append), LIMIT)
+            run = execute(contract, settings, report=reported.append, record_success=results.append)
+            await asyncio.wait_for(run, LIMIT)
         except (RunnerError, ExceptionGroup) as error:
             cause = first_error(error)
             if not isinstance(cause, RunnerError):
                 raise
-            write_result(failure(cause, told[-1] if told else None), settings.termination_log)
+            write_result(failure(cause, reported[-1] if reported else None), settings.termination_log)
             return _ended(int(cause.code), settings.termination_log)
-        write_result(result, settings.termination_log)
+        write_result(results[0], settings.termination_log)
         return _ended(0, settings.termination_log)
 
     async def process(self, **environment: str) -> Ended:
-        """Run one Pod's process to its end."""
+        """Run the program and wait for its end."""
         started = await self.start(environment=environment)
         return await started.end()
 
     async def start(self, *, environment: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "Pod":
-        """Start a Pod's process; `before` is a command that starts it in turn."""
+        """Start the program, optionally through the command `before`."""
         variables = self._environment(environment or {})
         process = await asyncio.create_subprocess_exec(
             *before,
@@ -112,7 +114,7 @@ class Machine:
         return Pod(process, Path(variables["INFERRUN_TERMINATION_LOG"]))
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        """The next Pod's variables; its contract is put into its place."""
+        """Write the contract and return the environment of the next Pod."""
         self.pods += 1
         path = self.folder / "contract.json"
         path.write_text(json.dumps(self.contract))
@@ -133,7 +135,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A container that runs."""
+    """A running container."""
 
     process: asyncio.subprocess.Process
     log: Path
@@ -143,7 +145,7 @@ class Pod:
         self.process.send_signal(number)
 
     async def end(self) -> Ended:
-        """Wait for its end."""
+        """Wait until the container has ended."""
         try:
             out, err = await asyncio.wait_for(self.process.communicate(), LIMIT)
         except TimeoutError:

@@ -1,6 +1,6 @@
-"""Real servers on loopback: a V2 model server that counts what it is sent, and a data handler of the `krateo` label.
+"""Servers on loopback: a V2 model server that counts the records it receives, and a data handler for the label `krateo`.
 
-The model predicts the sum of each row, so that a test can say for every record what its prediction must be.
+The model's prediction is the sum of a row, so a test knows the expected prediction of every record.
 """
 
 import asyncio
@@ -18,43 +18,43 @@ Hook = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
 
 async def nothing(_: web.Request) -> web.StreamResponse | None:
-    """A hook that leaves the request alone."""
+    """A hook that does nothing."""
     return None
 
 
 @dataclass
 class CountingModel:
-    """A V2 server with one model, `sum`; records are known by the first number of their row."""
+    """A V2 server with one model, `sum`; records are identified by the first number of their row."""
 
     url: str = ""
     metadata: dict[str, Any] = field(default_factory=lambda: {"name": "sum", "inputs": []})  # Any: JSON
     before: Hook = nothing
     rows: Counter[float] = field(default_factory=Counter)
     requests: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
-    under_way: int = 0
-    most_under_way: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
 
     @property
     def address(self) -> str:
-        """As Krateo's users write it: without a scheme."""
+        """The model URL without a scheme, as Krateo's users write it."""
         return f"{self.url.removeprefix('http://')}/v2/models/sum/infer"
 
     async def describe(self, _: web.Request) -> web.StreamResponse:
-        """The model's metadata."""
+        """Return the model's metadata."""
         return web.json_response(self.metadata)
 
     async def infer(self, request: web.Request) -> web.StreamResponse:
-        """The sum of each row."""
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
+        """Return the sum of each row."""
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             if (other := await self.before(request)) is not None:
                 return other
-            return self._answer(orjson.loads(await request.read()))
+            return self._predict(orjson.loads(await request.read()))
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
-    def _answer(self, body: dict[str, Any]) -> web.Response:  # Any: JSON
+    def _predict(self, body: dict[str, Any]) -> web.Response:  # Any: JSON
         tensor = body["inputs"][0]
         count, width = tensor["shape"][:2]
         rows = [tensor["data"][start : start + width] for start in range(0, count * width, width)]
@@ -68,48 +68,48 @@ class CountingModel:
 
 @dataclass
 class Handler:
-    """A data handler: what it answers is set by the test, what it is sent is kept."""
+    """A data handler with responses set by the test; it records the requests."""
 
     url: str = ""
     rows: list[list[float]] = field(default_factory=list)
-    answer_input: Hook = nothing
-    answer_output: Hook = nothing
-    takes_chunks: bool = False
+    before_input: Hook = nothing
+    before_output: Hook = nothing
+    accepts_chunks: bool = False
     asked: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
     stored: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
     headers: list[dict[str, str]] = field(default_factory=list)
     options: int = 0
 
     async def give(self, request: web.Request) -> web.StreamResponse:
-        """The rows."""
+        """Return the rows."""
         self.headers.append(dict(request.headers))
         self.asked.append(orjson.loads(await request.read()))
-        if (other := await self.answer_input(request)) is not None:
+        if (other := await self.before_input(request)) is not None:
             return other
         return web.Response(body=orjson.dumps({"result": self.rows}), content_type="application/json")
 
     async def take(self, request: web.Request) -> web.StreamResponse:
-        """The predictions; a notebook that stored them prints nothing."""
+        """Store the predictions and return an empty body."""
         self.headers.append(dict(request.headers))
         body = orjson.loads(await request.read())
-        if (other := await self.answer_output(request)) is not None:
+        if (other := await self.before_output(request)) is not None:
             return other
         self.stored.append(body)
         return web.Response(content_type="application/json")
 
     async def declare(self, _: web.Request) -> web.StreamResponse:
-        """Whether chunks are taken."""
+        """Declare whether chunks are accepted."""
         self.options += 1
-        return web.Response(headers={"Accept-Chunks": "predictions"} if self.takes_chunks else {})
+        return web.Response(headers={"Accept-Chunks": "predictions"} if self.accepts_chunks else {})
 
     def predictions(self) -> list[Any]:  # Any: JSON
-        """Everything stored, in the order of arrival."""
+        """Return all stored predictions in the order of arrival."""
         return [value for body in self.stored for value in orjson.loads(body["predictions"])]
 
 
 @asynccontextmanager
 async def counting_model() -> AsyncIterator[CountingModel]:
-    """A model server on a free port."""
+    """Start a model server on a free port."""
     model = CountingModel()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_get("/v2/models/sum", model.describe)
@@ -120,7 +120,7 @@ async def counting_model() -> AsyncIterator[CountingModel]:
 
 @asynccontextmanager
 async def data_handler(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Handler]:
-    """A data handler on a free port."""
+    """Start a data handler on a free port."""
     handler = Handler()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_post("/compute/input", handler.give)
@@ -144,13 +144,13 @@ async def _serving(app: web.Application, *, tls: ssl.SSLContext | None = None) -
 
 
 async def never(_: web.Request) -> web.StreamResponse | None:
-    """A hook that never answers; the client's going away ends it."""
+    """A hook that never returns; it ends when the client disconnects."""
     await asyncio.Event().wait()
     return None
 
 
 def holding_after(model: CountingModel, *, requests: int) -> Hook:
-    """A hook that answers until the model has answered so many requests, and then no more."""
+    """A hook that blocks every request after the given number of requests."""
 
     async def hold(request: web.Request) -> web.StreamResponse | None:
         return await never(request) if len(model.requests) >= requests else None

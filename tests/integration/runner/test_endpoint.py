@@ -1,4 +1,4 @@
-"""The endpoint Secret on the wire: TLS with an own authority, client certificates, a proxy, basic authorization."""
+"""The endpoint Secret in use: TLS with a custom authority, client certificates, a proxy, basic authentication."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ from tests.integration.runner.servers import Handler, data_handler
 
 
 def make_authority(folder: Path) -> None:
-    """An authority, and a server's and a client's certificate of it."""
+    """Create a certificate authority with a server and a client certificate."""
     folder.mkdir()
     _openssl(
         folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout authority.key -out authority.pem"
@@ -40,7 +40,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def secured(authority: Path) -> AsyncIterator[Handler]:
-    """A data handler that speaks TLS and wants a client's certificate."""
+    """A data handler that uses TLS and requires a client certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "authority.pem"))
     context.load_cert_chain(authority / "server.pem", authority / "server.key")
     context.verify_mode = ssl.CERT_REQUIRED
@@ -54,7 +54,7 @@ def base64_of(path: Path) -> str:
 
 
 def keys(handler: Handler, authority: Path) -> dict[str, str]:
-    """The Secret as Krateo writes it: base64 inside the values."""
+    """Return the Secret as Krateo writes it, with base64 inside the values."""
     return {
         "server-url": handler.url,
         "certificate-authority-data": base64_of(authority / "authority.pem"),
@@ -63,7 +63,7 @@ def keys(handler: Handler, authority: Path) -> dict[str, str]:
     }
 
 
-async def test_an_authority_and_a_clients_certificate_open_the_connection(
+async def test_a_custom_authority_and_a_client_certificate_are_used(
     krateo: Machine, secured: Handler, authority: Path
 ) -> None:
     for side in ("input", "output"):
@@ -73,7 +73,7 @@ async def test_an_authority_and_a_clients_certificate_open_the_connection(
     assert secured.predictions() == [3.0]
 
 
-async def test_plain_pem_is_taken_too(krateo: Machine, secured: Handler, authority: Path) -> None:
+async def test_plain_pem_is_accepted(krateo: Machine, secured: Handler, authority: Path) -> None:
     plain = {
         "server-url": secured.url,
         "certificate-authority-data": (authority / "authority.pem").read_text(),
@@ -85,30 +85,32 @@ async def test_plain_pem_is_taken_too(krateo: Machine, secured: Handler, authori
     assert (await krateo.pod()).code == 0
 
 
-async def test_an_authority_that_nobody_knows_is_told_as_tls(
+async def test_an_unknown_authority_is_reported_as_a_tls_failure(
     krateo: Machine, secured: Handler, authority: Path
 ) -> None:
     krateo.endpoint("input", {**keys(secured, authority), "certificate-authority-data": ""})
     ended = await krateo.pod()
     assert ended.code == 3
-    assert "TLS with 127.0.0.1:" in ended.message
+    assert "TLS connection to 127.0.0.1:" in ended.message
     assert "CERTIFICATE_VERIFY_FAILED" in ended.message
 
 
-async def test_insecure_does_without_the_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
+async def test_insecure_needs_no_authority(krateo: Machine, secured: Handler, authority: Path) -> None:
     for side in ("input", "output"):
         krateo.endpoint(side, {**keys(secured, authority), "certificate-authority-data": "", "insecure": "true"})
     assert (await krateo.pod()).code == 0
 
 
-async def test_a_key_that_is_not_the_certificates_is_told(krateo: Machine, secured: Handler, authority: Path) -> None:
+async def test_a_key_that_does_not_match_the_certificate_is_reported(
+    krateo: Machine, secured: Handler, authority: Path
+) -> None:
     krateo.endpoint("input", {**keys(secured, authority), "client-key-data": base64_of(authority / "server.key")})
     ended = await krateo.pod()
     assert ended.code == 3
     assert "the certificates in Secret 'handler-endpoint' cannot be used: KEY_VALUES_MISMATCH" in ended.message
 
 
-async def test_user_and_password_are_sent_and_a_header_of_the_config_wins(krateo: Machine, handler: Handler) -> None:
+async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krateo: Machine, handler: Handler) -> None:
     handler.rows = [[1.0]]
     for side in ("input", "output"):
         krateo.endpoint(side, {"token": "", "username": "crate", "password": "pass"})
@@ -121,23 +123,23 @@ async def test_user_and_password_are_sent_and_a_header_of_the_config_wins(krateo
 
 @asynccontextmanager
 async def proxy() -> AsyncIterator[tuple[str, list[str]]]:
-    """An HTTP proxy that answers every request itself; its address, and the first lines of what it was sent."""
+    """Start an HTTP proxy that responds to every request itself; yields its URL and the request lines it received."""
     lines: list[str] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines.append((await reader.readline()).decode().strip())
         body = b'{"result": []}'
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
     async with server:
         yield f"http://{host}:{port}", lines
 
 
-async def test_a_proxy_is_asked_for_the_handlers_address(krateo: Machine) -> None:
+async def test_requests_go_through_the_proxy(krateo: Machine) -> None:
     async with proxy() as (address, lines):
         for side in ("input", "output"):
             krateo.endpoint(side, {"server-url": "http://handler.elsewhere", "proxy-url": address})

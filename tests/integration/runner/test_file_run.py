@@ -1,4 +1,4 @@
-"""A run by the `file` label: chunks are committed once, whatever happens to its Pods."""
+"""A run with the label `file`: each chunk is committed once, whatever happens to its Pods."""
 
 import asyncio
 import hashlib
@@ -61,7 +61,7 @@ async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: 
     assert ended.result.output.sha256 == hashlib.sha256(manifest).hexdigest()
 
 
-async def test_the_manifest_lists_every_part_with_its_hash_and_adds_up(file: Machine) -> None:
+async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine) -> None:
     await file.pod(**SMALL)
     manifest = json.loads((run_folder(file) / "manifest.json").read_text())
     assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
@@ -74,7 +74,7 @@ async def test_the_manifest_lists_every_part_with_its_hash_and_adds_up(file: Mac
     assert [path.name for path in run_folder(file).iterdir() if path.name.startswith(".")] == []
 
 
-async def test_a_pod_that_is_killed_loses_and_doubles_nothing(file: Machine, model: CountingModel) -> None:
+async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, model: CountingModel) -> None:
     held = asyncio.Event()
 
     async def hold_in_the_middle(_: web.Request) -> web.StreamResponse | None:
@@ -84,11 +84,11 @@ async def test_a_pod_that_is_killed_loses_and_doubles_nothing(file: Machine, mod
 
     model.before = hold_in_the_middle
     pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "1"})
-    await until(lambda: model.under_way == 1 and sum(model.rows.values()) >= COUNT // 2 and len(parts(file)) > 5)
+    await until(lambda: model.in_flight == 1 and sum(model.rows.values()) >= COUNT // 2 and len(parts(file)) > 5)
     pod.signal(signal.SIGKILL)
     assert (await pod.end()).code == -signal.SIGKILL
     held.set()
-    await until(lambda: model.under_way == 0)
+    await until(lambda: model.in_flight == 0)
     assert not (run_folder(file) / "manifest.json").exists()
     committed = {result["index"] for result in results(file)}
     assert 0 < len(committed) < COUNT
@@ -101,11 +101,11 @@ async def test_a_pod_that_is_killed_loses_and_doubles_nothing(file: Machine, mod
     assert set(model.rows.values()) == {1}
 
 
-async def test_many_kills_still_end_in_one_whole_run(file: Machine, model: CountingModel) -> None:
+async def test_a_run_completes_after_many_kills(file: Machine, model: CountingModel) -> None:
     for kill in range(1, 5):
         model.before = holding_after(model, requests=len(model.requests) + 6)
         pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "2"})
-        await until(lambda: model.under_way > 0 and len(parts(file)) >= 2 * kill)  # noqa: B023  awaited at once
+        await until(lambda: model.in_flight > 0 and len(parts(file)) >= 2 * kill)  # noqa: B023  awaited at once
         pod.signal(signal.SIGKILL)
         assert (await pod.end()).code == -signal.SIGKILL
     model.before = nothing
@@ -113,23 +113,23 @@ async def test_many_kills_still_end_in_one_whole_run(file: Machine, model: Count
     assert is_whole(file)
 
 
-async def test_a_committed_run_is_found_and_not_predicted_again(file: Machine, model: CountingModel) -> None:
+async def test_a_committed_run_is_not_predicted_again(file: Machine, model: CountingModel) -> None:
     first = await file.pod(**SMALL)
     seen = len(model.requests)
-    write_rows(file, count=5)  # even when its input is gone by then
+    write_rows(file, count=5)  # even if its input has changed since
     again = await file.process(**SMALL)
     assert (again.code, again.result) == (0, first.result)
     assert len(model.requests) == seen
 
 
-async def test_two_pods_of_a_run_at_once_commit_it_once(file: Machine) -> None:
+async def test_two_concurrent_pods_commit_a_run_once(file: Machine) -> None:
     first, second = await asyncio.gather(file.process(**SMALL), file.process(**SMALL))
     assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
     assert first.result == second.result
     assert is_whole(file)
 
 
-async def test_parts_that_somebody_removed_are_missed(file: Machine, model: CountingModel) -> None:
+async def test_missing_parts_are_detected(file: Machine, model: CountingModel) -> None:
     async def fail_late(_: web.Request) -> web.StreamResponse | None:
         return web.Response(status=500) if len(model.requests) > 20 else None
 
@@ -138,10 +138,10 @@ async def test_parts_that_somebody_removed_are_missed(file: Machine, model: Coun
     (run_folder(file) / "predictions" / parts(file)[1]).unlink()
     ended = await file.pod(**SMALL)
     assert ended.code == 5
-    assert "parts of made/results/inf-sums-5be07ada are missing" in ended.message
+    assert "parts are missing in made/results/inf-sums-5be07ada" in ended.message
 
 
-async def test_a_changed_input_is_not_joined_to_what_is_committed(file: Machine, model: CountingModel) -> None:
+async def test_a_changed_input_is_not_combined_with_committed_predictions(file: Machine, model: CountingModel) -> None:
     async def fail_late(_: web.Request) -> web.StreamResponse | None:
         return web.Response(status=500) if len(model.requests) > 20 else None
 
@@ -152,11 +152,11 @@ async def test_a_changed_input_is_not_joined_to_what_is_committed(file: Machine,
     write_rows(file, count=COUNT + 1)
     ended = await file.pod(**SMALL)
     assert ended.code == 3
-    assert ended.message.startswith("the input is not the one that this run began with")
+    assert ended.message.startswith("the input differs from the one this run started with")
     assert results(file) == before
 
 
-async def test_an_input_that_changes_under_way_commits_nothing(file: Machine, model: CountingModel) -> None:
+async def test_an_input_that_changes_during_the_run_prevents_the_commit(file: Machine, model: CountingModel) -> None:
     async def append(_: web.Request) -> web.StreamResponse | None:
         with (file.input / "data" / "rows.jsonl").open("a") as more:
             more.write("[1, 2]\n")
@@ -165,11 +165,11 @@ async def test_an_input_that_changes_under_way_commits_nothing(file: Machine, mo
     model.before = append
     ended = await file.pod(**SMALL)
     assert ended.code == 3
-    assert ended.message.startswith("the input changed while it was read")
+    assert ended.message.startswith("the input changed while it was being read")
     assert not (run_folder(file) / "manifest.json").exists()
 
 
-async def test_two_runs_share_an_output_path(file: Machine) -> None:
+async def test_two_runs_may_share_an_output_path(file: Machine) -> None:
     assert (await file.pod()).code == 0
     first = run_folder(file)
     file.contract |= {"jobId": "other", "runId": "other", "jobName": "inf-sums-other"}
@@ -179,7 +179,7 @@ async def test_two_runs_share_an_output_path(file: Machine) -> None:
     assert (first / "manifest.json").exists()
 
 
-async def test_a_folder_of_another_run_is_left_alone(file: Machine) -> None:
+async def test_the_folder_of_another_run_is_not_modified(file: Machine) -> None:
     assert (await file.pod()).code == 0
     before = (run_folder(file) / "manifest.json").read_bytes()
     file.contract |= {"jobId": "other", "runId": "other"}
@@ -189,9 +189,9 @@ async def test_a_folder_of_another_run_is_left_alone(file: Machine) -> None:
     assert (run_folder(file) / "manifest.json").read_bytes() == before
 
 
-async def test_the_runs_of_a_schedule_are_told_apart_by_their_own_uid(file: Machine) -> None:
+async def test_runs_of_a_schedule_are_distinguished_by_their_own_uid(file: Machine) -> None:
     assert (await file.pod()).code == 0
-    file.contract |= {"runId": "another-fire"}  # the jobId stays the schedule's
+    file.contract |= {"runId": "another-fire"}  # the jobId is the schedule's
     assert (await file.pod()).code == 5
 
 
@@ -204,7 +204,7 @@ async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
     assert (await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))).message == "2000 of 2000 records predicted"
 
 
-async def test_a_folder_is_read_file_by_file_in_the_order_of_names(file: Machine) -> None:
+async def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(file: Machine) -> None:
     (file.input / "data" / "rows.jsonl").unlink()
     for name, numbers in (("b.jsonl", (3, 4)), ("a.jsonl", (1, 2)), ("notes.txt", ("x",)), (".c.jsonl", ("y",))):
         (file.input / "data" / name).write_text("".join(f"[{number}, 0]\n" for number in numbers))
@@ -213,7 +213,7 @@ async def test_a_folder_is_read_file_by_file_in_the_order_of_names(file: Machine
     assert [result["prediction"] for result in results(file)] == [1, 2, 3, 4]
 
 
-async def test_ids_of_records_are_carried_to_their_results(file: Machine) -> None:
+async def test_record_ids_are_copied_to_the_results(file: Machine) -> None:
     lines = '{"custom_id": "a", "inputs": [1, 2]}\n\n{"custom_id": "b", "inputs": [3, 4]}'
     (file.input / "data" / "rows.jsonl").write_text(lines)
     assert (await file.pod()).code == 0
@@ -224,7 +224,7 @@ async def test_ids_of_records_are_carried_to_their_results(file: Machine) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "\n\n \n"])
-async def test_an_empty_file_is_a_run_of_no_records(file: Machine, text: str) -> None:
+async def test_an_empty_file_gives_a_run_without_records(file: Machine, text: str) -> None:
     (file.input / "data" / "rows.jsonl").write_text(text)
     ended = await file.pod()
     assert (ended.code, ended.message) == (0, "0 of 0 records predicted")
@@ -232,13 +232,13 @@ async def test_an_empty_file_is_a_run_of_no_records(file: Machine, text: str) ->
 
 
 @pytest.mark.parametrize("text", ["[1, 0.5]", "[1, 0.5]\n", "\n[1, 0.5]\r\n\r\n"])
-async def test_one_record_is_predicted_however_its_line_ends(file: Machine, text: str) -> None:
+async def test_a_single_record_is_predicted_with_any_line_ending(file: Machine, text: str) -> None:
     (file.input / "data" / "rows.jsonl").write_bytes(text.encode())
     assert (await file.pod()).message == "1 of 1 records predicted"
     assert results(file) == [{"index": 0, "prediction": 1.5}]
 
 
-async def test_a_line_longer_than_a_chunk_is_one_record_all_the_same(file: Machine) -> None:
+async def test_a_line_longer_than_a_chunk_is_one_record(file: Machine) -> None:
     row = ",".join(["1"] * 5000)
     (file.input / "data" / "rows.jsonl").write_text(f"[{row}]\n" * 3)
     assert (await file.pod(**SMALL)).message == "3 of 3 records predicted"
@@ -248,68 +248,69 @@ async def test_a_line_longer_than_a_chunk_is_one_record_all_the_same(file: Machi
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ({"path": "data/none.jsonl"}, "'data/none.jsonl' is not there in claim 'given'; 'data' holds rows.jsonl"),
-        ({"path": "dota/rows.jsonl"}, "'dota/rows.jsonl' is not there in claim 'given'; the claim holds data"),
-        ({"path": "."}, "folder '.' of claim 'given' holds no *.jsonl file; holds data"),
+        ({"path": "data/none.jsonl"}, "'data/none.jsonl' does not exist on claim 'given'; 'data' contains rows.jsonl"),
+        ({"path": "dota/rows.jsonl"}, "'dota/rows.jsonl' does not exist on claim 'given'; the claim contains data"),
+        ({"path": "."}, "folder '.' on claim 'given' has no *.jsonl file; it contains data"),
     ],
 )
-async def test_a_missing_input_says_what_is_there(file: Machine, spec: dict[str, str], text: str) -> None:
+async def test_a_missing_input_is_reported_with_what_exists(file: Machine, spec: dict[str, str], text: str) -> None:
     file.contract["input"]["file"] |= spec
     ended = await file.pod()
     assert (ended.code, ended.message) == (3, f"input.file.path: {text}")
 
 
-async def test_a_format_that_nobody_brings_is_a_bad_contract(file: Machine) -> None:
+async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
     file.contract["input"]["file"]["format"] = "parquet"
     ended = await file.pod()
-    assert (ended.code, ended.message) == (2, "input.file.format: 'parquet' is not known here; allowed: jsonl")
+    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'parquet'; allowed: jsonl")
 
 
-async def test_a_bad_record_is_told_and_what_came_before_stays(file: Machine) -> None:
+async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> None:
     with (file.input / "data" / "rows.jsonl").open("a") as more:
         more.write('[1, "x"]\n')
     ended = await file.pod(**SMALL)
     assert ended.code == 3
-    assert ended.message.startswith("rows.jsonl line 2001 holds the text 'x' at position 1")
+    assert ended.message.startswith("rows.jsonl line 2001 contains the string 'x' at position 1")
+    assert not ended.result.retryable
     assert len(parts(file)) > 10
 
 
-async def test_an_output_that_is_a_file_is_told(file: Machine) -> None:
+async def test_an_output_path_that_is_a_file_is_reported(file: Machine) -> None:
     (file.output / "results").write_text("not a folder")
     ended = await file.pod()
     assert ended.code == 5
-    assert ended.message.startswith("output.file: cannot write to path 'results' of claim 'made': Not a directory")
+    assert ended.message.startswith("output.file: cannot write to path 'results' on claim 'made': Not a directory")
 
 
-async def test_a_file_of_somebody_else_in_the_runs_folder_is_told(file: Machine) -> None:
+async def test_an_unknown_file_in_the_output_folder_is_reported(file: Machine) -> None:
     run_folder(file).mkdir(parents=True)
     (run_folder(file) / "run.json").write_text("{}")
     ended = await file.pod()
     assert ended.code == 5
-    assert "holds a file that is not this runner's" in ended.message
+    assert "contains a file that this runner did not write" in ended.message
 
 
-async def test_an_output_that_may_not_be_written_is_told(file: Machine) -> None:
+async def test_an_unwritable_output_is_reported(file: Machine) -> None:
     file.output.chmod(0o555)
-    pod = await file.start(before=without_roots_privileges())
+    pod = await file.start(before=without_root_privileges())
     ended = await pod.end()
     assert ended.code == 5
-    assert "Permission denied; the runner is user 65532; the volume must be writable" in ended.message
+    assert "Permission denied; the runner runs as user 65532; make the volume writable" in ended.message
 
 
-async def test_an_input_that_may_not_be_read_is_told(file: Machine) -> None:
+async def test_an_unreadable_input_is_reported(file: Machine) -> None:
     (file.input / "data" / "rows.jsonl").chmod(0o000)
-    pod = await file.start(before=without_roots_privileges())
+    pod = await file.start(before=without_root_privileges())
     ended = await pod.end()
     assert ended.code == 3
-    assert "cannot be read: Permission denied; the runner is user 65532" in ended.message
+    assert "claim 'given': Permission denied; the runner runs as user 65532" in ended.message
 
 
-async def test_a_full_volume_is_told_and_the_run_goes_on_when_there_is_room(file: Machine) -> None:
+async def test_a_run_continues_once_a_full_volume_has_space(file: Machine) -> None:
     with small_volume(file.output, kib=40):
         ended = await file.pod(**SMALL)
         assert ended.code == 5
-        assert "No space left on device; make room on the claim; the run goes on behind" in ended.message
+        assert "No space left on device; free space on the claim; the next attempt continues" in ended.message
         committed = len(parts(file))
         assert committed > 3
         await remount(file.output, "size=4m")
@@ -317,18 +318,18 @@ async def test_a_full_volume_is_told_and_the_run_goes_on_when_there_is_room(file
         assert is_whole(file)
 
 
-async def test_a_volume_that_is_mounted_read_only_is_told(file: Machine) -> None:
+async def test_a_read_only_volume_is_reported(file: Machine) -> None:
     with small_volume(file.output, kib=40):
         await remount(file.output, "ro")
         ended = await file.pod()
         assert ended.code == 5
-        assert "Read-only file system; the volume is mounted read-only; its claim needs" in ended.message
+        assert "Read-only file system; the volume is mounted read-only; use a claim" in ended.message
 
 
-def without_roots_privileges() -> list[str]:
-    """What a command must be preceded by so that file modes hold for it."""
+def without_root_privileges() -> list[str]:
+    """Return a command prefix under which file permissions apply."""
     if os.geteuid() != 0:
         return []
     if not shutil.which("setpriv"):
-        pytest.skip("root needs setpriv to give its privileges up")
+        pytest.skip("setpriv is required to drop root privileges")
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]

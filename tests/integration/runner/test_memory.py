@@ -1,6 +1,6 @@
-"""Memory depends on the limits, not on the input: 200,000 rows take at most 1.2 times the memory of 2,000.
+"""Memory depends on the limits, not on the input: 200,000 rows need at most 1.2 times the memory of 2,000.
 
-Both peaks are the kernel's figure for the runner's process (VmHWM); the far side is a process of its own.
+The peaks are the kernel's figure for the runner's process (VmHWM); the servers run in a process of their own.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ FEW, MANY = 2_000, 200_000
 
 
 @pytest.fixture
-async def far_side() -> AsyncIterator[str]:
-    """The address of a model and a data handler in another process."""
+async def servers() -> AsyncIterator[str]:
+    """The address of a model server and a data handler in another process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.integration.runner.far_side",
+        "tests.integration.runner.servers_process",
         cwd=REPOSITORY,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -34,14 +34,14 @@ async def far_side() -> AsyncIterator[str]:
     await asyncio.wait_for(process.wait(), 30)
 
 
-def machine_of(folder: Path, far_side: str, *, label: str, rows: int) -> Machine:
-    """A run of so many rows, by the label on both sides."""
-    kserve = {"modelName": "echo", "modelUrl": far_side}
+def machine_of(folder: Path, servers: str, *, label: str, rows: int) -> Machine:
+    """A run of the given number of rows, with the label for input and output."""
+    kserve = {"modelName": "echo", "modelUrl": servers}
     contract = {"jobId": "uid", "jobName": "inf-rows", "kserve": kserve, "parameters": {"rows": str(rows)}}
     machine = Machine(folder, contract=contract)
     for side in ("input", "output"):
-        machine.endpoint(side, {"server-url": far_side})
-        api = {"path": f"/compute/{side}", "endpointRef": {"name": "far-side"}}
+        machine.endpoint(side, {"server-url": servers})
+        api = {"path": f"/compute/{side}", "endpointRef": {"name": "servers"}}
         path = "rows.jsonl" if side == "input" else "results"
         machine.contract[side] = {"krateo": {"api": api}} if label == "krateo" else {
             "file": {"claimName": "claim", "path": path}
@@ -52,18 +52,18 @@ def machine_of(folder: Path, far_side: str, *, label: str, rows: int) -> Machine
 
 
 def peak_of(ended: Ended) -> float:
-    """The peak memory in MiB that the process says it had."""
+    """The peak memory in MiB that the process logged."""
     last = json.loads(ended.stderr.splitlines()[-1])
     return float(last["peak_memory_mib"])
 
 
 @pytest.mark.parametrize("label", ["file", "krateo"])
-async def test_a_hundred_times_the_rows_take_at_most_a_fifth_more_memory(
-    tmp_path: Path, far_side: str, label: str
+async def test_a_hundred_times_the_rows_need_at_most_a_fifth_more_memory(
+    tmp_path: Path, servers: str, label: str
 ) -> None:
     peaks: dict[int, float] = {}
     for rows in (FEW, MANY):
-        ended = await machine_of(tmp_path / str(rows), far_side, label=label, rows=rows).process()
+        ended = await machine_of(tmp_path / str(rows), servers, label=label, rows=rows).process()
         assert (ended.code, ended.message) == (0, f"{rows} of {rows} records predicted"), ended.stderr
         peaks[rows] = peak_of(ended)
     assert 10 < peaks[FEW] < 200

@@ -1,4 +1,4 @@
-"""What a run says and does when its model server is not as it should be."""
+"""Runs with a model server that fails, is slow or is misconfigured."""
 
 import asyncio
 from collections import Counter
@@ -16,54 +16,54 @@ def rows(handler: Handler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("response", "message"),
     [
-        (web.json_response({"error": "Model sum not found"}, status=404), "answered 404: Model sum not found; is"),
-        (web.json_response({"error": "X has 2 features"}, status=400), "answered 400: X has 2 features; do"),
-        (web.Response(status=500, text="boom"), "answered 500: boom"),
-        (web.Response(status=502, text="bad gateway"), "answered 502: bad gateway"),
-        (web.Response(status=307, headers={"Location": "/x"}), "answered 307"),
-        (web.Response(text="<html>login</html>"), "it is not JSON"),
-        (web.json_response({"outputs": [{"data": [1], "shape": [1]}]}), "it holds 1 rows for 1000 records"),
+        (web.json_response({"error": "Model sum not found"}, status=404), "returned 404: Model sum not found; check"),
+        (web.json_response({"error": "X has 2 features"}, status=400), "returned 400: X has 2 features; check"),
+        (web.Response(status=500, text="boom"), "returned 500: boom"),
+        (web.Response(status=502, text="bad gateway"), "returned 502: bad gateway"),
+        (web.Response(status=307, headers={"Location": "/x"}), "returned 307"),
+        (web.Response(text="<html>login</html>"), "not valid JSON"),
+        (web.json_response({"outputs": [{"data": [1], "shape": [1]}]}), "the output has 1 rows for 1000 records"),
     ],
     ids=["404", "400", "500", "502", "redirect", "html", "short"],
 )
-async def test_a_model_that_does_not_predict_fails_with_its_name_address_and_answer(
-    krateo: Machine, handler: Handler, model: CountingModel, answer: web.Response, said: str
+async def test_a_failing_model_is_reported_with_its_name_url_and_response(
+    krateo: Machine, handler: Handler, model: CountingModel, response: web.Response, message: str
 ) -> None:
     async def other(_: web.Request) -> web.StreamResponse:
-        return answer
+        return response
 
     model.before = other
     ended = await krateo.pod()
     assert (ended.code, ended.result.reason) == (4, "InferenceFailed")
-    assert ended.message.startswith(f"model 'sum' at {model.url}/v2/models/sum/infer answered ")
-    assert said in ended.message
+    assert ended.message.startswith(f"model 'sum' at {model.url}/v2/models/sum/infer returned ")
+    assert message in ended.message
     assert not handler.stored
 
 
-async def test_a_server_that_is_not_there_is_told_by_its_layer(krateo: Machine) -> None:
+async def test_a_refused_connection_is_reported(krateo: Machine) -> None:
     krateo.contract["kserve"]["modelUrl"] = "127.0.0.1:9/v2/models/sum/infer"
     ended = await krateo.pod()
     assert ended.code == 4
-    assert "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: no connection to 127.0.0.1:9" in ended.message
+    assert "model 'sum' at http://127.0.0.1:9/v2/models/sum/infer: cannot connect to 127.0.0.1:9" in ended.message
 
 
-async def test_a_name_that_does_not_resolve_is_told_as_such(krateo: Machine) -> None:
+async def test_an_unresolvable_host_name_is_reported(krateo: Machine) -> None:
     krateo.contract["kserve"]["modelUrl"] = "no-such-service.invalid/v2/models/sum/infer"
     ended = await krateo.pod()
     assert ended.code == 4
-    assert "the name 'no-such-service.invalid' does not resolve (DNS)" in ended.message
+    assert "cannot resolve host name 'no-such-service.invalid'" in ended.message
 
 
-async def test_an_answer_that_does_not_come_is_told_with_its_seconds(krateo: Machine, model: CountingModel) -> None:
+async def test_a_timeout_is_reported_with_its_seconds(krateo: Machine, model: CountingModel) -> None:
     model.before = never
     ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="0.3")
     assert ended.code == 4
-    assert "no answer within 0.3 s" in ended.message
+    assert "no response within 0.3 s" in ended.message
 
 
-async def test_transient_failures_pass_unseen(krateo: Machine, handler: Handler, model: CountingModel) -> None:
+async def test_transient_failures_are_retried(krateo: Machine, handler: Handler, model: CountingModel) -> None:
     statuses = iter([429, 502, 503, 504])
 
     async def fail_first(request: web.Request) -> web.StreamResponse | None:
@@ -82,11 +82,50 @@ async def test_transient_failures_pass_unseen(krateo: Machine, handler: Handler,
     assert set(model.rows.values()) == {1}
 
 
-async def test_requests_under_way_are_as_many_as_the_limit(krateo: Machine, model: CountingModel) -> None:
+async def test_an_invalid_prediction_is_an_error_of_its_record(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    handler.rows = handler.rows[:3]
+
+    async def nan(_: web.Request) -> web.StreamResponse:
+        text = '{"outputs": [{"name": "o", "shape": [3], "datatype": "FP32", "data": [1.5, NaN, 2.5]}]}'
+        return web.Response(text=text, content_type="application/json")
+
+    model.before = nan
+    ended = await krateo.pod()
+    assert (ended.code, ended.message) == (0, "2 of 3 records predicted; 1 failed, with their errors in the output")
+    assert (ended.result.records.completed, ended.result.records.failed) == (2, 1)
+    assert handler.predictions() == [1.5, None, 2.5]
+
+
+async def test_a_timeout_longer_than_the_retry_budget_is_retried(krateo: Machine, model: CountingModel) -> None:
+    first = iter([True])
+
+    async def hang_once(request: web.Request) -> web.StreamResponse | None:
+        return await never(request) if next(first, False) else None
+
+    model.before = hang_once
+    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1.5", INFERRUN_RETRY_SECONDS="1")
+    assert ended.code == 0, ended.message
+
+
+async def test_retry_after_zero_does_not_cause_a_hot_loop(krateo: Machine, model: CountingModel) -> None:
+    tries: list[int] = []
+
+    async def busy(_: web.Request) -> web.StreamResponse:
+        tries.append(1)
+        return web.Response(status=503, headers={"Retry-After": "0"})
+
+    model.before = busy
+    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="1")).code == 4
+    assert 1 < len(tries) < 10
+
+
+async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(krateo: Machine, model: CountingModel) -> None:
     all_here = asyncio.Event()
 
     async def gather(_: web.Request) -> web.StreamResponse | None:
-        if model.under_way == 3:
+        if model.in_flight == 3:
             all_here.set()
         await asyncio.wait_for(all_here.wait(), 20)
         return None
@@ -94,21 +133,21 @@ async def test_requests_under_way_are_as_many_as_the_limit(krateo: Machine, mode
     model.before = gather
     ended = await krateo.pod(INFERRUN_CONCURRENCY="3", INFERRUN_BATCH_ROWS="50")
     assert ended.code == 0
-    assert model.most_under_way == 3
+    assert model.most_in_flight == 3
 
 
-async def test_answers_out_of_order_are_stored_in_order(
+async def test_predictions_are_stored_in_order_even_if_responses_are_not(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
     arrived: Counter[str] = Counter()
-    second_answered = asyncio.Event()
+    second_finished = asyncio.Event()
 
     async def hold_the_first(_: web.Request) -> web.StreamResponse | None:
         arrived["requests"] += 1
         if arrived["requests"] == 1:
-            await asyncio.wait_for(second_answered.wait(), 20)
+            await asyncio.wait_for(second_finished.wait(), 20)
         else:
-            second_answered.set()
+            second_finished.set()
         return None
 
     model.before = hold_the_first
@@ -119,12 +158,12 @@ async def test_answers_out_of_order_are_stored_in_order(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("modelVersion", "v1", "kserve.modelVersion: 'v1' is not known here; allowed: v2"),
-        ("modelUrl", "", "kserve.modelUrl: is required"),
-        ("modelUrl", "ftp://host", "kserve.modelUrl: an http or https address"),
+        ("modelVersion", "v1", "kserve.modelVersion: unknown name 'v1'; allowed: v2"),
+        ("modelUrl", "", "kserve.modelUrl: required"),
+        ("modelUrl", "ftp://host", "kserve.modelUrl: must be the http or https URL"),
     ],
 )
-async def test_a_model_that_cannot_be_called_is_a_bad_contract(
+async def test_an_invalid_model_is_a_contract_error(
     krateo: Machine, handler: Handler, field: str, value: str, message: str
 ) -> None:
     krateo.contract["kserve"][field] = value
@@ -134,16 +173,14 @@ async def test_a_model_that_cannot_be_called_is_a_bad_contract(
     assert not handler.asked
 
 
-async def test_a_model_without_a_name_of_its_input_takes_the_metadatas(krateo: Machine, model: CountingModel) -> None:
+async def test_an_unnamed_input_takes_its_name_from_the_metadata(krateo: Machine, model: CountingModel) -> None:
     del krateo.contract["kserve"]["modelInputName"]
     model.metadata = {"inputs": [{"name": "flowers", "shape": [-1, 2]}]}
     assert (await krateo.pod()).code == 0
     assert {request["name"] for request in model.requests} == {"flowers"}
 
 
-async def test_records_of_a_width_that_the_metadata_does_not_know_get_a_hint(
-    krateo: Machine, model: CountingModel
-) -> None:
+async def test_a_width_that_differs_from_the_metadata_is_mentioned(krateo: Machine, model: CountingModel) -> None:
     model.metadata = {"inputs": [{"name": "input-0", "shape": [-1, 4]}]}
 
     async def break_down(_: web.Request) -> web.StreamResponse:
@@ -152,5 +189,5 @@ async def test_records_of_a_width_that_the_metadata_does_not_know_get_a_hint(
     model.before = break_down
     ended = await krateo.pod()
     assert ended.message.endswith(
-        "answered 500: Internal Server Error; its metadata asks for 4 numbers per record, these have 2"
+        "returned 500: Internal Server Error; the model's metadata requires 4 numbers per record, the input has 2"
     )

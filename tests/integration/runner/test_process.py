@@ -1,4 +1,4 @@
-"""The edge of the process: exit codes, signals, the deadline, the log."""
+"""The process: exit codes, signals, the deadline, the log."""
 
 import asyncio
 import json
@@ -16,28 +16,28 @@ def rows(handler: Handler) -> None:
     handler.rows = [[float(index), 1.0] for index in range(1000)]
 
 
-async def test_a_bad_contract_ends_with_2_and_names_the_field(krateo: Machine) -> None:
+async def test_an_invalid_contract_exits_with_2_and_names_the_field(krateo: Machine) -> None:
     krateo.contract["parameters"] = {"limit": 5}
     ended = await krateo.process()
     assert (ended.code, ended.result.reason) == (2, "InvalidContract")
-    assert ended.message == "contract.json: parameters.limit: Input should be a valid string; it is '5'"
+    assert ended.message == "contract.json: parameters.limit: Input should be a valid string, got '5'"
     assert "Traceback" not in ended.stderr
 
 
-async def test_a_reserved_parameter_ends_with_2(krateo: Machine, handler: Handler) -> None:
+async def test_a_reserved_parameter_exits_with_2(krateo: Machine, handler: Handler) -> None:
     krateo.contract["parameters"]["job_uid"] = "mine"
     ended = await krateo.process()
-    assert (ended.code, ended.message) == (2, "parameters: job_uid is reserved for the runner; rename it")
+    assert (ended.code, ended.message) == (2, "parameters: job_uid is reserved for the runner; use another name")
     assert not handler.asked
 
 
-async def test_a_bad_setting_ends_with_2_and_names_the_variable(krateo: Machine) -> None:
+async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine) -> None:
     ended = await krateo.process(INFERRUN_SECONDS_LEFT="soon")
     assert ended.code == 2
     assert "environment variable INFERRUN_SECONDS_LEFT" in ended.stderr
 
 
-async def test_input_inference_and_output_end_with_3_4_and_5(krateo: Machine, handler: Handler) -> None:
+async def test_input_inference_and_output_errors_exit_with_3_4_and_5(krateo: Machine, handler: Handler) -> None:
     krateo.endpoint("output", {"server-url": "http://127.0.0.1:9"})
     assert (await krateo.process()).code == 5
     krateo.contract["kserve"]["modelUrl"] = "127.0.0.1:9"
@@ -48,50 +48,52 @@ async def test_input_inference_and_output_end_with_3_4_and_5(krateo: Machine, ha
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("place", ["input", "model", "output"])
-async def test_the_deadline_ends_the_process_with_6_wherever_it_waits(
-    krateo: Machine, handler: Handler, model: CountingModel, place: str
+@pytest.mark.parametrize("stage", ["input", "model", "output"])
+async def test_the_deadline_ends_the_process_with_6_at_every_stage(
+    krateo: Machine, handler: Handler, model: CountingModel, stage: str
 ) -> None:
-    if place == "input":
-        handler.answer_input = never
-    elif place == "model":
+    if stage == "input":
+        handler.before_input = never
+    elif stage == "model":
         model.before = never
     else:
-        handler.answer_output = never
+        handler.before_output = never
     started = asyncio.get_running_loop().time()
     ended = await krateo.process(INFERRUN_SECONDS_LEFT="2")
     assert (ended.code, ended.result.reason) == (6, "DeadlineExceeded")
-    assert ended.message == "the deadline was reached after 2 s; what was committed stays"
+    assert ended.message == "deadline reached after 2 s; committed chunks are kept"
     assert asyncio.get_running_loop().time() - started >= 2.0
 
 
-async def test_a_launch_with_no_time_left_ends_with_6_before_it_asks_anybody(krateo: Machine, handler: Handler) -> None:
+async def test_a_launch_without_time_left_exits_with_6_before_it_sends_anything(
+    krateo: Machine, handler: Handler
+) -> None:
     assert (await krateo.process(INFERRUN_SECONDS_LEFT="0")).code == 6
     assert not handler.stored
 
 
-async def test_no_deadline_is_no_deadline(krateo: Machine) -> None:
+async def test_without_a_deadline_there_is_no_limit(krateo: Machine) -> None:
     assert (await krateo.process(INFERRUN_SECONDS_LEFT="")).code == 0
 
 
-async def test_sigterm_ends_the_process_with_143_at_once(krateo: Machine, model: CountingModel) -> None:
+async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, model: CountingModel) -> None:
     model.before = never
     pod = await krateo.start(environment={"INFERRUN_BATCH_ROWS": "10"})
-    await until(lambda: model.under_way > 0)
+    await until(lambda: model.in_flight > 0)
     pod.signal(signal.SIGTERM)
     ended = await asyncio.wait_for(pod.end(), 10)
     assert (ended.code, ended.result.reason) == (143, "Stopped")
     assert ended.result.records.total == 1000
 
 
-async def test_what_was_committed_stays_after_sigterm(file: Machine, model: CountingModel) -> None:
+async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: CountingModel) -> None:
     (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
 
     model.before = holding_after(model, requests=6)
     environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_CONCURRENCY": "1"}
     pod = await file.start(environment=environment)
     folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
-    await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2 and model.under_way > 0)
+    await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2 and model.in_flight > 0)
     pod.signal(signal.SIGTERM)
     ended = await pod.end()
     assert ended.code == 143
@@ -102,10 +104,21 @@ async def test_what_was_committed_stays_after_sigterm(file: Machine, model: Coun
     assert set(model.rows) == {float(index) for index in range(1000)}
 
 
-async def test_an_internal_error_ends_with_1_and_leaves_its_traceback_in_the_log(
-    krateo: Machine, tmp_path: Path
-) -> None:
-    (tmp_path / "broken.py").write_text("def open_input(spec, around):\n    return 1 / 0  # token-123\n")
+async def test_completed_records_are_those_that_are_committed(file: Machine, model: CountingModel) -> None:
+    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
+    model.before = holding_after(model, requests=6)
+    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "1"}
+    pod = await file.start(environment=environment)
+    folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
+    await until(lambda: model.in_flight > 0 and len(model.requests) == 6 and folder.exists() and any(folder.iterdir()))
+    pod.signal(signal.SIGTERM)
+    ended = await pod.end()
+    stored = sum(len(part.read_bytes().splitlines()) for part in folder.iterdir())
+    assert 0 < ended.result.records.completed == stored < 120
+
+
+async def test_an_internal_error_exits_with_1_and_logs_its_traceback(krateo: Machine, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def open_input(spec, context):\n    return 1 / 0  # token-123\n")
     (tmp_path / "broken-1.dist-info").mkdir()
     (tmp_path / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text(
@@ -114,11 +127,11 @@ async def test_an_internal_error_ends_with_1_and_leaves_its_traceback_in_the_log
     krateo.contract["input"] = {"broken": {}}
     ended = await krateo.process(PYTHONPATH=str(tmp_path))
     assert (ended.code, ended.result.reason) == (1, "RunnerError")
-    assert ended.message == "internal error: ZeroDivisionError; the Pod's log has the traceback"
+    assert ended.message == "internal error: ZeroDivisionError; see the traceback in the Pod's log"
     assert "Traceback (most recent call last)" in ended.stderr
 
 
-async def test_a_package_that_does_not_load_is_told_by_its_label(krateo: Machine, tmp_path: Path) -> None:
+async def test_a_package_that_cannot_be_loaded_is_reported_with_its_label(krateo: Machine, tmp_path: Path) -> None:
     (tmp_path / "broken-1.dist-info").mkdir()
     (tmp_path / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text(
@@ -127,7 +140,9 @@ async def test_a_package_that_does_not_load_is_told_by_its_label(krateo: Machine
     krateo.contract["input"] = {"broken": {}}
     ended = await krateo.process(PYTHONPATH=str(tmp_path))
     assert ended.code == 2
-    assert ended.message.startswith("input.broken: the package that provides 'broken' does not load: No module named")
+    assert ended.message.startswith(
+        "input.broken: the package that provides 'broken' cannot be loaded: No module named"
+    )
 
 
 async def test_every_line_of_the_log_is_json(krateo: Machine) -> None:
@@ -138,7 +153,7 @@ async def test_every_line_of_the_log_is_json(krateo: Machine) -> None:
     assert (last["exit_code"], last["reason"], last["level"]) == (0, "Succeeded", "info")
 
 
-async def test_a_termination_log_that_cannot_be_written_is_no_failure(krateo: Machine) -> None:
+async def test_an_unwritable_termination_log_does_not_fail_the_run(krateo: Machine) -> None:
     ended = await krateo.process(INFERRUN_TERMINATION_LOG="/nowhere/termination-log")
     assert ended.code == 0
-    assert "the termination message could not be written" in ended.stderr
+    assert "cannot write the termination message" in ended.stderr

@@ -1,4 +1,4 @@
-"""Small real file systems, for what only a full or read-only volume shows. Tests skip where mounting needs privileges."""
+"""Small file systems, for tests of full and read-only volumes. Tests are skipped if mounting is not permitted."""
 
 import asyncio
 import subprocess
@@ -17,10 +17,10 @@ async def remount(folder: Path, option: str) -> None:
 
 @contextmanager
 def small_volume(folder: Path, *, kib: int) -> Iterator[None]:
-    """A file system of its own, of so many KiB, over a folder."""
+    """Mount a file system of the given size over a folder."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting needs privileges")
+        pytest.skip("mounting is not permitted")
     try:
         yield
     finally:

@@ -40,7 +40,7 @@ async def edit(api: KubeClient, run: InferenceRun, **spec: object) -> InferenceR
 
 
 def lost_in(namespace: str) -> InferenceRun:
-    """A scheduled run that is gone: one that an installed shim saw go would be no test."""
+    """A scheduled run that does not exist. It is never created, because an installed shim would notice its deletion."""
     metadata = {"name": "lost", "namespace": namespace, "uid": str(uuid.uuid4())}
     return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON"}})
 
@@ -49,7 +49,7 @@ def identity(run: InferenceRun) -> str:
     return schedule_id(run.ref)
 
 
-async def is_kept(temporal: Client, run: InferenceRun) -> bool:
+async def exists(temporal: Client, run: InferenceRun) -> bool:
     try:
         await temporal.get_schedule_handle(identity(run)).describe()
     except RPCError:
@@ -60,11 +60,13 @@ async def is_kept(temporal: Client, run: InferenceRun) -> bool:
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not await is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         await asyncio.sleep(0.1)
 
 
-async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: Schedules, namespace: str) -> None:
+async def test_the_status_of_a_schedule_lists_its_next_times(
+    api: KubeClient, schedules: Schedules, namespace: str
+) -> None:
     run = await create(api, namespace)
     seconds = await schedules.reconcile(run, children=[])
     status = (await read(api, run)).status
@@ -74,7 +76,7 @@ async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: 
     assert 0 < seconds <= 300
 
 
-async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
+async def test_a_schedule_is_checked_again_right_after_it_fires(
     api: KubeClient, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace, schedule="* * * * *", suspend=False)
@@ -94,7 +96,9 @@ async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedule
     assert second.metadata.resource_version == first.metadata.resource_version
 
 
-async def test_a_look_at_an_older_spec_writes_no_status(api: KubeClient, schedules: Schedules, namespace: str) -> None:
+async def test_reconciling_an_older_spec_writes_no_status(
+    api: KubeClient, schedules: Schedules, namespace: str
+) -> None:
     run = await create(api, namespace)
     await schedules.reconcile(run, children=[])
     stale = await read(api, run)
@@ -106,7 +110,7 @@ async def test_a_look_at_an_older_spec_writes_no_status(api: KubeClient, schedul
     assert status.phase is Phase.SUSPENDED
 
 
-async def test_a_refused_edit_is_told_and_pauses_the_schedule(
+async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
@@ -120,7 +124,7 @@ async def test_a_refused_edit_is_told_and_pauses_the_schedule(
 
 
 @pytest.mark.parametrize("watched", ["all", "its own"])
-async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
+async def test_only_a_schedule_whose_run_is_gone_is_swept(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str, watched: str
 ) -> None:
     lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
@@ -129,14 +133,14 @@ async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
 
     async def is_swept() -> bool:
         await schedules.sweep(set(), namespace=None if watched == "all" else namespace)
-        return not await is_kept(temporal, lost)
+        return not await exists(temporal, lost)
 
     await until(is_swept)
-    assert await is_kept(temporal, alive)
+    assert await exists(temporal, alive)
     await schedules.delete(alive)
 
 
-async def test_a_shim_of_another_namespace_sweeps_nothing(
+async def test_a_shim_that_watches_another_namespace_sweeps_nothing(
     temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     lost = lost_in(namespace)
@@ -147,5 +151,5 @@ async def test_a_shim_of_another_namespace_sweeps_nothing(
 
     await until(is_listed)
     await schedules.sweep(set(), namespace="elsewhere")
-    assert await is_kept(temporal, lost)
+    assert await exists(temporal, lost)
     await schedules.delete(lost)

@@ -1,4 +1,4 @@
-"""The contract as runners of any image read it: compared as JSON with what the Krateo controller's users have."""
+"""The contract as runner images read it, compared as JSON with that of the Krateo controller."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def dumped(**members: Any) -> Any:  # Any: the JSON that is compared
     return json.loads(dump_contract(Contract.model_validate({"jobId": "u", "jobName": "inf-a", **members})))
 
 
-def test_the_contract_of_a_run_is_the_golden_one() -> None:
+def test_the_contract_of_a_run_equals_the_golden_file() -> None:
     nested = config(
         kserve=GOLDEN["kserve"],
         storage={"input": GOLDEN["input"], "output": GOLDEN["output"]},
@@ -34,11 +34,11 @@ def test_both_placements_of_the_model_give_the_same_contract() -> None:
     assert json.loads(flat.contract_json) == GOLDEN
 
 
-def test_empty_members_are_left_out_and_kserve_is_always_there() -> None:
+def test_empty_members_are_omitted_except_for_kserve() -> None:
     assert dumped() == {"jobId": "u", "jobName": "inf-a", "kserve": {}}
 
 
-def test_an_empty_field_of_the_model_is_left_out() -> None:
+def test_an_empty_field_of_the_model_is_omitted() -> None:
     assert dumped(kserve=Model(model_name="iris").model_dump()) == {
         "jobId": "u",
         "jobName": "inf-a",
@@ -47,15 +47,15 @@ def test_an_empty_field_of_the_model_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("storage", [{"own": {}}, {"own": None}, {"own": {"a": None, "b": [], "c": ""}}])
-def test_storage_is_not_touched_below_its_top(storage: dict[str, Any]) -> None:
+def test_storage_objects_are_copied_unmodified(storage: dict[str, Any]) -> None:
     assert dumped(input=storage)["input"] == storage
 
 
-def test_letters_of_all_languages_stay_readable() -> None:
+def test_non_ascii_characters_are_not_escaped() -> None:
     assert "größe" in dump_contract(Contract(job_id="u", job_name="j", parameters={"größe": "1"}))
 
 
-def test_the_runs_of_a_schedule_carry_the_schedules_uid_as_job_id_and_their_own_beside() -> None:
+def test_a_run_of_a_schedule_has_the_schedules_uid_as_job_id_and_its_own_as_run_id() -> None:
     owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": "nightly", "uid": "the-schedule"}
     labels = {"inferrun.dev/schedule-uid": "the-schedule"}
     child = run(metadata={"labels": labels, "ownerReferences": [owner]})
@@ -63,7 +63,7 @@ def test_the_runs_of_a_schedule_carry_the_schedules_uid_as_job_id_and_their_own_
     assert (contract["jobId"], contract["runId"]) == ("the-schedule", UID)
 
 
-def test_a_label_alone_does_not_lend_a_run_another_ones_identity() -> None:
+def test_a_label_without_an_owner_does_not_give_a_run_the_schedules_uid() -> None:
     forger = run(metadata={"labels": {"inferrun.dev/schedule-uid": "somebody-else"}})
     contract = json.loads(compile_run(forger, config(), defaults=Defaults(), runner_account="").contract_json)
     assert contract["jobId"] == UID

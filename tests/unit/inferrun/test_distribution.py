@@ -23,6 +23,16 @@ print(inferrun.__file__)
 print(*(name for name in sys.argv[2:] if importlib.util.find_spec(name)))
 """
 
+RUN_COMMAND = """
+import sys
+sys.path.append(sys.argv[1])
+from inferrun.cli import main
+try:
+    main(["--version"])
+except SystemExit:
+    print(*{name.partition(".")[0] for name in sys.modules})
+"""
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -73,5 +83,7 @@ def test_the_installed_library_imports_without_the_checkout(python: Path) -> Non
     assert programs == [""]
 
 
-def test_the_installed_command_runs_without_the_optional_dependencies(python: Path) -> None:
-    assert run(python, "-m", "inferrun.cli", "--version") == ["inferrun 0.1.0"]
+def test_the_installed_command_parses_its_arguments_without_the_optional_dependencies(python: Path) -> None:
+    version, loaded = run(python, "-c", RUN_COMMAND, sysconfig.get_path("purelib"))
+    assert version == "inferrun 0.1.0"
+    assert set(loaded.split()).isdisjoint({"temporalio", "kubernetes", "aiohttp", "yaml", "croniter"})

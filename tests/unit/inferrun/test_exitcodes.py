@@ -1,4 +1,4 @@
-"""Exit codes are API: their reasons and their words."""
+"""Exit codes with their reasons and meanings."""
 
 import pytest
 
@@ -23,24 +23,24 @@ from inferrun.reasons import Reason
         (-1, Reason.RUNNER_FAILED),
     ],
 )
-def test_a_code_has_its_reason_and_an_unknown_one_is_a_failed_runner(code: int, reason: Reason) -> None:
+def test_a_code_has_its_reason_and_an_unknown_code_is_runner_failed(code: int, reason: Reason) -> None:
     assert reason_of(code) is reason
 
 
-def test_every_documented_code_has_a_meaning_of_its_own() -> None:
+def test_every_documented_code_has_its_own_meaning() -> None:
     meanings = {meaning_of(code) for code in ExitCode}
     assert len(meanings) == len(ExitCode)
-    assert not any("not one of the documented" in meaning for meaning in meanings)
+    assert not any("undocumented" in meaning for meaning in meanings)
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         (4, "4 (the model server did not predict)"),
-        (137, "137 (killed, SIGKILL)"),
-        (139, "139 (ended by signal 11)"),
-        (42, "42 (not one of the documented codes)"),
+        (137, "137 (killed by SIGKILL)"),
+        (139, "139 (killed by signal 11)"),
+        (42, "42 (undocumented exit code)"),
     ],
 )
-def test_a_code_is_told_with_its_meaning(code: int, words: str) -> None:
+def test_a_code_is_shown_with_its_meaning(code: int, words: str) -> None:
     assert meaning_of(code) == words

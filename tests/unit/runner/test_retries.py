@@ -1,52 +1,121 @@
-"""How long a request waits before it is sent again, and when it is given up."""
+"""Waits between the tries of a request, and the time budget of all tries."""
+
+from datetime import UTC, datetime
 
 import pytest
 
-from runner.errors import InferenceError
-from runner.retries import Transient, seconds_of, wait_before, with_retries
+from inferrun.plugins import InferenceError, TransientError
+from runner.retries import Retries, backoff, first_wait_for, seconds_of, with_retries
+
+BUSY = TransientError(InferenceError("busy"))
+LOST = TransientError(InferenceError("connection closed"), is_connection_lost=True)
 
 
 @pytest.mark.parametrize(("retry", "seconds"), [(1, 0.5), (2, 1.0), (3, 2.0), (5, 8.0), (6, 10.0), (1000, 10.0)])
 def test_waits_double_up_to_ten_seconds(retry: int, seconds: float) -> None:
-    assert wait_before(retry, retry_after=None, jitter=1.0) == seconds
-    assert wait_before(retry, retry_after=None, jitter=0.0) == seconds / 2
+    assert backoff(retry, first_wait=0.5, jitter=1.0) == seconds
+    assert backoff(retry, first_wait=0.5, jitter=0.0) == seconds / 2
 
 
-def test_the_server_says_how_long_to_wait_up_to_a_minute() -> None:
-    assert wait_before(1, retry_after=7.0, jitter=0.5) == 7.0
-    assert wait_before(1, retry_after=3600.0, jitter=0.5) == 60.0
+@pytest.mark.parametrize(("duration", "seconds"), [(None, 0.5), (0.001, 0.02), (0.1, 0.2), (30.0, 0.5)])
+def test_the_first_wait_follows_the_duration_of_requests(duration: float | None, seconds: float) -> None:
+    assert first_wait_for(duration) == seconds
+
+
+def wait(retries: Retries, failure: TransientError, *, now: float = 0.0, jitter: float = 1.0) -> float | None:
+    return retries.wait_after(failure, now=now, first_wait=0.5, jitter=jitter)
+
+
+def busy(retry_after: float) -> TransientError:
+    return TransientError(InferenceError("busy"), retry_after=retry_after)
+
+
+def test_only_the_first_retry_after_a_lost_connection_is_immediate() -> None:
+    retries = Retries(budget=60.0)
+    assert wait(retries, LOST) == 0.0
+    assert wait(retries, LOST) == 1.0
+
+
+def test_a_request_that_fails_later_than_the_budget_is_still_retried() -> None:
+    retries = Retries(budget=60.0)
+    assert wait(retries, BUSY, now=300.0) == 0.5
+    assert wait(retries, BUSY, now=600.0) is None
+
+
+def test_the_budget_limits_the_time_since_the_first_failure() -> None:
+    retries = Retries(budget=60.0)
+    assert wait(retries, BUSY, now=0.0) == 0.5
+    assert wait(retries, BUSY, now=58.0) == 1.0
+    assert wait(retries, BUSY, now=59.0) is None
+
+
+def test_without_a_budget_nothing_is_retried() -> None:
+    assert wait(Retries(budget=0.0), busy(0.0)) is None
+    assert wait(Retries(budget=0.0), LOST) is None
+
+
+@pytest.mark.parametrize("asked", [0.0, 7.0, 120.0])
+def test_retry_after_is_a_lower_bound_with_jitter_that_may_exceed_the_budget(asked: float) -> None:
+    assert wait(Retries(budget=60.0), busy(asked), jitter=0.0) == asked + 0.25
+    assert wait(Retries(budget=60.0), busy(asked), jitter=1.0) == asked + 0.5
+
+
+def test_a_server_that_always_asks_to_wait_longer_than_the_budget_is_given_up() -> None:
+    retries = Retries(budget=60.0)
+    assert wait(retries, busy(120.0), now=0.0) == 120.5
+    assert wait(retries, busy(120.0), now=120.5) is None
+
+
+def test_a_wait_of_more_than_ten_minutes_is_left_to_the_next_attempt() -> None:
+    assert wait(Retries(budget=60.0), busy(601.0)) is None
+
+
+def test_retry_after_zero_backs_off_on_every_retry() -> None:
+    retries = Retries(budget=60.0)
+    assert [wait(retries, busy(0.0)) for _ in range(4)] == [0.5, 1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("5", 5.0), (" 0 ", 0.0), (None, None), ("", None), ("-1", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None)],
+    [
+        ("5", 5.0),
+        (" 0 ", 0.0),
+        ("Sat, 21 Nov 2026 12:00:30 GMT", 30.0),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0.0),
+        ("Saturday, 21-Nov-26 12:00:30 GMT", 30.0),
+        (None, None),
+        ("", None),
+        ("-1", None),
+        ("soon", None),
+        ("٥", None),
+    ],
 )
-def test_retry_after_is_read_where_it_is_a_number(header: str | None, seconds: float | None) -> None:
-    assert seconds_of(header) == seconds
+def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:
+    assert seconds_of(header, now=datetime(2026, 11, 21, 12, tzinfo=UTC)) == seconds
 
 
-async def test_a_failure_that_passes_is_not_seen() -> None:
+async def test_a_transient_failure_is_retried() -> None:
     tries: list[int] = []
 
     async def attempt() -> str:
         tries.append(1)
         if len(tries) < 3:
-            raise Transient(InferenceError("busy"), retry_after=0.0)
+            raise BUSY
         return "done"
 
-    assert await with_retries(attempt, budget=1.0) == "done"
+    assert await with_retries(attempt, budget=1.0, first_wait=lambda: 0.01) == "done"
     assert len(tries) == 3
 
 
-async def test_what_does_not_pass_within_the_budget_is_raised_as_it_is() -> None:
+async def test_the_error_is_raised_when_the_budget_is_spent() -> None:
     async def attempt() -> str:
-        raise Transient(InferenceError("busy"), retry_after=2.0)
+        raise BUSY
 
     with pytest.raises(InferenceError, match="busy"):
-        await with_retries(attempt, budget=1.0)
+        await with_retries(attempt, budget=0.1, first_wait=lambda: 0.05)
 
 
-async def test_another_failure_is_not_tried_again() -> None:
+async def test_other_errors_are_not_retried() -> None:
     tries: list[int] = []
 
     async def attempt() -> str:

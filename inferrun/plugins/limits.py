@@ -1,0 +1,51 @@
+"""The limits that stores, protocols and formats must observe. They bound the runner's memory, whatever the input's size."""
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+class Limits(BaseModel):
+    """Sizes, counts and times for one run; each has a default that suits most models."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
+    """Maximum number of records in one request to the model server. Default 1000: the fixed cost of a request is then less
+    than a tenth of its total cost."""
+
+    batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
+    """Maximum bytes of input text in one request, so that batches of wide records are smaller. Default 1 MiB: decoded numbers
+    take about eight times as much memory."""
+
+    window_bytes: int = Field(default=64 * MIB, ge=1 * MIB)
+    """Memory of the decoded batches held between reading and writing, in bytes. Default 64 MiB: hundreds of batches of narrow
+    records, so that one batch that waits for a retry does not block the others."""
+
+    record_bytes: int = Field(default=16 * MIB, ge=1 * KIB)
+    """Maximum bytes of one record; longer records are rejected. Default 16 MiB."""
+
+    chunk_bytes: int = Field(default=0, ge=0)
+    """Bytes of input in one chunk, the unit of commit and resume. Default 0: a 128th of the input, between 16 KiB and 4 MiB,
+    so that small runs resume with little repetition and large runs do not create too many files."""
+
+    concurrency: int = Field(default=4, ge=1, le=256)
+    """Maximum number of concurrent requests to the model server. Default 4: keeps a small server busy without overloading it."""
+
+    request_timeout: float = Field(default=300.0, gt=0)
+    """Timeout of one request to the model server in seconds. Default 300: batch workloads include slow predictions."""
+
+    handler_timeout: float = Field(default=600.0, gt=0)
+    """Seconds without data from a remote store before the request fails. Default 600: a data handler may run a long query
+    before it sends the first byte."""
+
+    retry_seconds: float = Field(default=60.0, ge=0)
+    """Seconds during which a failed request is retried if the failure is transient. Default 60: covers a rolling update of
+    the server; for longer outages the run's next attempt waits without occupying a Pod."""
+
+    post_limit: int = Field(default=16 * MIB, ge=1 * KIB)
+    """Maximum bytes of one request body that carries predictions to a remote store. Default 16 MiB: handlers pass the body on
+    as one command-line argument or one SQL statement, which have limits of their own."""

@@ -1,0 +1,1 @@
+"""The record format `jsonl`: one JSON value per line."""

@@ -1,0 +1,115 @@
+"""Reads the lines of a byte range in blocks of whole lines, using no more memory than one block and the longest allowed line.
+
+A line belongs to the range that contains its first byte, so ranges that cover a file yield each of its lines exactly once.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from inferrun.plugins import InputError
+
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored there."""
+
+_SEEK_PIECE = 1 << 16
+
+
+def line_blocks(
+    path: Path, *, start: int, end: int, size: int, line_limit: int, piece: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines). Blocking.
+
+    A block has about `piece` bytes. `size` is the expected size of the file: bytes after it are ignored. Raises InputError if
+    the file is shorter or if a line is longer than `line_limit` bytes.
+    """
+    end = min(end, size)
+    with path.open("rb") as source:
+        position, held = _seek_to_line(source, start), b""
+        while position < end:
+            read = source.read(piece)
+            held += read
+            block = _whole_lines(held, wanted=end - position, is_last=not read)
+            _check(path, position, held, block, size=size, line_limit=line_limit, is_last=not read)
+            if block:
+                yield position, block
+            position += len(block)
+            held = held[len(block) :]
+
+
+def count_lines(path: Path, *, size: int, piece: int) -> int:
+    """Count the lines that are not blank among those that start in the first `size` bytes. Blocking."""
+    total, is_in_record = 0, False
+    with path.open("rb") as source:
+        if source.read(len(BOM)) == BOM:
+            size -= len(BOM)
+        else:
+            source.seek(0)
+        while size > 0 and (read := source.read(min(piece, size))):
+            size -= len(read)
+            begun, *others = read.split(b"\n")
+            is_in_record = is_in_record or bool(begun.strip())
+            if others:
+                total += is_in_record + sum(map(bool, map(bytes.strip, others[:-1])))
+                is_in_record = bool(others[-1].strip())
+    return total + is_in_record
+
+
+def line_number(path: Path, offset: int, *, records: int = 0) -> int:
+    """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`."""
+    number, position = 0, 0
+    with path.open("rb") as source:
+        for line in source:
+            number += 1
+            is_record = bool((line.removeprefix(BOM) if position == 0 else line).strip())
+            if position >= offset and is_record:
+                if records == 0:
+                    return number
+                records -= 1
+            position += len(line)
+    return number
+
+
+def _seek_to_line(source: BinaryIO, start: int) -> int:
+    """Seek to the first line that starts at `start` or later and return its offset."""
+    if start == 0:
+        return 0
+    source.seek(start - 1)
+    while (piece := source.readline(_SEEK_PIECE)) and not piece.endswith(b"\n"):
+        pass
+    return source.tell()
+
+
+def _whole_lines(held: bytes, *, wanted: int, is_last: bool) -> bytes:
+    """Return the whole lines of `held` that start before `wanted`."""
+    if len(held) >= wanted:
+        following = held.find(b"\n", wanted - 1) + 1
+        if following:
+            return held[:following]
+    return held if is_last else held[: held.rfind(b"\n", 0, wanted) + 1]
+
+
+def _check(path: Path, position: int, held: bytes, block: bytes, *, size: int, line_limit: int, is_last: bool) -> None:
+    if is_last and position + len(held) < size:
+        raise InputError(
+            f"{path.name}: the file ends at byte {position + len(held)}, expected {size}; it changed while it was being read"
+        )
+    long_line = _long_line(held, len(block), line_limit)
+    if long_line is not None:
+        raise InputError(
+            f"{path.name} line {line_number(path, position + long_line)}: the record is longer than {line_limit} bytes; "
+            "check that the file is JSON lines with one record per line",
+            is_retryable=False,
+        )
+
+
+def _long_line(held: bytes, whole: int, limit: int) -> int | None:
+    """Return where a line longer than `limit` begins, among the whole lines or after them."""
+    if len(held) <= limit:
+        return None
+    begin = 0
+    for line in held[:whole].split(b"\n")[:-1]:
+        if len(line) > limit:
+            return begin
+        begin += len(line) + 1
+    return begin if len(held) - begin > limit else None

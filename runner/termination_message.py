@@ -1,0 +1,31 @@
+"""Writes the runner's result as the container's termination message, which the kubelet copies into the Pod's status."""
+
+import logging
+from pathlib import Path
+
+from inferrun.exitcodes import reason_of
+from inferrun.plugins import Counts, RunnerError
+from inferrun.runner_report import RecordCounts, RunnerResult, dump_result
+
+_log = logging.getLogger(__name__)
+
+
+def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
+    """Build the result of a failed run. Of an unexpected error only the type is reported; its text could hold anything."""
+    records = (
+        RecordCounts(total=counts.total, completed=counts.completed, failed=counts.failed) if counts else RecordCounts()
+    )
+    if isinstance(error, RunnerError):
+        return RunnerResult(
+            reason=reason_of(error.code), message=str(error), records=records, retryable=error.is_retryable
+        )
+    text = f"internal error: {type(error).__name__}; see the traceback in the Pod's log"
+    return RunnerResult(reason=reason_of(RunnerError.code), message=text, records=records)
+
+
+def write_result(result: RunnerResult, path: Path) -> None:
+    """Write the termination message; if that fails, log a warning."""
+    try:
+        path.write_text(dump_result(result), encoding="utf-8")
+    except OSError as error:
+        _log.warning("cannot write the termination message", extra={"error": error.strerror, "path": str(path)})

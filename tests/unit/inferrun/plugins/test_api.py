@@ -1,0 +1,29 @@
+"""The plug-in API: what it exports and what it imports."""
+
+import json
+import subprocess
+import sys
+
+from inferrun import plugins
+
+FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflows", "activities"}
+
+EXPORTS = {
+    *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
+    *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
+    *("Batch", "Checkpoint", "Chunk", "CommittedRun", "Counts", "CustomId", "InputPlan", "Json", "Row"),
+    *("Prediction", "RecordError", "ResultCounts", "count_predictions"),
+    *("Delivery", "Output"),
+    *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "TransientError"),
+}
+
+
+def test_the_exports_are_pinned() -> None:
+    assert set(plugins.__all__) == EXPORTS
+    assert all(hasattr(plugins, name) for name in plugins.__all__)
+
+
+def test_the_api_imports_no_process_and_no_client() -> None:
+    code = "import json, sys, inferrun.plugins; print(json.dumps(sorted({n.partition('.')[0] for n in sys.modules})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert FORBIDDEN.isdisjoint(json.loads(done.stdout))

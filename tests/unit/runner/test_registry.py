@@ -1,0 +1,56 @@
+"""Built-in implementations, those of other packages, and what happens if their names collide."""
+
+from pathlib import Path
+
+import pytest
+
+from inferrun.plugins import ContractError
+from runner import registry
+
+
+def install(site: Path, *, group: str, points: str) -> None:
+    """Put the metadata of a package with these entry points on the path."""
+    info = site / "other-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{points}\n")
+
+
+def test_every_built_in_implementation_can_be_loaded() -> None:
+    assert [(point.group, point.name) for point in registry.BUILT_IN if point.load()] == [
+        ("inferrun.stores.input", "file"),
+        ("inferrun.stores.input", "krateo"),
+        ("inferrun.stores.output", "file"),
+        ("inferrun.stores.output", "krateo"),
+        ("inferrun.protocols", "v2"),
+        ("inferrun.formats", "jsonl"),
+    ]
+
+
+def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
+    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo$"):
+        registry.input_store("fil")
+
+
+def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, group=registry.FORMATS, points="lines = runner.jsonl.format:JSONL")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert registry.record_format("lines", "input.file.format").suffix == ".jsonl"
+
+
+def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, group=registry.INPUTS, points="file = other:open_input")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        ContractError, match=r"^input\.file: 'file' is provided more than once \(other:open_input, runner\."
+    ):
+        registry.input_store("file")
+
+
+def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, group=registry.PROTOCOLS, points="other = not_there:open_model")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        ContractError, match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded"
+    ):
+        registry.model_protocol("other")
