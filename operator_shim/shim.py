@@ -16,6 +16,7 @@ from temporalio.service import RPCError
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import status_after
+from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
@@ -26,7 +27,6 @@ from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import Action, ActionKind, accepts, decide
 from operator_shim.schedules import Schedules
-from operator_shim.work_queue import LookQueue
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -59,13 +59,13 @@ class Shim:
         self._schedules = schedules
         self._namespace = namespace or None
         self._resync_seconds = resync_seconds
-        self._queue: LookQueue[Key] = LookQueue(self._look, lookers=lookers)
+        self._queue: WorkQueue[Key] = WorkQueue(self._look, workers=lookers)
         self._deleted: dict[Key, dict[str, InferenceRun]] = {}
         self._told: dict[str, int] = {}
         self._touched: set[Key] = set()
         self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._run_changed)
         self._configs = ConfigStatuses(api, defaults=defaults, runner_account=runner_account)
-        self._config_queue: LookQueue[Key] = LookQueue(self._look_at_config, lookers=2)
+        self._config_queue: WorkQueue[Key] = WorkQueue(self._look_at_config, workers=2)
         self._config_watch = Informer(api, CONFIGS, namespace=namespace, listener=self._config_changed)
 
     @property
