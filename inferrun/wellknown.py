@@ -63,3 +63,15 @@ LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: it is to end as Cancelled. A request that outlives whoever made it."""
+
+LABEL_ENDED: Final = f"{DOMAIN}/ended"
+"""Set to "true" on a Job whose end was recorded in its run's status. The worker does not watch such Jobs."""
+
+ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
+"""On a Job: RUNNER_BUILTIN if its image is our runner, which logs its progress; otherwise RUNNER_CUSTOM."""
+
+RUNNER_BUILTIN: Final = "builtin"
+RUNNER_CUSTOM: Final = "custom"
+
+ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
+"""On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

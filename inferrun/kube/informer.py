@@ -8,7 +8,7 @@ It never gives up: errors are logged and tried again, after at most `MAX_BACKOFF
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Gone, KubeError
@@ -21,6 +21,9 @@ Key = tuple[str, str]
 
 Listener = Callable[[Key, Object | None, Object | None], None]
 """Called with the key, the object as it was and as it is; None for absent. It must return at once and not raise."""
+
+Transform = Callable[[Object], Object | None]
+"""Called for each object that is new or changed; returns what to cache, or None to cache nothing."""
 
 FIRST_BACKOFF = 0.1
 MAX_BACKOFF = 10.0
@@ -40,12 +43,16 @@ class Informer:
         *,
         namespace: str | None,
         selector: str = "",
+        list_params: Mapping[str, str] | None = None,
+        transform: Transform | None = None,
         listener: Listener | None = None,
     ) -> None:
         self._api = api
         self._resource = resource
         self._namespace = namespace or None
         self._params = {"labelSelector": selector} if selector else {}
+        self._list_params = {**self._params, **(list_params or {})}
+        self._transform = transform
         self._listener = listener
         self._objects: dict[Key, Object] = {}
         self.synced = asyncio.Event()
@@ -80,7 +87,7 @@ class Informer:
 
     async def _list(self) -> str:
         seen: set[Key] = set()
-        params = {**self._params, "limit": PAGE}
+        params = {**self._list_params, "limit": PAGE}
         while True:
             page = await self._api.list(self._resource, self._namespace, **params)
             for item in page.get("items") or []:
@@ -114,8 +121,12 @@ class Informer:
         before = self._objects.get(key)
         if before is not None and before["metadata"]["resourceVersion"] == item["metadata"]["resourceVersion"]:
             return key
-        self._objects[key] = item
-        self._tell(key, before, item)
+        kept = self._transform(item) if self._transform is not None else item
+        if kept is None:
+            self._drop(key)
+            return key
+        self._objects[key] = kept
+        self._tell(key, before, kept)
         return key
 
     def _drop(self, key: Key) -> None:
