@@ -232,6 +232,7 @@ class Reconciler:
             state.pod_uid, state.is_known = seen.pod_uid, True
         if not state.is_known or state.pod_uid != seen.pod_uid:
             state.want_signal(WantedSignal(Doing.RUNNING, pod_uid=seen.pod_uid, started_at=seen.started_at), now=now)
+            state.progress = None  # why it waited is outdated, and Running is written after the signal was accepted
             return
         state.want_signal(None, now=now)
         state.wait_reason = None
