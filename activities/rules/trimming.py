@@ -6,7 +6,7 @@ the same rules read both; values that repeat from object to object are shared.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from activities.rules import observed
@@ -20,6 +20,15 @@ CONTROLLER_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
 
 MESSAGE_LIMIT = 1024
 """Characters of a message that are kept: a status shows at most 512 of them."""
+
+Share = Callable[[Object], Object]
+"""Returns an equal part of another object if there is one: specs and states of thousands of Pods are the same."""
+
+
+def unshared(part: Object) -> Object:
+    """Share nothing."""
+    return part
+
 
 _JOB_LABELS = (
     wellknown.LABEL_RUN_UID,
@@ -60,7 +69,7 @@ def trim_job(job: Object) -> Object | None:
     return trimmed
 
 
-def trim_pod(pod: Object) -> Object | None:
+def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     """The Pod as the rules need it; None for one that is terminal or that no controller owns."""
     metadata = pod["metadata"]
     owner = _controller_of(metadata)
@@ -69,10 +78,11 @@ def trim_pod(pod: Object) -> Object | None:
     kept = _metadata(metadata)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
     kept["ownerReferences"] = [{"uid": owner, "controller": True}]
-    return {"metadata": kept, "spec": _pod_spec(pod.get("spec") or {}), "status": _pod_status(pod.get("status") or {})}
+    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {})
+    return {"metadata": kept, "spec": share(spec), "status": share(status)}
 
 
-def trim_run(run: Object) -> Object | None:
+def trim_run(run: Object, *, share: Share = unshared) -> Object | None:
     """The run's metadata and the part of its status that the observer writes; None for one that it never writes to:
     a schedule, or a run that has finished.
     """
@@ -81,13 +91,14 @@ def trim_run(run: Object) -> Object | None:
         return None
     kept = _metadata(metadata)
     kept["generation"] = metadata.get("generation", 0)
-    trimmed: Object = {"metadata": kept, "spec": {"configRef": {"name": (spec.get("configRef") or {}).get("name")}}}
+    config = {"configRef": {"name": (spec.get("configRef") or {}).get("name")}}
+    trimmed: Object = {"metadata": kept, "spec": share(config)}
     trimmed["status"] = {key: _shared(status[key]) for key in _STATUS_FIELDS if status.get(key) is not None}
     if (reference := status.get("jobStatus")) is not None:
         trimmed["status"]["jobStatus"] = _picked(reference, _REFERENCE_FIELDS)
     if conditions := status.get("conditions"):
         fields = ("type", "status", "lastTransitionTime")
-        trimmed["status"]["conditions"] = [_picked(condition, fields) for condition in conditions]
+        trimmed["status"]["conditions"] = [share(_picked(condition, fields)) for condition in conditions]
     return trimmed
 
 
@@ -196,7 +207,7 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
 def _controller_of(metadata: Object) -> str | None:
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            return str(owner.get("uid", ""))
+            return sys.intern(str(owner.get("uid", "")))
     return None
 
 

@@ -32,6 +32,10 @@ class JobState:
 
     launch: Launch
 
+    inputs: tuple[object, ...] = ()
+    """The cached objects that the last reconcile read; the same ones again before `next_due` need no reconcile."""
+    next_due: float = 0.0
+
     version: tuple[str, ...] = ()
     """Resource versions of the Job and its Pods when they were observed last."""
     changed_at: float = 0.0
@@ -64,6 +68,12 @@ class JobState:
     """Whether the API server confirmed that the Job is gone."""
     is_probed: bool = False
     probe_due: float = NEVER
+
+    def is_settled(self, inputs: tuple[object, ...], *, now: float) -> bool:
+        """Whether a reconcile of these objects would change nothing."""
+        if now >= self.next_due or len(inputs) != len(self.inputs):
+            return False
+        return all(one is other for one, other in zip(inputs, self.inputs, strict=True))
 
     def observe_version(self, version: tuple[str, ...], *, now: float) -> None:
         """Take note of the objects' versions; a change starts the waits for Events anew."""

@@ -55,6 +55,9 @@ PROBE_AGAIN_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
 """Between two comparisons of the runs' statuses with the Jobs that exist, in case a change was missed."""
 
+REST_EVERY = 20
+"""Reconciles in a row after which the event loop gets its turn, about a millisecond."""
+
 SIGNAL_WORKERS = 50
 WRITE_WORKERS = 20
 PROBE_WORKERS = 5
@@ -131,6 +134,7 @@ class Reconciler:
         self._progress = progress
         self._find_job = find_job
         self._states: dict[Key, JobState] = {}
+        self._reconciled = 0
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1)
         self._signal_queue: WorkQueue[Key] = WorkQueue(self._send, workers=SIGNAL_WORKERS)
         self._write_queue: WorkQueue[Key] = WorkQueue(self._write, workers=WRITE_WORKERS)
@@ -170,7 +174,9 @@ class Reconciler:
         self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> None:
-        await asyncio.sleep(0)  # thousands of keys may be queued: other tasks get their turn
+        self._reconciled += 1
+        if self._reconciled % REST_EVERY == 0:
+            await asyncio.sleep(0)  # thousands of keys may be queued: other tasks get their turn
         job = self._workloads.job(key)
         state = self._state_of(key, job)
         if state is None:
@@ -203,6 +209,10 @@ class Reconciler:
             return
         now = _now()
         pods = self._workloads.pods_of(state.launch.job_uid)
+        inputs = (job, pods, run, state.events, state.records)
+        if state.is_settled(inputs, now=now):
+            return
+        state.inputs = inputs
         state.observe_version(tuple(one["metadata"]["resourceVersion"] for one in (job, *pods)), now=now)
         seen = observe(
             job,
@@ -293,12 +303,13 @@ class Reconciler:
             state.probe_due,
             state.recheck_due,
         )
-        if (next_due := min(later)) < NEVER:
-            self._queue.add_later(key, max(0.0, next_due - now))
+        state.next_due = min(later)
+        if state.next_due < NEVER:
+            self._queue.add_later(key, max(0.0, state.next_due - now))
 
     def _reconcile_absent(self, key: Key, state: JobState, *, run: Object | None) -> None:
         self._progress.forget(key)
-        launch = state.launch
+        launch, state.inputs = state.launch, ()
         if is_concluded(run, job_uid=launch.job_uid):
             del self._states[key]
             if self._workloads.job(key) is not None:
@@ -317,7 +328,7 @@ class Reconciler:
     def _rest(self, key: Key, state: JobState) -> None:
         """Nothing is to be reported about this launch, as far as it is known."""
         self._progress.forget(key)
-        state.signal, state.progress = None, None
+        state.signal, state.progress, state.inputs = None, None, ()
 
     async def _send(self, key: Key) -> None:
         state = self._states.get(key)
@@ -327,6 +338,7 @@ class Reconciler:
         is_accepted = await self._send_signal(state.launch, signal, is_repeated=state.is_repeated)
         fields = {"run": state.launch.run.name, "job": state.launch.job_name, "doing": str(signal.doing)}
         logger.info("signalled" if is_accepted else "no workflow to signal", extra=fields)
+        state.inputs = ()
         if state.signal is signal:
             state.plan_repetition(now=_now())
             if is_accepted:
@@ -351,7 +363,7 @@ class Reconciler:
             return
         progress, state.written_at = state.progress, _now()
         await self._writer.write(state.launch, progress, run=run)
-        state.written = progress
+        state.written, state.inputs = progress, ()
         self._queue.add(key)
 
     async def _probe(self, key: Key) -> None:
@@ -374,6 +386,7 @@ class Reconciler:
         state = self._states.get(key)
         if state is not None:
             state.receive_events(events, now=_now())
+            state.inputs = ()
             self._queue.add(key)
 
     def _on_progress(self, key: Key, records: RecordCounts) -> None:

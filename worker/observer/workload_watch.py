@@ -5,9 +5,11 @@ UID of the Job that controls them. Pods that are terminal are not cached; their 
 """
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from activities.rules.observation import PodEnd
 from activities.rules.trimming import JOB_NAME_LABEL, controller_of, is_terminal, trim_job, trim_pod, trim_run
@@ -20,6 +22,9 @@ from inferrun.run_ref import RunRef
 ENDS_KEPT_SECONDS = 600.0
 ENDS_LIMIT = 20_000
 """Ends of Pods that are remembered, for as long as a stop may ask how its container ended."""
+
+SHARED_LIMIT = 2_000
+"""Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of the Pods' LIST. The WATCH goes without: with it, the end of a Pod would not be delivered."""
@@ -35,6 +40,7 @@ class WorkloadWatch:
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._wakes: list[Wake] = []
+        self._share = SharedParts()
         self.jobs = Informer(
             client,
             JOBS,
@@ -52,7 +58,9 @@ class WorkloadWatch:
             transform=self._take_pod,
             listener=self._on_pod,
         )
-        self.runs = Informer(client, RUNS, namespace=namespace, transform=trim_run, listener=self._on_run)
+        self.runs = Informer(
+            client, RUNS, namespace=namespace, transform=partial(trim_run, share=self._share), listener=self._on_run
+        )
 
     async def run(self) -> None:
         """Follow the three collections until cancelled."""
@@ -106,7 +114,7 @@ class WorkloadWatch:
     def _take_pod(self, pod: Object) -> Object | None:
         if is_terminal(pod) and controller_of(pod) is not None:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
-        return trim_pod(pod)
+        return trim_pod(pod, share=self._share)
 
     def _on_job(self, key: Key, _before: Object | None, _after: Object | None) -> None:
         self._wake(key)
@@ -148,6 +156,20 @@ def job_name_of(run: Object) -> str:
     """The name of the Job that the run's status names; empty without."""
     reference = (run.get("status") or {}).get("jobStatus") or {}
     return str(reference.get("name") or "")
+
+
+class SharedParts:
+    """Equal parts of cached objects, kept once. Nothing may change a cached object."""
+
+    def __init__(self, *, limit: int = SHARED_LIMIT) -> None:
+        self._limit = limit
+        self._parts: dict[str, Object] = {}
+
+    def __call__(self, part: Object) -> Object:
+        """An equal part that was shared before, or this one."""
+        if len(self._parts) >= self._limit:
+            self._parts.clear()
+        return self._parts.setdefault(json.dumps(part), part)
 
 
 @dataclass(frozen=True, slots=True)
