@@ -7,6 +7,8 @@ another. The rule of the Job's base name is the Krateo controller's and must sta
 import hashlib
 import re
 
+from inferrun.run_ref import RunRef
+
 BASE_NAME_LIMIT = 62
 """Characters of a Job's base name at most: `inf-` and the run's part (53), `-`, eight of the UID."""
 
@@ -37,13 +39,13 @@ def job_name(base: str, launch: int) -> str:
     return base[: LABEL_LIMIT - len(suffix)].rstrip("-") + suffix
 
 
-def run_workflow_id(namespace: str, name: str, uid: str) -> str:
+def run_workflow_id(run: RunRef) -> str:
     """The id of the workflow that executes a run, or of the schedule that starts them.
 
     Temporal's SQL stores hold ids of 255 characters, and a schedule or a clean-up appends up to 23: a long name is cut,
     the UID keeps the id unique.
     """
-    return f"inferencerun/{namespace}/{name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{uid}"
+    return f"inferencerun/{run.namespace}/{run.name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{run.uid}"
 
 
 def cleanup_workflow_id(run_workflow: str) -> str:
@@ -56,9 +58,9 @@ def recover_workflow_id(run_workflow: str) -> str:
     return f"{run_workflow}/recover"
 
 
-def schedule_id(namespace: str, name: str, uid: str) -> str:
+def schedule_id(run: RunRef) -> str:
     """The id of the Temporal schedule of a scheduled run."""
-    return run_workflow_id(namespace, name, uid)
+    return run_workflow_id(run)
 
 
 def is_subdomain(name: str) -> bool:

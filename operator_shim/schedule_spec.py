@@ -72,7 +72,7 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
     deadline = spec.starting_deadline_seconds
     return RunSchedule(
-        id=schedule_id(metadata.namespace, metadata.name, metadata.uid),
+        id=schedule_id(run.ref),
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,

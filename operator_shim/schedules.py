@@ -60,16 +60,13 @@ class Schedules:
 
     async def refuse(self, run: InferenceRun, *, reason: Reason, message: str) -> None:
         """Let nothing fire for a spec that is wrong, and say what is wrong."""
-        metadata = run.metadata
-        identity = schedule_id(metadata.namespace, metadata.name, metadata.uid)
-        await self._schedules.pause(identity, note=f"{reason}: {message}"[:512])
+        await self._schedules.pause(schedule_id(run.ref), note=f"{reason}: {message}"[:512])
         now = datetime.now(UTC)
         await self._write(run, lambda current: refused_status(current, reason=reason, message=message, now=now))
 
     async def delete(self, run: InferenceRun) -> None:
         """Delete the schedule of a run that is gone."""
-        metadata = run.metadata
-        await self._schedules.delete(schedule_id(metadata.namespace, metadata.name, metadata.uid))
+        await self._schedules.delete(schedule_id(run.ref))
 
     async def sweep(self, known: Collection[str], *, namespace: str | None) -> None:
         """Delete schedules whose InferenceRun is gone and whose deletion no shim has seen.
@@ -79,17 +76,15 @@ class Schedules:
         """
         for identity, run in (await self._schedules.kept()).items():
             is_suspect = namespace in (None, run.namespace) and run.uid not in known
-            if is_suspect and await self._runs.read(run.namespace, run.name, run.uid) is None:
+            if is_suspect and await self._runs.read(run) is None:
                 logger.info("a schedule has lost its InferenceRun and is deleted", extra={"schedule": identity})
                 await self._schedules.delete(identity)
 
     async def _write(self, run: InferenceRun, decide: Decide) -> None:
-        metadata = run.metadata
-
         def of_this_spec(current: InferenceRun) -> InferenceRunStatus | None:
-            return decide(current) if current.metadata.generation == metadata.generation else None
+            return decide(current) if current.metadata.generation == run.metadata.generation else None
 
-        await self._runs.update_status(metadata.namespace, metadata.name, metadata.uid, of_this_spec, read=run)
+        await self._runs.update_status(run.ref, of_this_spec, read=run)
 
 
 def _not_kept_yet(run: InferenceRun) -> InferenceRunStatus | None:

@@ -227,8 +227,7 @@ class Shim:
                 return None
             return status_after(current, phase=phase, reason=reason, message=message, now=datetime.now(UTC))
 
-        metadata = run.metadata
-        await self._runs.update_status(metadata.namespace, metadata.name, metadata.uid, to_say, read=run)
+        await self._runs.update_status(run.ref, to_say, read=run)
 
     async def _look_at_config(self, key: Key) -> None:
         item = self._config_watch.get(*key)

@@ -25,11 +25,11 @@ from temporalio.client import (
     ScheduleUpdateInput,
 )
 from temporalio.common import TypedSearchAttributes
-from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import attributes
+from inferrun.temporal.errors import ignore_not_found
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 from workflows.messages import SUBMIT_WORKFLOW
 
@@ -81,11 +81,8 @@ class TemporalSchedules:
 
     async def delete(self, schedule_id: str) -> None:
         """Delete a schedule; one that is not there is success."""
-        try:
+        with ignore_not_found():
             await self._client.get_schedule_handle(schedule_id).delete()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
 
     async def kept(self) -> dict[str, RunRef]:
         """The schedules of this installation with their runs, by id. Temporal lists them with a short delay."""
@@ -97,12 +94,9 @@ class TemporalSchedules:
         return found
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
-        try:
+        with ignore_not_found():
             return await self._client.get_schedule_handle(schedule_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
         run = RunRef(namespace=wanted.namespace, name=wanted.name, uid=wanted.uid)

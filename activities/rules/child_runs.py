@@ -18,6 +18,7 @@ from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HI
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Output, RecordCounts
 from inferrun.submission import Submission
+from inferrun.timestamps import rfc3339
 from workflows.messages import RunResult
 
 CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
@@ -49,7 +50,7 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
     """The child of a schedule for one nominal time."""
-    due = nominal_time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    due = rfc3339(nominal_time)
     queue_labels = {key: value for key, value in parent.metadata.labels.items() if key.startswith(PASSED_LABELS)}
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),

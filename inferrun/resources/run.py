@@ -14,6 +14,7 @@ from inferrun.resources.references import ConfigReference, Metadata, OwnerRefere
 from inferrun.resources.scalars import Seconds
 from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceRunStatus
+from inferrun.run_ref import RunRef
 
 RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
 """Keys that the krateo protocol sets itself; a parameter of that name would forge a run's identity or its results."""
@@ -94,6 +95,11 @@ class InferenceRun(Shape):
     metadata: Metadata
     spec: InferenceRunSpec
     status: InferenceRunStatus = Field(default_factory=InferenceRunStatus)
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.metadata.namespace, name=self.metadata.name, uid=self.metadata.uid)
 
     @property
     def is_paused(self) -> bool:

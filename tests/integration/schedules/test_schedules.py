@@ -46,7 +46,7 @@ def lost_in(namespace: str) -> InferenceRun:
 
 
 def identity(run: InferenceRun) -> str:
-    return schedule_id(run.metadata.namespace, run.metadata.name, run.metadata.uid)
+    return schedule_id(run.ref)
 
 
 async def is_kept(temporal: Client, run: InferenceRun) -> bool:
