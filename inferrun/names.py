@@ -7,6 +7,8 @@ another. The rule of the Job's base name is the Krateo controller's and must sta
 import hashlib
 import re
 
+from inferrun.run_ref import RunRef
+
 BASE_NAME_LIMIT = 62
 """Characters of a Job's base name at most: `inf-` and the run's part (53), `-`, eight of the UID."""
 
@@ -19,7 +21,11 @@ SUBDOMAIN_LIMIT = 253
 WORKFLOW_NAME_LIMIT = 100
 """Characters of a run's name in a workflow's id."""
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""A DNS-1123 subdomain, the form of most objects' names."""
+
+LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""A DNS-1123 label, the form of a namespace's name."""
 
 
 def job_base_name(run_name: str, uid: str) -> str:
@@ -37,13 +43,13 @@ def job_name(base: str, launch: int) -> str:
     return base[: LABEL_LIMIT - len(suffix)].rstrip("-") + suffix
 
 
-def run_workflow_id(namespace: str, name: str, uid: str) -> str:
+def run_workflow_id(run: RunRef) -> str:
     """The id of the workflow that executes a run, or of the schedule that starts them.
 
     Temporal's SQL stores hold ids of 255 characters, and a schedule or a clean-up appends up to 23: a long name is cut,
     the UID keeps the id unique.
     """
-    return f"inferencerun/{namespace}/{name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{uid}"
+    return f"inferencerun/{run.namespace}/{run.name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{run.uid}"
 
 
 def cleanup_workflow_id(run_workflow: str) -> str:
@@ -56,14 +62,14 @@ def recover_workflow_id(run_workflow: str) -> str:
     return f"{run_workflow}/recover"
 
 
-def schedule_id(namespace: str, name: str, uid: str) -> str:
+def schedule_id(run: RunRef) -> str:
     """The id of the Temporal schedule of a scheduled run."""
-    return run_workflow_id(namespace, name, uid)
+    return run_workflow_id(run)
 
 
 def is_subdomain(name: str) -> bool:
     """Whether a string is a DNS-1123 subdomain, the form of an InferenceRun's name."""
-    return len(name) <= SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= SUBDOMAIN_LIMIT and re.fullmatch(SUBDOMAIN_PATTERN, name) is not None
 
 
 def submitted_run_name(workflow_id: str) -> str:

@@ -16,8 +16,8 @@ from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Output, RecordCounts
 from inferrun.submission import Submission
+from inferrun.timestamps import rfc3339
 from workflows.messages import RunResult
 
 CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
@@ -49,7 +49,7 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
     """The child of a schedule for one nominal time."""
-    due = nominal_time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    due = rfc3339(nominal_time)
     queue_labels = {key: value for key, value in parent.metadata.labels.items() if key.startswith(PASSED_LABELS)}
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),
@@ -99,9 +99,9 @@ def result_of(run: InferenceRun) -> RunResult:
         reason=known_reason(status.reason),
         message=status.message or "",
         exit_code=status.exit_code,
-        records=RecordCounts.model_validate(status.records.model_dump(exclude_none=True)) if status.records else None,
-        delivery=status.delivery.value if status.delivery else None,
-        output=Output.model_validate(status.output.model_dump(exclude_none=True)) if status.output else None,
+        records=status.records,
+        delivery=status.delivery,
+        output=status.output,
         duration=status.duration or "",
     )
 

@@ -8,11 +8,12 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.rules import observed
+from activities.rules import job_state, pod_state
+from activities.rules.object_metadata import age_seconds, name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 EVENTS_AFTER = 5.0
 """Seconds without a Pod, or with one that has not started, after which the Events are read."""
@@ -36,9 +37,8 @@ class Wait:
 def wants_events(job: Object, pod: Object | None, *, now: datetime) -> Object | None:
     """The object whose Events may tell why nothing starts, or None while it is too early for them."""
     if pod is None:
-        is_held = bool((job.get("spec") or {}).get("suspend"))
-        return job if not is_held and observed.age(job, now=now) >= EVENTS_AFTER else None
-    return pod if observed.age(pod, now=now) >= EVENTS_AFTER and observed.started_at(pod) is None else None
+        return job if not job_state.is_suspended(job) and age_seconds(job, now=now) >= EVENTS_AFTER else None
+    return pod if age_seconds(pod, now=now) >= EVENTS_AFTER and pod_state.started_at(pod) is None else None
 
 
 def diagnose(
@@ -52,16 +52,16 @@ def diagnose(
         or _scheduling(pod)
         or _mount(events, snapshot=snapshot, namespace=namespace)
         or _container(pod)
-        or Wait(Reason.POD_SCHEDULED, f"Pod {observed.name(pod)} is being prepared on its node")
+        or Wait(Reason.POD_SCHEDULED, f"Pod {name_of(pod)} is being prepared on its node")
     )
 
 
 def _without_pod(job: Object, events: list[Object]) -> Wait:
-    if (job.get("spec") or {}).get("suspend"):
-        return Wait(Reason.QUEUED, f"Job {observed.name(job)} is held by a queue until there is room")
+    if job_state.is_suspended(job):
+        return Wait(Reason.QUEUED, f"Job {name_of(job)} is held by a queue until there is room")
     refusal = _latest(events, "FailedCreate")
     if refusal is None:
-        return Wait(Reason.JOB_CREATED, f"Job {observed.name(job)} was created, its Pod follows")
+        return Wait(Reason.JOB_CREATED, f"Job {name_of(job)} was created, its Pod follows")
     message = one_line(str(refusal.get("message", "")))
     if "exceeded quota" in message:
         return Wait(Reason.QUOTA_EXCEEDED, f"a quota of the namespace leaves no room: {message}", is_warning=True)
@@ -69,7 +69,7 @@ def _without_pod(job: Object, events: list[Object]) -> Wait:
 
 
 def _image(pod: Object, events: list[Object], *, snapshot: Snapshot, namespace: str, now: datetime) -> Wait | None:
-    reason, message = observed.waiting(pod)
+    reason, message = pod_state.waiting_reason(pod)
     if reason in ("ErrImagePull", "ImagePullBackOff"):
         missing = _missing_pull_secret(events, snapshot=snapshot, namespace=namespace)
         if missing:
@@ -78,7 +78,7 @@ def _image(pod: Object, events: list[Object], *, snapshot: Snapshot, namespace: 
         cure = "mend spec.image of the config, then delete the run and create it again (a started run keeps its image)"
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {cure}", is_warning=True)
     pulling = _latest(events, "Pulling")
-    if pulling and not _latest(events, "Pulled") and observed.age(pod, now=now) >= SLOW_PULL_AFTER:
+    if pulling and not _latest(events, "Pulled") and age_seconds(pod, now=now) >= SLOW_PULL_AFTER:
         return Wait(Reason.IMAGE_PULLING, f"image {snapshot.image!r} is being pulled since {_time_of(pulling)}")
     return None
 
@@ -97,14 +97,14 @@ def _pull_error(events: list[Object]) -> str:
 
 
 def _scheduling(pod: Object) -> Wait | None:
-    condition = observed.pod_condition(pod, "PodScheduled", "False")
+    condition = pod_state.condition(pod, "PodScheduled", "False")
     if condition is None:
         return None
     message = one_line(str(condition.get("message", "")))
     if claim := _CLAIM.search(message):
         text = f"PersistentVolumeClaim {claim.group(1)!r} is not in the run's namespace; create it, the run goes on by itself"
         return Wait(Reason.CLAIM_NOT_FOUND, text, is_warning=True)
-    return Wait(Reason.UNSCHEDULABLE, f"no node takes Pod {observed.name(pod)}: {message}", is_warning=True)
+    return Wait(Reason.UNSCHEDULABLE, f"no node takes Pod {name_of(pod)}: {message}", is_warning=True)
 
 
 def _mount(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait | None:
@@ -132,7 +132,7 @@ def missing_secret(secret: str, *, namespace: str, named: str) -> str:
 
 
 def _container(pod: Object) -> Wait | None:
-    reason, message = observed.waiting(pod)
+    reason, message = pod_state.waiting_reason(pod)
     if reason in ("", "ContainerCreating", "PodInitializing"):
         return None
     if "runAsNonRoot" in message or "run as root" in message:

@@ -1,6 +1,6 @@
 """The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure; every field that acts says why."""
 
-from activities.rules.snapshot import Compiled, Snapshot
+from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
@@ -19,7 +19,7 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: Compiled, *, installation: str) -> Object:
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
     """The immutable ConfigMap that serves all Jobs of a run."""
     return {
         "apiVersion": "v1",
@@ -37,7 +37,7 @@ def config_map(run: RunRef, compiled: Compiled, *, installation: str) -> Object:
 
 
 def job(
-    run: RunRef, compiled: Compiled, *, installation: str, launch: int, attempt: int, seconds_left: int | None
+    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, seconds_left: int | None
 ) -> Object:
     """The Job of one launch; `seconds_left` is what remains of the run's clock, None without limit."""
     snapshot = compiled.snapshot
@@ -103,7 +103,7 @@ def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
     }
 
 
-def _pod_spec(compiled: Compiled, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
     snapshot = compiled.snapshot
     spec: Object = {
         "restartPolicy": "Never",
@@ -161,7 +161,7 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
 
 
-def _volumes(compiled: Compiled) -> list[Object]:
+def _volumes(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
     contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
     volumes: list[Object] = [

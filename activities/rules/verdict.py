@@ -5,17 +5,18 @@ The runner's message is untrusted: bounded, one line, and believed only where it
 
 from dataclasses import dataclass
 
-from activities.rules import observed
+from activities.rules import job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.object_metadata import name_of
+from activities.rules.pod_state import ContainerEnd
 from activities.rules.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import RunnerResult, one_line, parse_progress, parse_result
+from inferrun.runner_report import RunnerResult, parse_progress, parse_result
+from inferrun.text import one_line
 from workflows.messages import Verdict, VerdictKind
-
-CLOCK_SLACK = 2.0
-"""Seconds by which a runner may be early at its deadline: the kubelet tells whole seconds, the runner rounds down."""
+from workflows.run_clock import is_expired, seconds_between
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,22 @@ class Evidence:
     snapshot: Snapshot
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge_finished_job(evidence: Evidence) -> Verdict:
     """The verdict on a Job that is terminal."""
-    if observed.job_condition(evidence.job, "Complete") is not None:
-        return _judge_success(evidence)
+    if job_state.condition(evidence.job, "Complete") is not None:
+        return _judge_completion(evidence)
     return _judge_failure(evidence)
 
 
-def judge_job_gone() -> Verdict:
+def judge_deleted_job() -> Verdict:
     """The verdict on a Job that somebody deleted while its run went on."""
     message = "its Job was deleted by somebody else while it ran"
     return Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
 
 
-def judge_stuck(pod: Object) -> Verdict | None:
+def judge_stuck_pod(pod: Object) -> Verdict | None:
     """The verdict on a Pod that can never start, though its Job goes on; None for every other."""
-    reason, message = observed.waiting(pod)
+    reason, message = pod_state.waiting_reason(pod)
     fatal = {"InvalidImageName": Reason.INVALID_IMAGE_NAME, "ErrImageNeverPull": Reason.IMAGE_NEVER_PULL}
     if reason not in fatal:
         return None
@@ -62,15 +63,17 @@ def judge_stuck(pod: Object) -> Verdict | None:
     )
 
 
-def judge_done(evidence: Evidence) -> Verdict | None:
+def judge_success(evidence: Evidence) -> Verdict | None:
     """The verdict on a launch whose container exited 0, though its Job does not say so (yet); None for every other."""
-    is_done = any((end := observed.ended(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods)
-    verdict = _judge_success(evidence) if is_done else None
+    is_done = any(
+        (end := pod_state.container_end(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods
+    )
+    verdict = _judge_completion(evidence) if is_done else None
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
-def _judge_success(evidence: Evidence) -> Verdict:
-    ends = (observed.ended(pod) for pod in evidence.pods)
+def _judge_completion(evidence: Evidence) -> Verdict:
+    ends = (pod_state.container_end(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
     result = _result_of(evidence.snapshot, end) if end else None
     is_told = result is not None and result.reason is Reason.SUCCEEDED
@@ -84,28 +87,28 @@ def _judge_success(evidence: Evidence) -> Verdict:
 def _judge_failure(evidence: Evidence) -> Verdict:
     pod = _failed_pod(evidence.pods)
     if pod is None:
-        failed = observed.job_condition(evidence.job, "Failed") or {}
+        failed = job_state.condition(evidence.job, "Failed") or {}
         detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, f"its Pod is gone; the Job says: {detail}", None, None)
-    end = observed.ended(pod)
+    end = pod_state.container_end(pod)
     if (pod.get("status") or {}).get("reason") == "DeadlineExceeded":
         return _judge_pod_deadline(pod, end)
     if end is None:
         detail = one_line(str((pod.get("status") or {}).get("message", "")))
-        text = f"Pod {observed.name(pod)} failed before its container ended: {detail or 'no reason was given'}"
+        text = f"Pod {name_of(pod)} failed before its container ended: {detail or 'no reason was given'}"
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, text, None, None)
     return _judge_exit(evidence, pod, end)
 
 
-def _judge_pod_deadline(pod: Object, end: observed.Ended | None) -> Verdict:
-    if observed.started_at(pod) is None:
-        message = f"Pod {observed.name(pod)} waited longer than its time limit and is replaced"
+def _judge_pod_deadline(pod: Object, end: ContainerEnd | None) -> Verdict:
+    if pod_state.started_at(pod) is None:
+        message = f"Pod {name_of(pod)} waited longer than its time limit and is replaced"
         return _verdict(VerdictKind.NEVER_RAN, Reason.CONTAINER_NOT_STARTED, message, None, None)
     message = "its Pod ran into its time limit and was ended by the kubelet"
     return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, None)
 
 
-def _judge_exit(evidence: Evidence, pod: Object, end: observed.Ended) -> Verdict:
+def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     result = _result_of(evidence.snapshot, end)
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
         message = result.message if result else "the runner ended itself at the deadline"
@@ -129,12 +132,12 @@ def _judge_exit(evidence: Evidence, pod: Object, end: observed.Ended) -> Verdict
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
 
 
-def _result_of(snapshot: Snapshot, end: observed.Ended) -> RunnerResult | None:
+def _result_of(snapshot: Snapshot, end: ContainerEnd) -> RunnerResult | None:
     """Counts and promises are believed of our runner only; what another image says is text."""
     return parse_result(end.message) if snapshot.is_our_runner else None
 
 
-def _last_words(snapshot: Snapshot, end: observed.Ended, result: RunnerResult | None) -> str:
+def _last_words(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
     """What the container said last, on one line. Where our runner left no result, the kubelet gives the end of its log
     (FallbackToLogsOnError), in which the counts tell more than the lines.
     """
@@ -150,9 +153,12 @@ def _last_words(snapshot: Snapshot, end: observed.Ended, result: RunnerResult | 
     return f"after {progress.records.completed} of {total if total is not None else 'an unknown number of'} records"
 
 
-def _had_its_time(job: Object, end: observed.Ended) -> bool:
+def _had_its_time(job: Object, end: ContainerEnd) -> bool:
     given = (job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
-    return given.isdigit() and observed.seconds_between(end.started_at, end.finished_at) >= int(given) - CLOCK_SLACK
+    if not given.isdigit():
+        return False
+    used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
+    return is_expired(int(given) - used)
 
 
 def _hint(snapshot: Snapshot, code: int) -> str:
@@ -165,8 +171,8 @@ def _hint(snapshot: Snapshot, code: int) -> str:
 
 
 def _failed_pod(candidates: list[Object]) -> Object | None:
-    failed = [pod for pod in candidates if observed.phase(pod) == "Failed" and not observed.is_disrupted(pod)]
-    return observed.newest(failed) or observed.newest([pod for pod in candidates if observed.phase(pod) == "Failed"])
+    failed = [pod for pod in candidates if pod_state.phase(pod) == "Failed" and not pod_state.is_disrupted(pod)]
+    return pod_state.newest(failed) or pod_state.newest([pod for pod in candidates if pod_state.phase(pod) == "Failed"])
 
 
 def _image_of(pod: Object) -> str:
@@ -178,7 +184,7 @@ def _verdict(
     kind: VerdictKind,
     reason: Reason,
     message: str,
-    end: observed.Ended | None,
+    end: ContainerEnd | None,
     result: RunnerResult | None,
     *,
     may_retry: bool = True,

@@ -19,6 +19,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
+from inferrun.run_ref import RunRef
 
 APPLIERS = 10
 """Creations under way at once, for runs and for bare objects alike."""
@@ -185,7 +186,7 @@ class Bench:
         lengths = []
         for run in seen.runs():
             metadata = run["metadata"]
-            workflow = run_workflow_id(metadata["namespace"], metadata["name"], metadata["uid"])
+            workflow = run_workflow_id(RunRef.model_validate(metadata))
             description = await self.temporal.get_workflow_handle(workflow).describe()
             lengths.append(description.raw_description.workflow_execution_info.history_length)
         return tuple(lengths)

@@ -169,7 +169,7 @@ class Informer:
                 self._failures += 1
         finally:
             if loop.time() - began > MAX_BACKOFF:
-                self._failures = min(self._failures, 1)
+                self._failures = 0
 
     def _process(self, kind: str, item: Object) -> None:
         version = _version_of(item)

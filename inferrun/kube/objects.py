@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from inferrun import wellknown
+
 Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
 
 
@@ -23,8 +25,8 @@ class Resource:
         return "/".join(parts)
 
 
-RUNS = Resource("ai.krateo.io/v1", "inferenceruns")
-CONFIGS = Resource("ai.krateo.io/v1", "inferenceconfigs")
+RUNS = Resource(wellknown.API_VERSION, wellknown.RUN_PLURAL)
+CONFIGS = Resource(wellknown.API_VERSION, wellknown.CONFIG_PLURAL)
 JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
 CONFIG_MAPS = Resource("v1", "configmaps")

@@ -11,9 +11,10 @@ from pydantic import Field
 from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Seconds
-from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceRunStatus
+from inferrun.run_ref import RunRef
 
 RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
 """Keys that the krateo protocol sets itself; a parameter of that name would forge a run's identity or its results."""
@@ -33,7 +34,7 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
-class InferenceRunSpec(Shape):
+class InferenceRunSpec(ResourceModel):
     """What is executed, with which parameters, for how long at most, and when."""
 
     config_ref: ConfigReference
@@ -85,7 +86,7 @@ class InferenceRunSpec(Shape):
         return self.schedule is not None
 
 
-class InferenceRun(Shape):
+class InferenceRun(ResourceModel):
     """One execution of an InferenceConfig: every record of its input gets a prediction in its output. With
     spec.schedule it is a schedule that creates such runs."""
 
@@ -94,6 +95,11 @@ class InferenceRun(Shape):
     metadata: Metadata
     spec: InferenceRunSpec
     status: InferenceRunStatus = Field(default_factory=InferenceRunStatus)
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.metadata.namespace, name=self.metadata.name, uid=self.metadata.uid)
 
     @property
     def is_paused(self) -> bool:

@@ -15,19 +15,15 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from inferrun.contract import MAX_BYTES
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import InferenceConfigSpec, ResourceRequirements
+from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.scalars import one_line
-from inferrun.resources.storage import KNOWN_LABELS
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
+from inferrun.text import one_line
 
-SIZE_LIMIT_BYTES: Final = 256 * 1024
-"""What contract and snapshot may be together; storage or parameters alone beyond that can never work."""
-
-MODEL_VERSIONS: Final = ("v1", "v2")
 OWN_RUNNER_VERSIONS: Final = ("v2",)
-HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
@@ -63,8 +59,8 @@ class Problem:
         return f"{self.field} {found}; {self.allowed}"
 
 
-def told(problems: Iterable[Problem]) -> str:
-    """All problems on one line, for a status."""
+def describe(problems: Iterable[Problem]) -> str:
+    """All problems on one line, for a status message."""
     return "; and ".join(str(problem) for problem in problems)
 
 
@@ -132,9 +128,9 @@ def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
 
 def _size_problems(field: str, value: object) -> Iterator[Problem]:
     size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
-    if size > SIZE_LIMIT_BYTES:
+    if size > MAX_BYTES:
         yield Problem(
-            field=field, value=f"{size} bytes of JSON", allowed=f"allowed are {SIZE_LIMIT_BYTES} bytes in the contract"
+            field=field, value=f"{size} bytes of JSON", allowed=f"allowed are {MAX_BYTES} bytes in the contract"
         )
 
 

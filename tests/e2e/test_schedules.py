@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from temporalio.client import Client
 
 from inferrun.names import schedule_id
+from inferrun.run_ref import RunRef
 from tests.e2e.stage import Object, Space, run, until
 
 SECONDS = 60
@@ -21,7 +22,7 @@ def schedule(name: str, *, every: str = NEVER_SOON, parameters: dict[str, str] |
 def identity(space: Space, name: str) -> str:
     found = space.get("inferencerun", name)
     assert found is not None
-    return schedule_id(space.name, name, found["metadata"]["uid"])
+    return schedule_id(RunRef(namespace=space.name, name=name, uid=found["metadata"]["uid"]))
 
 
 def kept(space: Space, schedule_id: str) -> Object | None:

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from workflows import activity_options
 from workflows.messages import (
     DeleteRunInput,
+    DeletionResult,
     FollowInput,
     FollowResult,
     FollowUntil,
@@ -25,12 +27,15 @@ from workflows.messages import (
     LaunchState,
     PublishInput,
     RecordInput,
-    RecordResult,
+    StatusResult,
     StopInput,
     StopResult,
     Verdict,
     VerdictKind,
 )
+
+DURATION = "1m5s"
+"""What the status says about the duration of any run."""
 
 NEVER = timedelta(days=30)
 RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae67d8d344")
@@ -151,7 +156,7 @@ class Cluster:
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
     published: list[PublishInput] = field(default_factory=list)
-    status: RecordResult | None = None
+    status: StatusResult | None = None
     recorded: RecordInput | None = None
     records: int = 0
     deleted_at: datetime | None = None
@@ -230,7 +235,6 @@ class Cluster:
         name = f"inf-iris-{request.launch}"
         plan = self.plans[min(request.launch, len(self.plans)) - 1]
         job = self.jobs.setdefault(name, Job(request, name, now.replace(microsecond=0), plan))
-        limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         return LaunchResult(
             state=LaunchState.LAUNCHED,
             job_name=name,
@@ -239,7 +243,7 @@ class Cluster:
             attempt=request.attempt,
             attempts=request.attempts,
             seconds_used=request.seconds_used,
-            timeout_seconds=limit,
+            timeout_seconds=self.timeout_seconds,
             pending_timeout_seconds=self.pending_timeout_seconds,
             backoff_limit=self.backoff_limit,
             max_disruptions=self.max_disruptions,
@@ -295,37 +299,39 @@ class Cluster:
         return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
 
     @activity.defn(name=activity_options.PUBLISH.name)
-    async def publish(self, request: PublishInput) -> RecordResult:
+    async def publish(self, request: PublishInput) -> StatusResult:
         self._tick()
         self.published.append(request)
-        return RecordResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
+        return StatusResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
 
     @activity.defn(name=activity_options.RECORD.name)
-    async def record(self, request: RecordInput) -> RecordResult:
+    async def record(self, request: RecordInput) -> StatusResult:
         self._tick()
         self.recording.set()
         await self.may_record.wait()
         self.records += 1
         if self.is_deleted:
-            return RecordResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
+            return StatusResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
         if self.status is None:
             self.recorded = request
-            self.status = RecordResult(phase=request.phase, reason=request.reason, message=request.message)
+            self.status = StatusResult(
+                phase=request.phase, reason=request.reason, message=request.message, duration=DURATION
+            )
         return self.status
 
     @activity.defn(name=activity_options.DELETE_RUN.name)
-    async def delete(self, request: DeleteRunInput) -> RecordResult:
+    async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = self._tick()
-        return RecordResult(gone=True)
+        return DeletionResult()
 
 
 def rfc3339(instant: datetime | None) -> str:
     """As the kubelet writes times: whole seconds."""
     assert instant is not None
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamps.rfc3339(instant)
 
 
-def ended_status(phase: Phase, reason: Reason) -> RecordResult:
+def ended_status(phase: Phase, reason: Reason) -> StatusResult:
     """A terminal status that is there already."""
-    return RecordResult(phase=phase, reason=reason, message="it ended before")
+    return StatusResult(phase=phase, reason=reason, message="it ended before")

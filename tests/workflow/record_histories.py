@@ -28,7 +28,7 @@ from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import messages
-from workflows.messages import CleanupInput, Standing, Submitted, Verdict, VerdictKind
+from workflows.messages import CleanupInput, SubmissionState, SubmissionStatus, Verdict, VerdictKind
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -190,7 +190,7 @@ async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
 
 async def record_fire_without_parent(environment: WorkflowEnvironment) -> str:
     """The history of a schedule's fire whose InferenceRun is gone, as JSON."""
-    front, queue = Runs(answer=Submitted(standing=Standing.NO_PARENT)), "submissions"
+    front, queue = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT)), "submissions"
     async with served(environment.client, queue, front):
         argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
         handle = await environment.client.start_workflow(

@@ -8,7 +8,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Phase, Reason
-from tests.workflow.cluster import RUN, Cluster, Plan, ended_status, fails, succeeds
+from tests.workflow.cluster import DURATION, RUN, Cluster, Plan, ended_status, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, result_of
 from workflows.messages import LaunchInput, Verdict, VerdictKind
 
@@ -26,6 +26,7 @@ async def test_a_run_that_succeeds_is_recorded_once_and_costs_at_most_35_events(
         result = await result_of(handle)
         history = await handle.fetch_history()
     assert (result["phase"], result["reason"], result["exitCode"]) == ("Succeeded", "Succeeded", 0)
+    assert result["duration"] == DURATION
     assert (result["namespace"], result["name"], result["uid"]) == (RUN.namespace, RUN.name, RUN.uid)
     assert cluster.records == 1
     assert cluster.recorded is not None

@@ -7,7 +7,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Stage, failure_of, result_of
+from tests.workflow.stage import Stage, failure_of, in_time, result_of
 from workflows.messages import Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -118,14 +118,50 @@ async def test_a_timeout_that_is_lowered_while_the_run_runs_acts_at_once(staged:
 
 
 async def test_an_edited_timeout_goes_with_the_next_attempt(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=60, verdict=fails().verdict), succeeds()], timeout_seconds=100)
+    plans = [Plan(ends_after=60, verdict=fails().verdict), Plan(starts_after=2, ends_after=None)]
+    cluster = Cluster(plans=plans, timeout_seconds=100)
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await stage.change_timeout(handle, 700)
-        await result_of(handle)
+        error = await failure_of(handle)
     _, second = cluster.jobs.values()
-    assert second.request.timeout_seconds == 700
+    assert "timeoutSeconds of 700 s" in str(error)
+    assert second.stopped_at is not None
+    assert (second.stopped_at - second.created).total_seconds() == pytest.approx(2 + 640, abs=3)
+
+
+async def test_a_timeout_that_is_removed_while_the_run_runs_limits_it_no_more(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=5000)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 0)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_timeout_that_is_removed_does_not_limit_the_next_attempt(staged: Staged) -> None:
+    plans = [Plan(ends_after=60, verdict=fails().verdict), succeeds(ends_after=5000)]
+    cluster = Cluster(plans=plans, timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 0)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_an_edit_that_arrives_while_a_launch_is_in_progress_overrides_what_the_launch_read(
+    staged: Staged,
+) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100)
+    cluster.may_launch.clear()
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.launching.wait())
+        await stage.change_timeout(handle, 300)
+        cluster.timeout_seconds = 100  # as read before the edit
+        cluster.may_launch.set()
+        assert "timeoutSeconds of 300 s" in str(await failure_of(handle))
 
 
 async def test_a_runner_that_ends_at_its_deadline_ends_the_run_though_attempts_are_left(staged: Staged) -> None:

@@ -49,7 +49,7 @@ async def test_a_deadline_does_not_wait_for_a_follower_that_goes_on(temporal: Cl
 async def test_a_run_that_waits_long_is_continued_as_new_with_its_state(temporal: Client) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, plans=[AT_ONCE])
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
-        handle = await stage.start(timeout_seconds=55)
+        handle = await stage.start(launch=2, attempt=2, seconds_used=55)
         latest = temporal.get_workflow_handle(handle.id)
         first = (await latest.describe()).run_id
 
@@ -62,4 +62,4 @@ async def test_a_run_that_waits_long_is_continued_as_new_with_its_state(temporal
         await latest.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await in_time(latest.result()))["phase"] == "Succeeded"
     [job] = cluster.jobs.values()
-    assert job.request.timeout_seconds == 55
+    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (2, 2, 55)

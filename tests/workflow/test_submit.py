@@ -16,7 +16,7 @@ from inferrun.run_ref import RunRef
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
-from workflows.messages import Standing, Submitted
+from workflows.messages import SubmissionState, SubmissionStatus
 
 
 async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
@@ -123,7 +123,9 @@ async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: C
 
 
 async def test_a_refusal_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
-    answer = Submitted(standing=Standing.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before")
+    answer = SubmissionStatus(
+        standing=SubmissionState.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before"
+    )
     async with served(temporal, task_queue, Runs(answer=answer)):
         error = await failure_of(await start(temporal, task_queue))
     assert (error.type, str(error)) == ("RequestMismatch", "RequestMismatch: was used before")
@@ -177,7 +179,7 @@ async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Cli
 
 
 async def test_a_fire_of_a_schedule_whose_run_is_gone_deletes_the_schedule(temporal: Client, task_queue: str) -> None:
-    runs = Runs(answer=Submitted(standing=Standing.NO_PARENT))
+    runs = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT))
     argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue, argument)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from activities.rules.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
-from activities.rules.snapshot import Compiled, Snapshot
+from activities.rules.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.exitcodes import ExitCode, meaning_of
 from inferrun.names import job_base_name
@@ -15,7 +15,8 @@ from inferrun.run_ref import RunRef
 from inferrun.runner_report import parse_progress, parse_result
 from runner import registry
 from tests.unit.docs.pages import CONTRACT, ROOT, blocks
-from workflows.inference_run import DEADLINE_GRACE, PENDING_GRACE
+from tests.unit.objects import snapshot
+from workflows.launch_supervision import DEADLINE_GRACE, STOP_GRACE
 
 TEXT = CONTRACT.read_text()
 CONTRACT_EXAMPLE, RESULT_EXAMPLE, PROGRESS_EXAMPLE = blocks(CONTRACT, "json")
@@ -56,7 +57,7 @@ def test_the_variables_are_those_that_the_container_gets() -> None:
 
 def environment_of_the_container(*, is_ours: bool) -> list[str]:
     """The variables of a Job's container."""
-    compiled = Compiled("inf-a-12345678", "{}", Snapshot(config="a", image="b", is_our_runner=is_ours))
+    compiled = CompiledRun("inf-a-12345678", "{}", snapshot(image="b", is_our_runner=is_ours))
     run = RunRef(namespace="n", name="a", uid="12345678")
     made = job(run, compiled, installation="i", launch=1, attempt=1, seconds_left=60)
     return [entry["name"] for entry in made["spec"]["template"]["spec"]["containers"][0]["env"]]
@@ -68,7 +69,7 @@ def test_the_places_are_those_that_are_mounted() -> None:
 
 
 def test_the_graces_are_those_that_are_given() -> None:
-    assert (PENDING_GRACE, TERMINATION_GRACE, DEADLINE_GRACE) == (10, 10, 5)
+    assert (STOP_GRACE, TERMINATION_GRACE, DEADLINE_GRACE) == (10, 10, 5)
     assert "SIGTERM and 10 seconds when its run is deleted or cancelled, 5 seconds at its deadline" in TEXT
 
 

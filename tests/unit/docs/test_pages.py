@@ -57,7 +57,11 @@ def test_the_table_of_values_has_every_value_of_the_chart() -> None:
 
 def test_the_table_of_variables_has_every_variable_that_the_programs_read() -> None:
     read: set[str] = set()
-    for path in (ROOT / "inferrun/control/settings.py", ROOT / "operator_shim/settings.py", ROOT / "worker/settings.py"):
+    for path in (
+        ROOT / "inferrun/control/settings.py",
+        ROOT / "operator_shim/settings.py",
+        ROOT / "worker/settings.py",
+    ):
         read |= set(re.findall(r'environment(?:\.get\(|, )"([A-Z_]+)"', path.read_text()))
     told = {row[0].strip("`") for row in environment_rows()}
     assert told == read - {"HOSTNAME"}

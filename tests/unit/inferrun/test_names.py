@@ -12,6 +12,7 @@ from inferrun.names import (
     scheduled_run_name,
     submitted_run_name,
 )
+from inferrun.run_ref import RunRef
 
 UID = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -70,7 +71,7 @@ def test_a_cut_never_leaves_a_dash_before_the_launch() -> None:
 
 
 def test_workflow_ids_hold_the_uid_so_that_a_name_can_be_used_again() -> None:
-    first = run_workflow_id("models", "iris", UID)
+    first = run_workflow_id(RunRef(namespace="models", name="iris", uid=UID))
     assert first == f"inferencerun/models/iris/{UID}"
     assert cleanup_workflow_id(first) == f"{first}/cleanup"
 

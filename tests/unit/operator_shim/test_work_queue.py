@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from operator_shim.work_queue import LookQueue
+from operator_shim.work_queue import WorkQueue
 
 IN_TIME = 5
 
 
 @asynccontextmanager
-async def looking(look: Callable[[str], Awaitable[None]], *, lookers: int = 2) -> AsyncIterator[LookQueue[str]]:
-    queue: LookQueue[str] = LookQueue(look, lookers=lookers)
+async def running(reconcile: Callable[[str], Awaitable[None]], *, workers: int = 2) -> AsyncIterator[WorkQueue[str]]:
+    queue: WorkQueue[str] = WorkQueue(reconcile, workers=workers)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -31,10 +31,10 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def test_a_key_that_is_added_often_is_looked_at_once() -> None:
     looked: list[str] = []
 
-    async def look(key: str) -> None:
+    async def reconcile(key: str) -> None:
         looked.append(key)
 
-    async with looking(look) as queue:
+    async with running(reconcile) as queue:
         for _ in range(100):
             queue.add("a")
         queue.add("b")
@@ -45,7 +45,7 @@ async def test_a_key_that_is_added_often_is_looked_at_once() -> None:
 async def test_a_change_during_a_look_leads_to_one_more_and_never_to_two_at_a_time() -> None:
     go_on, looks, at_once = asyncio.Event(), 0, 0
 
-    async def look(_key: str) -> None:
+    async def reconcile(_key: str) -> None:
         nonlocal looks, at_once
         looks += 1
         at_once += 1
@@ -53,7 +53,7 @@ async def test_a_change_during_a_look_leads_to_one_more_and_never_to_two_at_a_ti
         await go_on.wait()
         at_once -= 1
 
-    async with looking(look, lookers=5) as queue:
+    async with running(reconcile, workers=5) as queue:
         queue.add("a")
         await until(lambda: looks == 1)
         for _ in range(10):
@@ -68,12 +68,12 @@ async def test_a_change_during_a_look_leads_to_one_more_and_never_to_two_at_a_ti
 async def test_a_look_that_hangs_does_not_hold_up_the_others() -> None:
     looked: list[str] = []
 
-    async def look(key: str) -> None:
+    async def reconcile(key: str) -> None:
         if key == "bad":
             await asyncio.Event().wait()
         looked.append(key)
 
-    async with looking(look, lookers=2) as queue:
+    async with running(reconcile, workers=2) as queue:
         queue.add("bad")
         for number in range(20):
             queue.add(f"good-{number}")
@@ -83,7 +83,7 @@ async def test_a_look_that_hangs_does_not_hold_up_the_others() -> None:
 async def test_no_more_keys_are_looked_at_at_once_than_there_are_lookers() -> None:
     go_on, busy, most, done = asyncio.Event(), 0, 0, 0
 
-    async def look(_key: str) -> None:
+    async def reconcile(_key: str) -> None:
         nonlocal busy, most, done
         busy += 1
         most = max(most, busy)
@@ -91,7 +91,7 @@ async def test_no_more_keys_are_looked_at_at_once_than_there_are_lookers() -> No
         busy -= 1
         done += 1
 
-    async with looking(look, lookers=3) as queue:
+    async with running(reconcile, workers=3) as queue:
         for number in range(9):
             queue.add(str(number))
         await until(lambda: busy == 3)
@@ -104,12 +104,12 @@ async def test_a_look_that_fails_is_tried_again_and_its_error_is_logged(caplog: 
     tries: list[float] = []
     clock = asyncio.get_running_loop().time
 
-    async def look(_key: str) -> None:
+    async def reconcile(_key: str) -> None:
         tries.append(clock())
         if len(tries) < 3:
             raise RuntimeError("the API server is away")
 
-    async with looking(look) as queue:
+    async with running(reconcile) as queue:
         queue.add("a")
         await until(lambda: len(tries) == 3)
     assert tries[1] - tries[0] >= 0.2
@@ -122,12 +122,12 @@ async def test_a_success_ends_the_growing_pauses() -> None:
     clock = asyncio.get_running_loop().time
     fails = {0, 1, 3}
 
-    async def look(_key: str) -> None:
+    async def reconcile(_key: str) -> None:
         tries.append(clock())
         if len(tries) - 1 in fails:
             raise RuntimeError
 
-    async with looking(look) as queue:
+    async with running(reconcile) as queue:
         queue.add("a")
         await until(lambda: len(tries) == 3)
         queue.add("a")
@@ -138,10 +138,10 @@ async def test_a_success_ends_the_growing_pauses() -> None:
 async def test_of_several_timers_of_a_key_the_latest_counts() -> None:
     looked: list[str] = []
 
-    async def look(key: str) -> None:
+    async def reconcile(key: str) -> None:
         looked.append(key)
 
-    async with looking(look) as queue:
+    async with running(reconcile) as queue:
         queue.add_later("a", 0.02)
         queue.add_later("a", 0.05)
         queue.add_later("b", 0.08)

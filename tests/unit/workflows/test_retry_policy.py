@@ -3,8 +3,8 @@
 import pytest
 
 from inferrun.reasons import Reason
-from workflows.messages import MAX_ATTEMPTS_KEPT, AttemptRecord, Verdict, VerdictKind
-from workflows.retry_policy import StepKind, add_attempt, backoff_after, judge_disruptions, next_step
+from workflows.messages import Verdict, VerdictKind
+from workflows.retry_policy import StepKind, backoff_after, check_disruptions, next_step
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
@@ -69,16 +69,9 @@ def test_a_counted_launch_waits_its_back_off_and_an_uncounted_one_a_moment() -> 
     assert next_step(NEVER_RAN, attempt=2, backoff_limit=2, seconds_left=None).delay == 5
 
 
-def test_only_the_latest_attempts_are_kept() -> None:
-    kept: tuple[AttemptRecord, ...] = ()
-    for launch in range(1, 31):
-        kept = add_attempt(kept, AttemptRecord(launch=launch, attempt=1, job_name="j", reason=Reason.STOPPED))
-    assert [record.launch for record in kept] == list(range(31 - MAX_ATTEMPTS_KEPT, 31))
-
-
 @pytest.mark.parametrize(("count", "is_too_often"), [(0, False), (2, False), (3, True)])
 def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_too_often: bool) -> None:
-    verdict = judge_disruptions(count, limit=2)
+    verdict = check_disruptions(count, limit=2)
     assert (verdict is not None) is is_too_often
     if verdict is not None:
         assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)

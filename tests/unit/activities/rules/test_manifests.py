@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from activities.rules import manifests
-from activities.rules.snapshot import Claim, Compiled, Endpoint
+from activities.rules.snapshot import Claim, CompiledRun, Endpoint
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
 
-def compiled(**changes: Any) -> Compiled:
-    return Compiled("inf-iris-5be07ada", '{"jobName":"inf-iris-5be07ada"}', snapshot(**changes))
+def compiled(**changes: Any) -> CompiledRun:
+    return CompiledRun("inf-iris-5be07ada", '{"jobName":"inf-iris-5be07ada"}', snapshot(**changes))
 
 
 def job_of(*, launch: int = 1, attempt: int = 1, seconds_left: int | None = None, **changes: Any) -> Json:

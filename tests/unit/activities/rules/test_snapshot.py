@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from activities.rules.snapshot import Claim, Endpoint, Refusal, compile_run, read_snapshot
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import Claim, Endpoint, compile_run, read_snapshot
 from inferrun.control.run_defaults import Defaults
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
@@ -58,7 +59,7 @@ def test_limits_and_policies_are_taken_over() -> None:
     )
     assert snapshot.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS
     assert (snapshot.auto_delete_delay_seconds, snapshot.ttl_seconds_after_finished) == (0, 0)
-    assert (snapshot.timeout_seconds, snapshot.pending_timeout_seconds) == (60, 900)
+    assert snapshot.pending_timeout_seconds == 900
     assert (snapshot.image_pull_policy, snapshot.pull_secret, snapshot.pull_secret_namespace) == (
         "Never",
         "pull",
@@ -117,7 +118,7 @@ def test_labels_of_queues_go_with_the_run_and_others_do_not() -> None:
 
 def test_what_is_too_large_is_refused_with_the_numbers() -> None:
     large = run(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(LaunchBlocked) as caught:
         compile_run(large, config(), defaults=DEFAULTS, runner_account="")
     assert caught.value.reason is Reason.CONTRACT_TOO_LARGE
     assert "262144" in caught.value.message
@@ -126,7 +127,7 @@ def test_what_is_too_large_is_refused_with_the_numbers() -> None:
 
 
 def test_the_size_counts_bytes_and_not_characters() -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(LaunchBlocked):
         compile_run(
             run(parameters={f"p{number}": "漢" * 30_000 for number in range(3)}),
             config(),

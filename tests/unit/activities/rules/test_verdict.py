@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.verdict import Evidence, judge, judge_done, judge_stuck
+from activities.rules.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
 from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, terminated, waiting
@@ -33,7 +33,7 @@ def failed(code: int, message: str = "", *, reason: str = "Error", **more: Any) 
 
 
 def judged(of: Json, *pods: Json, by: Snapshot | None = None) -> Verdict:
-    return judge(Evidence(of, list(pods), by or snapshot()))
+    return judge_finished_job(Evidence(of, list(pods), by or snapshot()))
 
 
 def said(reason: Reason, message: str) -> str:
@@ -217,10 +217,10 @@ def test_a_success_beside_disrupted_pods_is_a_success() -> None:
 
 
 def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() -> None:
-    done = judge_done(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
+    done = judge_success(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
     assert done is not None
     assert (done.kind, done.message) == (VerdictKind.SUCCEEDED, RESULT.message)
-    assert judge_done(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
+    assert judge_success(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() ->
 def test_a_pod_that_can_never_start_ends_the_run_with_the_image_and_the_cure(
     kubelets: str, reason: Reason, cure: str
 ) -> None:
-    verdict = judge_stuck(pod(waiting(kubelets, "the kubelet's words")))
+    verdict = judge_stuck_pod(pod(waiting(kubelets, "the kubelet's words")))
     assert verdict is not None
     assert (verdict.reason, verdict.may_retry) == (reason, False)
     assert "'registry/own:1'" in verdict.message
@@ -243,14 +243,14 @@ def test_a_pod_that_can_never_start_ends_the_run_with_the_image_and_the_cure(
 
 @pytest.mark.parametrize("reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
 def test_a_pod_that_may_start_yet_is_not_stuck(reason: str) -> None:
-    assert judge_stuck(pod(waiting(reason))) is None
+    assert judge_stuck_pod(pod(waiting(reason))) is None
 
 
 @pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}])
 def test_odd_pods_are_judged_without_an_error(odd: Json) -> None:
     strange = {"metadata": {"name": "p", "creationTimestamp": STARTED}, "spec": None, **odd}
     assert judged(FAILED, strange).reason is Reason.POD_LOST
-    assert judge_stuck(strange) is None
+    assert judge_stuck_pod(strange) is None
 
 
 def test_a_runner_that_was_killed_tells_how_far_it_came_instead_of_its_log() -> None:

@@ -8,10 +8,12 @@ from secrets import token_hex
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.events import EventRecorder
 from activities.cluster.job_watch import JobWatch, changed
-from activities.cluster.publisher import Publisher
-from activities.following import Follower
-from activities.launching import Installation, Launcher
+from activities.cluster.progress_publisher import ProgressPublisher
+from activities.follow_job import JobFollower
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
 from activities.rules import manifests
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -35,7 +37,7 @@ RESULT = RunnerResult(
 @pytest.fixture
 def installation() -> Installation:
     """One for each test, so that nobody sees another one's Jobs."""
-    return Installation(id=f"tests.{token_hex(8)}", runner_account="", temporal_namespace="default", ui_url="")
+    return Installation(id=f"tests.{token_hex(8)}", task_queue="tests", temporal_namespace="default", ui_url="")
 
 
 @pytest.fixture
@@ -51,7 +53,13 @@ async def watch(api: KubeClient, namespace: str, installation: Installation) -> 
 @pytest.fixture
 async def job(api: KubeClient, installation: Installation, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A run of our runner whose Job exists."""
-    launcher = Launcher(api, RunStore(api), installation=installation, defaults=lambda: Defaults(runner_image=RUNNER))
+    launcher = JobLauncher(
+        api,
+        RunStore(api),
+        installation=installation,
+        defaults=lambda: Defaults(runner_image=RUNNER),
+        runner_account="",
+    )
     config = await make_config(
         image=RUNNER, resources=NOWHERE, kserve={"modelName": "m", "modelUrl": "http://m"}, storage=KRATEO
     )
@@ -62,7 +70,8 @@ async def job(api: KubeClient, installation: Installation, make_run: MakeRun, ma
 async def following(
     api: KubeClient, watch: JobWatch, job: Launched, follow_until: FollowUntil
 ) -> AsyncIterator["asyncio.Task[FollowResult]"]:
-    follower = Follower(api, watch=watch, publisher=Publisher(api, RunStore(api), reporter="tests"))
+    publisher = ProgressPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
+    follower = JobFollower(api, watch=watch, publisher=publisher)
     request = job.follow_input(follow_until)
     task = asyncio.create_task(ActivityEnvironment().run(follower.follow_job, request))
     try:
@@ -185,11 +194,8 @@ async def test_when_nothing_changes_nothing_is_written(
 async def test_a_late_follower_of_an_earlier_launch_says_nothing(
     api: KubeClient, watch: JobWatch, job: Launched
 ) -> None:
-    metadata = job.run.metadata
     await job.store.update_status(
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
+        job.run.ref,
         lambda run: run.status.model_copy(
             update={
                 "message": "the second launch",

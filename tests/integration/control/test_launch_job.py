@@ -8,9 +8,10 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.launching import Installation, Launcher
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
 from activities.rules.manifests import config_map
-from activities.rules.snapshot import Compiled, Snapshot
+from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
@@ -18,25 +19,26 @@ from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
-from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import MakeConfig, MakeRun, ref_of
+from inferrun.resources import Attempt, InferenceRun
+from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
-from workflows.messages import AttemptRecord, LaunchInput, LaunchResult, LaunchState
+from tests.unit.objects import snapshot
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
 
 INSTALLATION = Installation(
-    id="tests.of-launching", runner_account="", temporal_namespace="default", ui_url="http://ui"
+    id="tests.of-launching", task_queue="tests", temporal_namespace="default", ui_url="http://ui"
 )
 
 
 @pytest.fixture
-def launcher(api: KubeClient) -> Launcher:
+def launcher(api: KubeClient) -> JobLauncher:
     """The activity's instance, through the proxy."""
-    return Launcher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults)
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
 
 
-async def launch(launcher: Launcher, run: InferenceRun, **changes: Any) -> LaunchResult:
-    request = LaunchInput(run=ref_of(run), **changes)
+async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+    request = LaunchInput(run=run.ref, **changes)
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
     return result
 
@@ -51,7 +53,7 @@ def base_of(run: InferenceRun) -> str:
 
 
 async def test_a_launch_makes_the_config_map_and_the_job_and_says_so(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, parameters={"a": "1"}, timeoutSeconds=60)
     result = await launch(launcher, run)
@@ -74,7 +76,7 @@ async def test_a_launch_makes_the_config_map_and_the_job_and_says_so(
 
 
 async def test_before_the_job_there_are_few_requests(
-    launcher: Launcher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     before = len(proxy.requests)
@@ -91,7 +93,7 @@ async def test_before_the_job_there_are_few_requests(
 
 
 async def test_a_second_try_adopts_what_the_first_one_made(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
@@ -106,7 +108,7 @@ async def test_a_second_try_adopts_what_the_first_one_made(
 
 
 async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
     """The worker was killed between the Job and the status; the config was edited, then deleted."""
     config = await make_config()
@@ -127,13 +129,13 @@ async def test_a_try_that_ended_before_it_said_anything_is_gone_on_from(
 
 
 async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     config = await make_config()
     run = await make_run(configRef={"name": config})
     await launch(launcher, run)
     await api.patch(CONFIGS, namespace, config, {"spec": {"image": "another:1"}})
-    attempt = AttemptRecord(launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3)
+    attempt = Attempt(launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3)
     second = await launch(launcher, run, launch=2, attempt=2, attempts=(attempt,), seconds_used=10)
     job = await api.get(JOBS, namespace, second.job_name)
     assert second.job_name != base_of(run)
@@ -147,7 +149,7 @@ async def test_the_next_launch_has_a_name_of_its_own_and_the_same_snapshot(
 
 
 async def test_what_earlier_launches_used_is_taken_off_the_time(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
     result = await launch(launcher, run, launch=2, seconds_used=40)
@@ -158,11 +160,23 @@ async def test_what_earlier_launches_used_is_taken_off_the_time(
     assert "activeDeadlineSeconds" not in job["spec"]
 
 
-async def test_an_edit_of_the_timeout_under_way_wins(
-    launcher: Launcher, make_run: MakeRun, make_config: MakeConfig
+@pytest.mark.parametrize(("edited", "limit"), [(7, 7), (0, 0), (None, 0)], ids=["lowered", "zero", "removed"])
+async def test_each_launch_gets_the_timeout_that_the_spec_has_then(
+    launcher: JobLauncher,
+    api: KubeClient,
+    make_run: MakeRun,
+    make_config: MakeConfig,
+    *,
+    edited: int | None,
+    limit: int,
 ) -> None:
     run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
-    assert (await launch(launcher, run, timeout_seconds=7)).timeout_seconds == 7
+    assert (await launch(launcher, run)).timeout_seconds == 100
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"timeoutSeconds": edited}})
+    result = await launch(launcher, run, launch=2, attempt=2)
+    job = await api.get(JOBS, run.metadata.namespace, result.job_name)
+    assert result.timeout_seconds == limit
+    assert ("activeDeadlineSeconds" in job["spec"]["template"]["spec"]) is bool(limit)
 
 
 FOREIGN_POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "theirs"}]}
@@ -174,7 +188,7 @@ FOREIGN: dict[str, tuple[Resource, Json]] = {
 
 @pytest.mark.parametrize("kind", FOREIGN)
 async def test_a_foreign_object_of_that_name_is_never_overwritten(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, kind: str
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, kind: str
 ) -> None:
     resource, body = FOREIGN[kind]
     run = await make_run(configRef={"name": await make_config()})
@@ -190,7 +204,7 @@ async def test_a_foreign_object_of_that_name_is_never_overwritten(
 
 
 async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_once(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, proxy: Proxy
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, proxy: Proxy
 ) -> None:
     run = await make_run(configRef={"name": "nowhere"}, pendingTimeoutSeconds=900)
     result = await launch(launcher, run)
@@ -205,7 +219,7 @@ async def test_a_config_that_is_not_there_is_waited_for_and_the_status_says_so_o
 
 
 async def test_a_config_that_is_wrong_is_waited_for_with_what_is_wrong(
-    launcher: Launcher, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config(serviceAccountName="admin")})
     result = await launch(launcher, run)
@@ -213,7 +227,9 @@ async def test_a_config_that_is_wrong_is_waited_for_with_what_is_wrong(
     assert "spec.serviceAccountName" in result.message
 
 
-async def test_a_config_of_another_namespace_needs_the_operators_leave(launcher: Launcher, make_run: MakeRun) -> None:
+async def test_a_config_of_another_namespace_needs_the_operators_leave(
+    launcher: JobLauncher, make_run: MakeRun
+) -> None:
     run = await make_run(configRef={"name": "iris", "namespace": "default"})
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
@@ -221,7 +237,7 @@ async def test_a_config_of_another_namespace_needs_the_operators_leave(launcher:
 
 
 async def test_a_quota_that_leaves_no_room_for_the_job_is_waited_for(
-    launcher: Launcher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
@@ -235,7 +251,7 @@ async def test_a_quota_that_leaves_no_room_for_the_job_is_waited_for(
     assert "no-jobs" in result.message
 
 
-async def _until_the_quota_acts(launcher: Launcher, run: InferenceRun) -> LaunchResult:
+async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:
     """A quota acts once its use has been counted; until then the API server says that, which is a wait as well."""
     for launched in range(1, 200):
         result = await launch(launcher, run, launch=launched)
@@ -245,7 +261,7 @@ async def _until_the_quota_acts(launcher: Launcher, run: InferenceRun) -> Launch
 
 
 async def test_a_run_that_is_gone_or_another_one_is_not_launched(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
 ) -> None:
     run = await make_run()
     other = run.model_copy(update={"metadata": run.metadata.model_copy(update={"uid": "another"})})
@@ -254,14 +270,14 @@ async def test_a_run_that_is_gone_or_another_one_is_not_launched(
     assert (await launch(launcher, run)).state is LaunchState.GONE
 
 
-async def test_a_run_that_has_ended_is_not_launched(launcher: Launcher, make_run: MakeRun) -> None:
+async def test_a_run_that_has_ended_is_not_launched(launcher: JobLauncher, make_run: MakeRun) -> None:
     run = await make_run(status={"phase": "Failed", "reason": "InputFailed", "message": "m"})
     result = await launch(launcher, run)
     assert (result.state, result.reason, result.message) == (LaunchState.TERMINAL, Reason.INPUT_FAILED, "m")
 
 
 async def test_a_run_whose_end_was_asked_for_is_not_launched_and_names_the_job_that_it_left(
-    launcher: Launcher, make_run: MakeRun
+    launcher: JobLauncher, make_run: MakeRun
 ) -> None:
     left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
     run = await make_run(
@@ -272,7 +288,7 @@ async def test_a_run_whose_end_was_asked_for_is_not_launched_and_names_the_job_t
 
 
 async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_that_ended(
-    launcher: Launcher, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     attempts = [
         {
@@ -294,12 +310,12 @@ async def test_a_workflow_that_takes_over_begins_with_the_launch_after_those_tha
 
 
 async def test_a_config_map_that_was_planted_lends_no_service_account(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
-    place, ref = run.metadata.namespace, ref_of(run)
-    snapshot = Snapshot(config="theirs", image="theirs:1", is_our_runner=False, service_account="powerful")
-    planted = Compiled(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), snapshot)
+    place, ref = run.metadata.namespace, run.ref
+    lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
+    planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
     await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
     result = await launch(launcher, run)
     assert result.state is LaunchState.WAITING
@@ -309,7 +325,7 @@ async def test_a_config_map_that_was_planted_lends_no_service_account(
 
 
 async def test_a_job_that_is_taken_over_keeps_what_its_status_says(
-    launcher: Launcher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     run = await make_run(configRef={"name": await make_config()})
     await launch(launcher, run)
