@@ -11,7 +11,7 @@ ATTACHED := set -a; . ./.devcluster/env; set +a;
 # The order in which `make test` runs them: cheap and telling first.
 STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: help venv lock lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
@@ -44,6 +44,9 @@ load: ## bring an image archive onto the node: make load IMAGE=<archive>
 
 venv: ## the locked Python packages in .venv
 	@$(DEVCLUSTER) venv
+
+lock: ## resolve the dependencies of pyproject.toml into requirements/*.txt
+	@python3 -m tools.locks
 
 lint: venv ## style, layout and who imports whom
 	@$(IN_VENV)ruff check .

@@ -23,7 +23,8 @@ from activities.rules.verdict import Evidence, judge_deleted_job, judge_finished
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
-from inferrun.runner_report import RecordCounts, one_line, parse_progress
+from inferrun.runner_report import RecordCounts, parse_progress
+from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import FollowInput, FollowResult, FollowUntil, Verdict

@@ -29,7 +29,7 @@ from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult

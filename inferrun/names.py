@@ -21,7 +21,11 @@ SUBDOMAIN_LIMIT = 253
 WORKFLOW_NAME_LIMIT = 100
 """Characters of a run's name in a workflow's id."""
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""A DNS-1123 subdomain, the form of most objects' names."""
+
+LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""A DNS-1123 label, the form of a namespace's name."""
 
 
 def job_base_name(run_name: str, uid: str) -> str:
@@ -65,7 +69,7 @@ def schedule_id(run: RunRef) -> str:
 
 def is_subdomain(name: str) -> bool:
     """Whether a string is a DNS-1123 subdomain, the form of an InferenceRun's name."""
-    return len(name) <= SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= SUBDOMAIN_LIMIT and re.fullmatch(SUBDOMAIN_PATTERN, name) is not None
 
 
 def submitted_run_name(workflow_id: str) -> str:

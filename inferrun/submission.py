@@ -18,7 +18,14 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
-from inferrun.resources.scalars import NamespaceName, Seconds, one_line
+from inferrun.resources.scalars import NamespaceName, Seconds
+from inferrun.text import one_line
+
+WORKFLOW_TYPE: Final = "SubmitInferenceRun"
+"""The workflow that a program starts, with a submission as its argument."""
+
+DEFAULT_TASK_QUEUE: Final = "inferrun"
+"""The task queue of an installation that does not choose another one."""
 
 MAX_PROBLEMS: Final = 5
 """Problems that a refusal lists at most; the first ones help, the hundredth does not."""

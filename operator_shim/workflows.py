@@ -1,4 +1,4 @@
-"""Starts, signals and cancels the workflows of runs: the shim's side of Temporal."""
+"""Starts, signals and cancels the workflows of runs."""
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -15,7 +15,7 @@ from workflows.run_clock import timeout_of
 
 
 class RunWorkflows:
-    """The workflows of runs, by run."""
+    """The workflows that execute runs."""
 
     def __init__(self, client: Client, *, installation: str, task_queue: str, has_attributes: bool) -> None:
         self._client = client
@@ -24,29 +24,29 @@ class RunWorkflows:
         self._has_attributes = has_attributes
 
     async def ensure(self, run: InferenceRun) -> None:
-        """See that a workflow executes the run: the one that does already, a new one, or one that takes over."""
+        """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""
         own, recovery = workflow_ids(run.ref)
         try:
             await self._start(run, workflow_id=own, reuse=WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
-            # It closed before its run ended: terminated by hand, or failed. Another one adopts what is there.
+            # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
-    async def look_again(self, run: InferenceRun) -> None:
-        """Tell the run's workflow that what it waits for may have changed."""
+    async def recheck(self, run: InferenceRun) -> None:
+        """Tell the run's workflow to check again what it is waiting for."""
         await signal_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL)
 
     async def spec_changed(self, run: InferenceRun) -> None:
-        """Tell the run's workflow about the fields that act under way."""
+        """Send the run's workflow the fields that take effect during execution."""
         change = SpecChanged(timeout_seconds=timeout_of(run.spec))
         await signal_run(self._client, run.ref, messages.SPEC_CHANGED_SIGNAL, change)
 
     async def cancel(self, run: InferenceRun) -> None:
-        """Cancel whatever executes the run; nothing there is success."""
+        """Cancel the workflows that execute the run; succeeds if there are none."""
         await cancel_run(self._client, run.ref)
 
-    async def tell_submitter_of_deletion(self, run: InferenceRun) -> None:
-        """Tell who submitted a run that it was deleted before its end: no outcome will be recorded any more."""
+    async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
+        """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
@@ -57,7 +57,7 @@ class RunWorkflows:
             uid=metadata.uid,
             phase=Phase.FAILED,
             reason=Reason.RUN_DELETED,
-            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before its end",
+            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before it finished",
         )
         await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, end)
 
@@ -81,7 +81,7 @@ class RunWorkflows:
 
 
 def _details(run: InferenceRun) -> str:
-    """What the UI shows on top of the workflow, in Markdown."""
+    """The description of the workflow in the Temporal UI, in Markdown."""
     metadata = run.metadata
     limit = f"{run.spec.timeout_seconds} s" if run.spec.timeout_seconds else "none"
     return (

@@ -14,7 +14,7 @@ A message is one bounded line for a person: what was wrong, which field or addre
 from typing import ClassVar
 
 from inferrun.exitcodes import ExitCode
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 MESSAGE_CHARACTERS = 1500
 """Characters of a message at most: even when each needs escaping it fits the termination message's 3 KiB with the rest."""

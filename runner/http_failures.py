@@ -5,7 +5,7 @@ import os
 import aiohttp
 import orjson
 
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 EXCERPT = 300
 """Characters of a foreign answer that a message shows at most."""

@@ -7,17 +7,17 @@ Names and fields are recorded in workflow histories and must never be renamed. T
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
+from inferrun import run_result
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Delivery, Output, RecordCounts
-from inferrun.submission import Submission
+from inferrun.submission import WORKFLOW_TYPE, Submission
 
 RUN_WORKFLOW = "InferenceRun"
 CLEANUP_WORKFLOW = "InferenceRunCleanup"
-SUBMIT_WORKFLOW = "SubmitInferenceRun"
+SUBMIT_WORKFLOW = WORKFLOW_TYPE
 
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
@@ -212,22 +212,7 @@ class StatusResult(Frozen):
     duration: str = ""
 
 
-class RunResult(Frozen):
-    """The result of a run's workflow and of a submission. Programs read it, so its JSON is camelCase like the resources."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
-
-    namespace: str
-    name: str
-    uid: str
-    phase: Phase
-    reason: Reason
-    message: str = ""
-    exit_code: int | None = None
-    records: RecordCounts | None = None
-    delivery: Delivery | None = None
-    output: Output | None = None
-    duration: str = ""
+RunResult = run_result.RunResult
 
 
 class SpecChanged(Frozen):

@@ -11,8 +11,8 @@ from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIGS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
-from inferrun.resources.validation import config_problems, parse_problems, told
-from inferrun.runner_report import one_line
+from inferrun.resources.validation import config_problems, describe, parse_problems
+from inferrun.text import one_line
 
 
 class ConfigReader:
@@ -70,6 +70,6 @@ def _parse(stored: Object, *, allowed_accounts: tuple[str, ...]) -> tuple[Infere
     try:
         config = parse_config(stored)
     except ValidationError as error:
-        return None, told(parse_problems(error))
+        return None, describe(parse_problems(error))
     problems = config_problems(config, allowed_service_accounts=allowed_accounts)
-    return config, told(problems) if problems else ""
+    return config, describe(problems) if problems else ""

@@ -8,7 +8,7 @@ from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import EVENTS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 from inferrun.timestamps import rfc3339, utc_now
 
 MESSAGE_LIMIT = 1000

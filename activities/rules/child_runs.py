@@ -16,7 +16,6 @@ from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Output, RecordCounts
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import RunResult
@@ -100,9 +99,9 @@ def result_of(run: InferenceRun) -> RunResult:
         reason=known_reason(status.reason),
         message=status.message or "",
         exit_code=status.exit_code,
-        records=RecordCounts.model_validate(status.records.model_dump(exclude_none=True)) if status.records else None,
-        delivery=status.delivery.value if status.delivery else None,
-        output=Output.model_validate(status.output.model_dump(exclude_none=True)) if status.output else None,
+        records=status.records,
+        delivery=status.delivery,
+        output=status.output,
         duration=status.duration or "",
     )
 

@@ -13,7 +13,7 @@ from activities.rules.object_metadata import age_seconds, name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 EVENTS_AFTER = 5.0
 """Seconds without a Pod, or with one that has not started, after which the Events are read."""

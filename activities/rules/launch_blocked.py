@@ -2,7 +2,7 @@
 
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.reasons import Reason
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 
 class LaunchBlocked(Exception):

@@ -12,17 +12,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from activities.rules import observed
+from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.trimming import controller_of, is_terminal
-from activities.rules.verdict import judge_stuck
+from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.timestamps import parse, rfc3339
 
 REPLACEMENT_SECONDS = 10.0
 """Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
@@ -115,15 +117,15 @@ class PodEnd:
     @classmethod
     def of_pod(cls, pod: Object) -> Self:
         """The end of a Pod that is terminal, or that was deleted as it is."""
-        metadata, end = pod["metadata"], observed.ended(pod)
+        metadata, end = pod["metadata"], pod_state.container_end(pod)
         return cls(
             pod_uid=metadata["uid"],
             pod_name=metadata["name"],
             job_uid=controller_of(pod) or "",
             exit_code=end.exit_code if end is not None else None,
-            started_at=observed.started_at(pod),
+            started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
-            is_disrupted=observed.is_disrupted(pod) and observed.phase(pod) != "Succeeded",
+            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
         )
 
 
@@ -184,17 +186,17 @@ def observe(
     `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
     have changed.
     """
-    if observed.is_finished(job):
+    if job_state.is_finished(job):
         return Observation(Doing.ENDED)
-    pod = observed.newest(list(pods))
-    if pod is not None and judge_stuck(pod) is not None:
-        return Observation(Doing.STUCK, pod_uid=pod["metadata"]["uid"], pod_name=observed.name(pod))
-    is_another = before.is_running and before.pod_uid and pod is not None and pod["metadata"]["uid"] != before.pod_uid
+    pod = pod_state.newest(list(pods))
+    if pod is not None and judge_stuck_pod(pod) is not None:
+        return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
+    is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
     if pod is not None and _is_running(pod) and not is_another:
         return Observation(
             Doing.RUNNING,
-            pod_uid=pod["metadata"]["uid"],
-            pod_name=observed.name(pod),
+            pod_uid=uid_of(pod),
+            pod_name=name_of(pod),
             started_at=clamped_start(pod, now=now),
         )
     if before.is_running:
@@ -222,10 +224,10 @@ def clamped_start(pod: Object, *, now: datetime) -> str:
 
     Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
     """
-    earliest = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
-    told = observed.started_at(pod)
-    started = datetime.fromisoformat(told) if told else now
-    return max(min(started, now), earliest).isoformat().replace("+00:00", "Z")
+    earliest = parse(pod["metadata"]["creationTimestamp"])
+    told = pod_state.started_at(pod)
+    started = parse(told) if told else now
+    return rfc3339(max(min(started, now), earliest))
 
 
 def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
@@ -234,12 +236,11 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     A Job without a Pod (a quota is reported only there), or a Pod on its node that has not started (a missing volume
     is reported only there). A Pod without a node has the scheduler's reason in its status.
     """
-    pod = observed.newest(list(pods))
+    pod = pod_state.newest(list(pods))
     if pod is None:
-        is_held = bool((job.get("spec") or {}).get("suspend"))
-        return None if is_held else job
-    is_unscheduled = observed.pod_condition(pod, "PodScheduled", "False") is not None
-    return None if is_unscheduled or observed.started_at(pod) is not None else pod
+        return None if job_state.is_suspended(job) else job
+    is_unscheduled = pod_state.condition(pod, "PodScheduled", "False") is not None
+    return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
 
 
 def is_concluded(run: Object | None, *, job_uid: str) -> bool:
@@ -282,9 +283,9 @@ def _after_running(
     """The container that was running is not running any more, and the Job is not finished."""
     end = _end_of(ends, before)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
-    held = next((pod for pod in pods if pod["metadata"]["uid"] == pod_uid), None)
+    held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
     if held is not None:
-        is_disrupted, is_lost = observed.is_disrupted(held) and observed.ended(held) is not None, False
+        is_disrupted, is_lost = pod_state.is_disrupted(held) and pod_state.container_end(held) is not None, False
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
@@ -301,26 +302,27 @@ def _end_of(ends: Sequence[PodEnd], before: Before) -> PodEnd | None:
 
 
 def _is_running(pod: Object) -> bool:
-    return observed.started_at(pod) is not None and observed.ended(pod) is None
+    return pod_state.started_at(pod) is not None and pod_state.container_end(pod) is None
 
 
 def _is_ending(pods: Sequence[Object], ends: Sequence[PodEnd]) -> bool:
     """Whether a container ended before anybody saw it run, and no other Pod has come since."""
     if pods:
-        return all(observed.ended(pod) is not None and not observed.is_disrupted(pod) for pod in pods)
+        return all(pod_state.container_end(pod) is not None and not pod_state.is_disrupted(pod) for pod in pods)
     return any(end.exit_code is not None and not end.is_disrupted for end in ends)
 
 
 def _diagnose(job: Object, pod: Object | None, events: Iterable[Object], *, now: datetime) -> Wait:
     context = WaitContext.of(job, pod)
     named = dict(context.secret_namespaces)
-    snapshot = Snapshot(
-        config="",
+    endpoints = tuple(
+        Endpoint.model_construct(end="input", secret=secret, named_namespace=at) for secret, at in named.items()
+    )
+    snapshot = Snapshot.model_construct(  # type: ignore[call-arg]  # the diagnosis reads these fields only
         image=context.image,
-        is_our_runner=False,
         pull_secret=context.pull_secret,
         pull_secret_namespace=named.get(context.pull_secret or "", ""),
-        endpoints=tuple(Endpoint(end="input", secret=secret, named_namespace=at) for secret, at in named.items()),
+        endpoints=endpoints,
     )
     return diagnose(job, pod, list(events), snapshot=snapshot, namespace=job["metadata"]["namespace"], now=now)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from activities.rules import observed
+from activities.rules import pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -132,7 +132,7 @@ def controller_of(item: Object) -> str | None:
 
 def is_terminal(pod: Object) -> bool:
     """Whether no container of the Pod runs or will run, by its phase."""
-    return observed.phase(pod) in ("Succeeded", "Failed")
+    return pod_state.phase(pod) in ("Succeeded", "Failed")
 
 
 def _metadata(metadata: Object) -> Object:

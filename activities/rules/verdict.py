@@ -13,7 +13,8 @@ from activities.rules.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import RunnerResult, one_line, parse_progress, parse_result
+from inferrun.runner_report import RunnerResult, parse_progress, parse_result
+from inferrun.text import one_line
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from deploy.crds.rules import ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
+from inferrun.resources.cron import MACROS
 from inferrun.resources.run import RESERVED_PARAMETERS
 
-MACROS: Final = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
 

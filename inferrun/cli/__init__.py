@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from inferrun.cli.doctor import Question, run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         text = f"this command needs more than the plain package ({error.name} is missing)"
-        sys.stderr.write(f"error: {text}\ncure:  pip install 'inferrun[control]', or '.[control]' in a checkout\n")
+        sys.stderr.write(f"error: {text}\ncure:  pip install 'inferrun[cli]', or '.[cli]' in a checkout\n")
         return USAGE_ERROR
     question = Question(
         kubeconfig=Path(words.kubeconfig) if words.kubeconfig else None,

@@ -8,20 +8,19 @@ is there (the definitions of the Krateo controller have the same names and no su
 import types
 import typing
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
+from inferrun.kube.objects import Object
 from inferrun.resources import (
     InferenceConfigSpec,
     InferenceConfigStatus,
     InferenceRunSpec,
     InferenceRunStatus,
 )
-
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
 
 MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
     f"{wellknown.CONFIG_PLURAL}.{wellknown.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),

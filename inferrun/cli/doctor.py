@@ -34,6 +34,7 @@ from inferrun.control.run_defaults import Defaults, parse_defaults
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, Object, Resource
+from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -259,7 +260,7 @@ def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Find
 
 
 async def _queues(server: TemporalServer, installed: Installed, installation: str, question: Question) -> list[Finding]:
-    queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or "inferrun"
+    queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
     restart = (
         f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
     )

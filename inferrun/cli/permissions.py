@@ -6,12 +6,11 @@ SubjectAccessReview, which only administrators may. A test compares the two prog
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
-
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+from inferrun.kube.objects import Object
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from inferrun.cli.findings import Finding, ok, problem
-
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+from inferrun.kube.objects import Object
 
 COMPONENTS: Final = ("shim", "worker")
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"

@@ -5,8 +5,7 @@ Everything that an installation makes carries this id, and it touches nothing th
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
-
-LABEL_LIMIT = 63
+from inferrun.names import LABEL_LIMIT
 
 
 async def installation_id(api: KubeClient, *, release: str) -> str:

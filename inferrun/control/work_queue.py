@@ -1,6 +1,6 @@
-"""A work queue of keys: each key is queued once, never processed by two workers at a time, and retried after a failure.
+"""A queue of keys to reconcile: each key is queued once, never processed twice at a time, and retried after a failure.
 
-The queue is bounded by the number of distinct keys. A reconcile that fails delays only its own key.
+Its size is bounded by the number of objects. A failing key delays no other key.
 """
 
 import asyncio
@@ -13,12 +13,14 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K")
 
 FIRST_PAUSE = 0.2
+"""Seconds before the first retry of a key; doubled with each further failure."""
+
 MAX_PAUSE = 30.0
-"""Seconds until a key whose reconcile failed is tried again; doubled after each failure."""
+"""Maximum number of seconds between two attempts to reconcile a key."""
 
 
 class WorkQueue(Generic[K]):
-    """Calls `reconcile` for queued keys from a fixed number of workers."""
+    """Hands keys to a fixed number of workers."""
 
     def __init__(self, reconcile: Callable[[K], Awaitable[None]], *, workers: int) -> None:
         self._reconcile = reconcile
@@ -31,7 +33,7 @@ class WorkQueue(Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
     def add(self, key: K) -> None:
-        """Reconcile the key soon."""
+        """Reconcile a key as soon as a worker is free."""
         if key in self._busy:
             self._again.add(key)
         elif key not in self._queued:
@@ -39,12 +41,12 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_later(self, key: K, seconds: float) -> None:
-        """Reconcile the key after a delay. A key has one timer: a later call replaces the earlier one."""
+        """Reconcile a key after a delay; each key has one timer, and a later call replaces it."""
         if key in self._timers:
             self._timers[key].cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._on_timer, key)
+        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._add_delayed, key)
 
-    def _on_timer(self, key: K) -> None:
+    def _add_delayed(self, key: K) -> None:
         self._timers.pop(key, None)
         self.add(key)
 
@@ -78,6 +80,6 @@ class WorkQueue(Generic[K]):
     def _retry_later(self, key: K, error: Exception) -> None:
         pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
         self._pauses[key] = pause
-        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
-        logger.warning("reconcile failed", extra=fields)
+        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "retry_in_seconds": pause}
+        logger.warning("reconciling failed", extra=fields)
         self.add_later(key, pause)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from inferrun import wellknown
+
 Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
 
 
@@ -23,10 +25,11 @@ class Resource:
         return "/".join(parts)
 
 
-RUNS = Resource("ai.krateo.io/v1", "inferenceruns")
-CONFIGS = Resource("ai.krateo.io/v1", "inferenceconfigs")
+RUNS = Resource(wellknown.API_VERSION, wellknown.RUN_PLURAL)
+CONFIGS = Resource(wellknown.API_VERSION, wellknown.CONFIG_PLURAL)
 JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
 CONFIG_MAPS = Resource("v1", "configmaps")
 EVENTS = Resource("v1", "events")
 NAMESPACES = Resource("v1", "namespaces")
+LEASES = Resource("coordination.k8s.io/v1", "leases")

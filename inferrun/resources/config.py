@@ -12,11 +12,12 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.resources.references import Metadata, SecretReference
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
-from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceConfigStatus
 
 RUN_AS_USER: Final = 65532
+MODEL_VERSIONS: Final = ("v1", "v2")
 
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
@@ -40,7 +41,7 @@ class ImagePullPolicy(StrEnum):
     NEVER = "Never"
 
 
-class KServeModel(Shape):
+class KServeModel(ResourceModel):
     """The model server's end of a run; each field is optional because custom images may need none of them."""
 
     model_name: ModelText | None = None
@@ -57,7 +58,7 @@ class KServeModel(Shape):
     """Name of the model's input tensor, such as input-0."""
 
 
-class Storage(Shape):
+class Storage(ResourceModel):
     """Where records come from and where predictions go. The labels file and krateo are understood by the product's
     own runner; what stands under any other label is handed unmodified to a custom image."""
 
@@ -68,7 +69,7 @@ class Storage(Shape):
     """Where the predictions go: a label (file, krateo, or one that a custom image knows) and its settings."""
 
 
-class ResourceRequirements(Shape):
+class ResourceRequirements(ResourceModel):
     """What the runner's container asks for and may use, as in a Pod."""
 
     requests: Quantities | None = None
@@ -78,7 +79,7 @@ class ResourceRequirements(Shape):
     """What the container may use at most."""
 
 
-class InferenceConfigSpec(Shape):
+class InferenceConfigSpec(ResourceModel):
     """Which model is asked, where the records come from, where the predictions go, and in which Pod."""
 
     kserve: KServeModel | None = None
@@ -146,7 +147,7 @@ class InferenceConfigSpec(Shape):
         )
 
 
-class InferenceConfig(Shape):
+class InferenceConfig(ResourceModel):
     """How a model is asked for predictions in bulk: the model server, the storage of records and predictions, the
     runner's image and its limits. An InferenceRun names a config and executes it."""
 

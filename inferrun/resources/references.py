@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, NamespaceName, ResourceName, Uid
-from inferrun.resources.shape import Shape
 
 
-class OwnerReference(Shape):
+class OwnerReference(ResourceModel):
     """The owner of an object; when the owner is deleted, Kubernetes deletes the object."""
 
     api_version: str
@@ -22,7 +22,7 @@ class OwnerReference(Shape):
     block_owner_deletion: bool | None = None
 
 
-class Metadata(Shape):
+class Metadata(ResourceModel):
     """The part of `metadata` that is read, of an object as the API server returns it."""
 
     name: str
@@ -43,7 +43,7 @@ class Metadata(Shape):
         return self.deletion_timestamp is not None
 
 
-class ConfigReference(Shape):
+class ConfigReference(ResourceModel):
     """Names an InferenceConfig."""
 
     name: ResourceName
@@ -54,7 +54,7 @@ class ConfigReference(Shape):
     operator of the cluster allows it (setting allowCrossNamespaceConfig)."""
 
 
-class SecretReference(Shape):
+class SecretReference(ResourceModel):
     """Names the Secret with which the image is pulled."""
 
     name: ResourceName
@@ -65,7 +65,7 @@ class SecretReference(Shape):
     its name from the namespace of the run; if it is not there, the status says how to copy it."""
 
 
-class ObjectReference(Shape):
+class ObjectReference(ResourceModel):
     """Names any object, as Kubernetes' ObjectReference does."""
 
     api_version: Annotated[str, Field(max_length=253)] | None = None

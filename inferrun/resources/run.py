@@ -11,8 +11,8 @@ from pydantic import Field
 from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Seconds
-from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 
@@ -34,7 +34,7 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
-class InferenceRunSpec(Shape):
+class InferenceRunSpec(ResourceModel):
     """What is executed, with which parameters, for how long at most, and when."""
 
     config_ref: ConfigReference
@@ -86,7 +86,7 @@ class InferenceRunSpec(Shape):
         return self.schedule is not None
 
 
-class InferenceRun(Shape):
+class InferenceRun(ResourceModel):
     """One execution of an InferenceConfig: every record of its input gets a prediction in its output. With
     spec.schedule it is a schedule that creates such runs."""
 

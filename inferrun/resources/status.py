@@ -12,8 +12,9 @@ from pydantic import Field
 
 from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
-from inferrun.resources.scalars import Count, Instant, Message, ReasonText, Uid
-from inferrun.resources.shape import Shape
+from inferrun.resources.resource_model import ResourceModel
+from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
+from inferrun.runner_report import Delivery, Output, RecordCounts
 
 ATTEMPTS_LIMIT: Final = 20
 NEXT_TIMES_LIMIT: Final = 10
@@ -21,14 +22,6 @@ ACTIVE_LIMIT: Final = 64
 
 ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
-
-
-class Delivery(StrEnum):
-    """What the output's store can promise for each record."""
-
-    EXACTLY_ONCE = "ExactlyOnce"
-    AT_LEAST_ONCE = "AtLeastOnce"
-    UNKNOWN = "Unknown"
 
 
 class ConditionStatus(StrEnum):
@@ -39,7 +32,7 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Condition(Shape):
+class Condition(ResourceModel):
     """One observation, in Kubernetes' form; kubectl wait works with it."""
 
     type: Annotated[str, Field(max_length=316)]
@@ -61,20 +54,7 @@ class Condition(Shape):
     """The generation of the spec that was observed."""
 
 
-class Records(Shape):
-    """Counts of records; completed and failed add up to total at the end."""
-
-    total: Count | None = None
-    """How many records the input has, as far as known."""
-
-    completed: Count | None = None
-    """How many records have a prediction."""
-
-    failed: Count | None = None
-    """How many records got an error instead."""
-
-
-class Attempt(Shape):
+class Attempt(ResourceModel):
     """One launch of the run: one Job."""
 
     launch: int
@@ -102,20 +82,7 @@ class Attempt(Shape):
     """Why the launch ended, for a person."""
 
 
-class Output(Shape):
-    """Where the predictions are."""
-
-    location: LongText | None = None
-    """Where the predictions are, such as a path on a claim or a URL."""
-
-    manifest: LongText | None = None
-    """Where the manifest is that committed them."""
-
-    sha256: ShortText | None = None
-    """SHA-256 of the manifest."""
-
-
-class WorkflowReference(Shape):
+class WorkflowReference(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     id: Annotated[str, Field(max_length=1024)] | None = None
@@ -131,7 +98,7 @@ class WorkflowReference(Shape):
     """Page of the workflow in the Temporal UI."""
 
 
-class ActiveRun(Shape):
+class ActiveRun(ResourceModel):
     """A run of a schedule that has not finished."""
 
     name: ShortText
@@ -141,7 +108,7 @@ class ActiveRun(Shape):
     """UID of the InferenceRun."""
 
 
-class InferenceRunStatus(Shape):
+class InferenceRunStatus(ResourceModel):
     """What is known of the run. Written by the product; it cannot change any more once the run has finished."""
 
     phase: Phase | None = None
@@ -177,7 +144,7 @@ class InferenceRunStatus(Shape):
     exit_code: int | None = None
     """Exit code of the last attempt."""
 
-    records: Records | None = None
+    records: RecordCounts | None = None
     """How many records there are, are predicted, have failed."""
 
     delivery: Delivery | None = None
@@ -217,7 +184,7 @@ class InferenceRunStatus(Shape):
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
-class InferenceConfigStatus(Shape):
+class InferenceConfigStatus(ResourceModel):
     """What is known of the config. Written by the product."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()

@@ -8,14 +8,15 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import NamespaceName, ResourceName
-from inferrun.resources.shape import Shape
 
+HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 
 
-class EndpointReference(Shape):
+class EndpointReference(ResourceModel):
     """Names the Secret that describes an HTTP endpoint."""
 
     name: ResourceName
@@ -27,7 +28,7 @@ class EndpointReference(Shape):
     namespace; while it is missing there, the run waits and its status gives the command that copies it."""
 
 
-class KrateoApi(Shape):
+class KrateoApi(ResourceModel):
     """One call of a data handler over HTTP."""
 
     endpoint_ref: EndpointReference
@@ -46,14 +47,14 @@ class KrateoApi(Shape):
     """Text of a JSON object whose members are sent below the run's parameters, which win. Default: the parameters alone."""
 
 
-class KrateoStorage(Shape):
+class KrateoStorage(ResourceModel):
     """A data handler that speaks Krateo's protocol over HTTP."""
 
     api: KrateoApi
     """The call that reads the records or stores the predictions."""
 
 
-class FileStorage(Shape):
+class FileStorage(ResourceModel):
     """Files on a PersistentVolumeClaim of the run's namespace."""
 
     claim_name: ResourceName
@@ -68,5 +69,5 @@ class FileStorage(Shape):
     """Format of the records. Default: jsonl, one JSON value a line."""
 
 
-KNOWN_LABELS: Final[dict[str, type[Shape]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 """Every label that the product knows, with its model."""

@@ -17,15 +17,13 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from inferrun.contract import MAX_BYTES
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import InferenceConfigSpec, ResourceRequirements
+from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.scalars import one_line
-from inferrun.resources.storage import KNOWN_LABELS
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
+from inferrun.text import one_line
 
-MODEL_VERSIONS: Final = ("v1", "v2")
 OWN_RUNNER_VERSIONS: Final = ("v2",)
-HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
@@ -61,8 +59,8 @@ class Problem:
         return f"{self.field} {found}; {self.allowed}"
 
 
-def told(problems: Iterable[Problem]) -> str:
-    """All problems on one line, for a status."""
+def describe(problems: Iterable[Problem]) -> str:
+    """All problems on one line, for a status message."""
     return "; and ".join(str(problem) for problem in problems)
 
 

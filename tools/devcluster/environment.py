@@ -36,7 +36,7 @@ def make(layout: Layout = LAYOUT) -> None:
     stamp, wanted = folder / "made-from", fingerprint(layout.checkout)
     if stamp.exists() and stamp.read_text() == wanted and (folder / "bin/python").exists():
         return
-    uv = _uv(layout)
+    uv = uv_program(layout)
     with step("install the locked Python packages into .venv"):
         stamp.unlink(missing_ok=True)
         if not (folder / "bin/python").exists():
@@ -48,7 +48,7 @@ def make(layout: Layout = LAYOUT) -> None:
         stamp.write_text(wanted)
 
 
-def _uv(layout: Layout) -> Path:
+def uv_program(layout: Layout = LAYOUT) -> Path:
     """The pinned uv, whatever else lies on PATH."""
     lock = layout.checkout / BOOTSTRAP
     program = layout.cache / "uv" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]

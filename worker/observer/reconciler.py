@@ -10,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from activities.rules import observed
 from activities.rules.observation import (
     REPLACEMENT_SECONDS,
     Before,
@@ -32,6 +31,7 @@ from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
+from inferrun.timestamps import utc_now
 from worker.observer.event_reader import OnEvents
 from worker.observer.job_state import NEVER, JobState, WantedSignal
 from worker.observer.progress_reader import OnProgress
@@ -220,7 +220,7 @@ class Reconciler:
             events=state.events,
             ends=self._workloads.remembered_ends(state.launch.job_uid),
             before=_before(state, run),
-            now=observed.utc_now(),
+            now=utc_now(),
             quiet_seconds=now - state.changed_at,
         )
         if seen.doing is Doing.RUNNING:

@@ -71,5 +71,5 @@ class RunSignals:
 
 
 def _ids(run: RunRef) -> tuple[str, str]:
-    first = run_workflow_id(run.namespace, run.name, run.uid)
+    first = run_workflow_id(run)
     return first, recover_workflow_id(first)

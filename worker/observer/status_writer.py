@@ -8,7 +8,6 @@ says what follows this Job.
 from dataclasses import dataclass
 from typing import Protocol
 
-from activities.rules import observed
 from activities.rules.observation import Launch
 from inferrun.control.run_status import status_after
 from inferrun.kube.objects import Object
@@ -17,6 +16,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
+from inferrun.timestamps import utc_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProgressWriter(Protocol):
 class RunEvents(Protocol):
     """Emits Events on runs; a failure to do so is not raised."""
 
-    async def event(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
+    async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Emit an Event; the same one again has no effect."""
         ...
 
@@ -62,9 +62,9 @@ class StatusWriter:
 
         ref = launch.run
         has_started = progress.phase is Phase.RUNNING and (run.get("status") or {}).get("phase") != Phase.RUNNING
-        written = await self._runs.update_status(ref.namespace, ref.name, ref.uid, decide, read=parse_run(run))
+        written = await self._runs.update_status(ref, decide, read=parse_run(run))
         if written.changed and (progress.is_warning or has_started):
-            await self._events.event(
+            await self._events.record(
                 ref, reason=progress.reason, message=progress.message, is_warning=progress.is_warning
             )
 
@@ -81,7 +81,7 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         phase=progress.phase,
         reason=progress.reason,
         message=progress.message,
-        now=observed.utc_now(),
+        now=utc_now(),
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,

@@ -99,7 +99,7 @@ def test_the_programs_understand_the_settings_that_the_chart_gives_them(render: 
     )
     shim = ShimSettings.read(environment(manifests, "shim"))
     worker = WorkerSettings.read(environment(manifests, "worker"))
-    assert (shim.resync_seconds, shim.lookers) == (90, 7)
+    assert (shim.resync_seconds, shim.workers) == (90, 7)
     assert (worker.follower_slots, worker.shutdown_seconds.total_seconds()) == (5_000_000, 20)
     assert shim.runner_account == worker.runner_account == "runner"
     for common in (shim.common, worker.common):

@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.resources import parse_config, parse_run
-from inferrun.resources.validation import config_problems, run_problems, told
+from inferrun.resources.validation import config_problems, describe, run_problems
 from tests.integration.crds.manifests import ACCEPTED, CONFIG, REFUSED, TOLD_ON_STATUS, Manifest
 from tests.integration.crds.server import Refused, Server
 
@@ -38,4 +38,4 @@ def test_what_the_api_server_cannot_know_is_found_by_the_shims_check(server: Ser
     stored = server.try_out(manifest.kind, manifest.spec)
     problems = config_problems(parse_config(stored)) if manifest.kind == CONFIG else run_problems(parse_run(stored))
     assert [problem.field for problem in problems] == [manifest.field]
-    assert manifest.value in told(problems)
+    assert manifest.value in describe(problems)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from activities.cluster.publisher import Publisher
+from activities.cluster.events import EventRecorder
 from activities.rules import manifests
 from activities.rules.observation import Launch
 from activities.rules.trimming import trim_run
@@ -87,7 +87,7 @@ async def leading(
     """A worker process that leads; the next one knows nothing of it."""
     runs = RunStore(api)
     watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
-    writer = StatusWriter(runs, events=Publisher(api, runs, reporter="tests"))
+    writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(api, watch=watch, leadership=AlwaysLeader(), signals=signals, writer=writer)
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
     try:
@@ -320,7 +320,7 @@ async def test_a_write_that_conflicts_is_decided_again_on_the_stored_run(
     assert cached is not None
     await launch.set_status(records={"total": 9})
     runs = RunStore(api)
-    writer = StatusWriter(runs, events=Publisher(api, runs, reporter="tests"))
+    writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     identity = Launch.of_run(cached)
     assert identity is not None
     await writer.write(identity, Progress(Phase.PENDING, Reason.QUEUED, "it waits"), run=cached)

@@ -66,7 +66,7 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
-    seconds = await schedules.keep(run, children=[])
+    seconds = await schedules.reconcile(run, children=[])
     status = (await read(api, run)).status
     await schedules.delete(run)
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
@@ -78,7 +78,7 @@ async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
     api: KubeClient, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace, schedule="* * * * *", suspend=False)
-    seconds = await schedules.keep(run, children=[])
+    seconds = await schedules.reconcile(run, children=[])
     [first, *_] = (await read(api, run)).status.next_schedule_times
     await schedules.delete(run)
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
@@ -86,9 +86,9 @@ async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
 
 async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
+    await schedules.reconcile(run, children=[])
     first = await read(api, run)
-    await schedules.keep(first, children=[])
+    await schedules.reconcile(first, children=[])
     second = await read(api, run)
     await schedules.delete(run)
     assert second.metadata.resource_version == first.metadata.resource_version
@@ -96,11 +96,11 @@ async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedule
 
 async def test_a_look_at_an_older_spec_writes_no_status(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
+    await schedules.reconcile(run, children=[])
     stale = await read(api, run)
     edited = await edit(api, run, suspend=True)
-    await schedules.keep(edited, children=[])
-    await schedules.keep(stale, children=[])
+    await schedules.reconcile(edited, children=[])
+    await schedules.reconcile(stale, children=[])
     status = (await read(api, run)).status
     await schedules.delete(run)
     assert status.phase is Phase.SUSPENDED
@@ -110,8 +110,8 @@ async def test_a_refused_edit_is_told_and_pauses_the_schedule(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
-    await schedules.refuse(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
+    await schedules.reconcile(run, children=[])
+    await schedules.reject(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
     status = (await read(api, run)).status
     described = await temporal.get_schedule_handle(identity(run)).describe()
     await schedules.delete(run)
@@ -124,8 +124,8 @@ async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str, watched: str
 ) -> None:
     lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
-    await schedules.keep(lost, children=[])
-    await schedules.keep(alive, children=[])
+    await schedules.reconcile(lost, children=[])
+    await schedules.reconcile(alive, children=[])
 
     async def is_swept() -> bool:
         await schedules.sweep(set(), namespace=None if watched == "all" else namespace)
@@ -140,7 +140,7 @@ async def test_a_shim_of_another_namespace_sweeps_nothing(
     temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     lost = lost_in(namespace)
-    await schedules.keep(lost, children=[])
+    await schedules.reconcile(lost, children=[])
 
     async def is_listed() -> bool:
         return identity(lost) in [item.id async for item in await temporal.list_schedules()]

@@ -11,10 +11,10 @@ from inferrun.runner_report import (
     RecordCounts,
     RunnerResult,
     dump_result,
-    one_line,
     parse_progress,
     parse_result,
 )
+from inferrun.text import one_line
 
 RESULT = RunnerResult(
     reason=Reason.SUCCEEDED,

@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from operator_shim.decisions import ActionKind, accepts, config_verdict, decide
+from operator_shim.decisions import ActionKind, config_verdict, decide, may_write_status
 from tests.unit.objects import STARTED, Json, config, run
 
 CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
@@ -24,22 +24,22 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"phase": "Failed"}}, ActionKind.NOTHING),
         ({"status": {"phase": "Failed"}, "metadata": CANCEL}, ActionKind.NOTHING),
         ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, ActionKind.NOTHING),
-        ({"metadata": DELETED}, ActionKind.LET_GO),
-        ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.LET_GO),
+        ({"metadata": DELETED}, ActionKind.CLEAN_UP),
+        ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.CLEAN_UP),
         (
             {"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}},
-            ActionKind.RELEASE,
+            ActionKind.REMOVE_LEGACY_FINALIZER,
         ),
-        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.LET_GO),
+        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.CLEAN_UP),
         ({"metadata": {"finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.START),
         ({"metadata": {"annotations": {"krateo.io/paused": "true"}}}, ActionKind.NOTHING),
         ({"metadata": {"annotations": {"krateo.io/paused": "false"}}}, ActionKind.START),
         ({"schedule": "0 9 * * MON"}, ActionKind.SCHEDULE),
         ({"schedule": "0 9 * * MON", "suspend": True}, ActionKind.SCHEDULE),
         ({"schedule": "@daily", "status": {"phase": "Scheduled"}}, ActionKind.SCHEDULE),
-        ({"schedule": "12345"}, ActionKind.REFUSE),
-        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, ActionKind.REFUSE),
-        ({"parameters": {"job_uid": "forged"}}, ActionKind.REFUSE),
+        ({"schedule": "12345"}, ActionKind.REJECT),
+        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, ActionKind.REJECT),
+        ({"parameters": {"job_uid": "forged"}}, ActionKind.REJECT),
         ({"metadata": CANCEL, "status": {"phase": "Running"}}, ActionKind.CANCEL),
         ({"metadata": CANCEL, "status": {"phase": "Pending"}}, ActionKind.CANCEL),
         ({"metadata": CANCEL}, ActionKind.START),
@@ -85,13 +85,13 @@ def test_a_started_run_is_not_refused_for_a_rule_that_came_later() -> None:
     ],
 )
 def test_the_shim_writes_only_where_there_is_no_status_or_its_own_refusal(*, status: Json, may_write: bool) -> None:
-    assert accepts(run(status=status)) is may_write
+    assert may_write_status(run(status=status)) is may_write
 
 
 @pytest.mark.parametrize(
     ("given", "reason", "named"),
     [
-        ({}, Reason.READY, "runs can use it"),
+        ({}, Reason.READY, "runs can use this config"),
         ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
         ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
         (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
-from operator_shim.schedule_status import refused_status, schedule_status
+from operator_shim.schedule_status import rejected_status, schedule_status
 
 NOW = datetime(2026, 11, 21, 9, 0, 5, tzinfo=UTC)
 NEXT = tuple(NOW.replace(second=0) + timedelta(minutes=minute) for minute in range(1, 11))
@@ -84,7 +84,7 @@ def test_conditions_of_a_schedule_are_neither_finished_nor_succeeded() -> None:
 def test_a_wrong_edit_of_a_schedule_is_told_and_has_no_next_time() -> None:
     kept = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     stored = schedule(**kept.to_manifest())
-    status = refused_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
+    status = rejected_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
     assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, "InvalidSchedule", ())
     synced = status.condition("Synced")
     assert synced is not None
@@ -92,7 +92,7 @@ def test_a_wrong_edit_of_a_schedule_is_told_and_has_no_next_time() -> None:
 
 
 def test_a_schedule_that_was_wrong_from_the_start_is_pending() -> None:
-    status = refused_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
+    status = rejected_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
     assert (status.phase, status.reason) == (Phase.PENDING, "InvalidTimeZone")
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.validation import Problem, config_problems, parse_problems, run_problems, told
+from inferrun.resources.validation import Problem, config_problems, describe, parse_problems, run_problems
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
 FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
@@ -80,12 +80,12 @@ def test_a_storage_that_cannot_work_is_told(
 
 def test_a_label_of_a_custom_image_must_hold_an_object() -> None:
     problems = config_problems(config(image="mine:1", storage={"output": {"custom": "s3://bucket"}}))
-    assert told(problems) == 'spec.storage.output.custom is "s3://bucket"; allowed is an object'
+    assert describe(problems) == 'spec.storage.output.custom is "s3://bucket"; allowed is an object'
 
 
 def test_two_placements_that_disagree_are_told_with_both_values() -> None:
     problems = config_problems(config(modelUrl="http://other", modelVersion="v2"))
-    assert told(problems) == (
+    assert describe(problems) == (
         'spec.modelUrl is "http://other"; but spec.kserve.modelUrl is "iris.models/v2/models/iris/infer"; '
         "allowed is one of them, or both with one value"
     )
@@ -132,7 +132,7 @@ def test_a_custom_image_may_speak_any_protocol_that_has_a_name() -> None:
 def test_a_service_account_is_checked_against_the_operators_list() -> None:
     named = config(serviceAccountName="runner")
     assert config_problems(named, allowed_service_accounts=["runner"]) == ()
-    assert told(config_problems(named, allowed_service_accounts=[])) == (
+    assert describe(config_problems(named, allowed_service_accounts=[])) == (
         'spec.serviceAccountName is "runner"; allowed by the operator of this installation: none '
         "(setting allowedServiceAccounts)"
     )
@@ -162,7 +162,7 @@ def test_a_plain_run_and_a_plain_schedule_have_no_problem() -> None:
 def test_a_resource_that_cannot_be_read_says_which_field_why_and_what_it_held() -> None:
     with pytest.raises(ValidationError) as error:
         parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, "timeoutSeconds": -5}})
-    assert told(parse_problems(error.value)) == (
+    assert describe(parse_problems(error.value)) == (
         'spec.timeoutSeconds is "-5"; allowed: input should be greater than or equal to 0'
     )
 
@@ -170,7 +170,7 @@ def test_a_resource_that_cannot_be_read_says_which_field_why_and_what_it_held() 
 def test_a_missing_field_is_told_as_missing() -> None:
     with pytest.raises(ValidationError) as error:
         parse_run({"metadata": {"name": "a"}, "spec": {}})
-    assert told(parse_problems(error.value)).startswith("spec.configRef is not set; ")
+    assert describe(parse_problems(error.value)).startswith("spec.configRef is not set; ")
 
 
 def test_a_long_value_is_shown_short() -> None:
