@@ -5,22 +5,23 @@ When to read is decided by the reconciler: this class reads once per request and
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from activities.cluster.pod_logs import RateLimit
 from activities.rules.trimming import trim_events
 from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
-from inferrun.kube.objects import EVENTS, Object
-from worker.observer.rate_budget import RateBudget
+from inferrun.kube.objects import Object
 
 logger = logging.getLogger(__name__)
 
 READS_PER_SECOND = 20
 READERS = 8
 TIMEOUT_SECONDS = 10.0
-EVENTS_LIMIT = 50
+
+ListEvents = Callable[[str, str], Awaitable[list[Object]]]
+"""The Events of the object of that UID in that namespace. Raises KubeError."""
 
 OnEvents = Callable[[Key, tuple[Object, ...] | None], None]
 """Called with the key of the Job and the trimmed Events; None if they could not be read."""
@@ -29,9 +30,9 @@ OnEvents = Callable[[Key, tuple[Object, ...] | None], None]
 class EventReader:
     """Run it as one task."""
 
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
-        self._budget = RateBudget(per_second=READS_PER_SECOND)
+    def __init__(self, list_events: ListEvents) -> None:
+        self._list_events = list_events
+        self._rate = RateLimit(READS_PER_SECOND)
         self._requests: dict[Key, tuple[str, OnEvents]] = {}
         self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS)
 
@@ -45,7 +46,7 @@ class EventReader:
         self._queue.add(key)
 
     async def _read(self, key: Key) -> None:
-        await self._budget.take()
+        await self._rate.wait()
         request = self._requests.pop(key, None)
         if request is None:
             return
@@ -53,11 +54,10 @@ class EventReader:
         on_events(key, await self._list(key[0], subject_uid))
 
     async def _list(self, namespace: str, subject_uid: str) -> tuple[Object, ...] | None:
-        selector = f"involvedObject.uid={subject_uid}"
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=str(EVENTS_LIMIT))
+                found = await self._list_events(namespace, subject_uid)
         except (KubeError, TimeoutError) as error:
             logger.info("Events were not read", extra={"subject": subject_uid, "error": str(error)[:500]})
             return None
-        return trim_events(found.get("items") or [])
+        return trim_events(found)

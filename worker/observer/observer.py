@@ -9,10 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
+from activities.rules.manifests import CONTAINER
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.informer import Key
-from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.objects import EVENTS, JOBS, Object
 from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import ProgressReader
 from worker.observer.reconciler import Reconciler
@@ -21,6 +23,8 @@ from worker.observer.status_writer import ProgressWriter
 from worker.observer.workload_watch import WorkloadWatch
 
 logger = logging.getLogger(__name__)
+
+EVENTS_LIMIT = "50"
 
 
 class Leadership(Protocol):
@@ -61,7 +65,7 @@ class Observer:
 
     async def _act(self) -> None:
         """One term: its state begins empty and ends with it."""
-        events, progress = EventReader(self._client), ProgressReader(self._client)
+        events, progress = EventReader(self._list_events), ProgressReader(self._read_log)
         reconciler = Reconciler(
             self._watch,
             signals=self._signals,
@@ -79,6 +83,17 @@ class Observer:
         finally:
             self._watch.unsubscribe(reconciler.wake)
             logger.info("the observer does not act any more")
+
+    async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
+        selector = f"involvedObject.uid={subject_uid}"
+        found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
+        events: list[Object] = found.get("items") or []
+        return events
+
+    async def _read_log(self, namespace: str, pod_name: str) -> str:
+        return await self._client.log(
+            namespace, pod_name, container=CONTAINER, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
+        )
 
     async def _find_job(self, key: Key) -> Object | None:
         try:

@@ -5,24 +5,23 @@ after a failure the Pod is read less and less often.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from activities.rules.manifests import CONTAINER
+from activities.cluster.pod_logs import RateLimit
 from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
 from inferrun.runner_report import RecordCounts, parse_progress
-from worker.observer.rate_budget import RateBudget
 
 READS_PER_SECOND = 20
 READERS = 20
 TIMEOUT_SECONDS = 10.0
 INTERVAL_SECONDS = 5.0
 MAX_INTERVAL_SECONDS = 300.0
-LOG_LINES = 20
-LOG_BYTES = 64 * 1024
+
+ReadLog = Callable[[str, str], Awaitable[str]]
+"""The last lines of the log of container `inference` of the Pod of that namespace and name. Raises KubeError."""
 
 OnProgress = Callable[[Key, RecordCounts], None]
 """Called with the key of the Job and the counts, each time they were read."""
@@ -38,9 +37,9 @@ class _Followed:
 class ProgressReader:
     """Run it as one task."""
 
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
-        self._budget = RateBudget(per_second=READS_PER_SECOND)
+    def __init__(self, read_log: ReadLog) -> None:
+        self._read_log = read_log
+        self._rate = RateLimit(READS_PER_SECOND)
         self._followed: dict[Key, _Followed] = {}
         self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS)
 
@@ -63,7 +62,7 @@ class ProgressReader:
     async def _read(self, key: Key) -> None:
         if key not in self._followed:
             return
-        await self._budget.take()
+        await self._rate.wait()
         followed = self._followed.get(key)
         if followed is None:
             return
@@ -79,8 +78,6 @@ class ProgressReader:
     async def _log(self, namespace: str, pod_name: str) -> str | None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                return await self._client.log(
-                    namespace, pod_name, container=CONTAINER, tail_lines=LOG_LINES, limit_bytes=LOG_BYTES
-                )
+                return await self._read_log(namespace, pod_name)
         except (KubeError, TimeoutError):
             return None
