@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,13 +14,14 @@ from activities.rules.observation import Launch
 from activities.rules.trimming import trim_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
+from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, WAIT_SECONDS, ObservedLaunch, eventually, pod_spec
-from worker.observer import Observer, StatusWriter, WorkloadWatch
+from worker.observer import Leadership, Observer, StatusWriter, WorkloadWatch
 from worker.observer.status_writer import Progress
 from workflows.signals import Ended, Started
 
@@ -82,14 +83,20 @@ def signals() -> RecordedSignals:
 
 @asynccontextmanager
 async def leading(
-    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, *, identity: str = ""
 ) -> AsyncIterator[WorkloadWatch]:
-    """A worker process that leads; the next one knows nothing of it."""
+    """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
+    of it.
+    """
+    election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
+    leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
     watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
-    observer = Observer(api, watch=watch, leadership=AlwaysLeader(), signals=signals, writer=writer)
+    observer = Observer(api, watch=watch, leadership=leadership, signals=signals, writer=writer)
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
+    if identity:
+        tasks.append(asyncio.create_task(election.run()))
     try:
         await asyncio.wait_for(watch.synced(), WAIT_SECONDS)
         assert observer.is_ready
@@ -210,6 +217,21 @@ async def test_what_nobody_acknowledged_is_signalled_again_by_a_new_leader(
         await signals.has_ended(ended, times=2)
         await signals.has_ended(deleted)
     assert len(signals.started_by_job) == 1  # the status says Running
+
+
+async def test_the_standby_takes_over_when_the_leader_stops(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    """With the real election: only one of two acts, and the other one continues where it stopped."""
+    launch = await make_launch()
+    async with AsyncExitStack() as standby:
+        async with leading(api, namespace, installation, signals, identity="first"):
+            await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
+            await launch.says("Unschedulable")
+            await standby.enter_async_context(leading(api, namespace, installation, signals, identity="standby"))
+        await launch.ends(3)
+        await signals.has_ended(launch)
+    assert len(signals.ended_by_job) == 1
 
 
 async def test_a_start_while_nobody_watched_is_signalled_by_the_next_leader(
