@@ -8,15 +8,24 @@ import pytest
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import NAMESPACES
-from tests.integration.observer.launches import ObservedLaunch, create_launch
+from inferrun.kube.objects import NAMESPACES, RUNS
+from tests.integration.observer.launches import ObservedLaunch, create_launch, eventually
 
 MakeLaunch = Callable[..., Awaitable[ObservedLaunch]]
 
 
 @pytest.fixture
 async def namespace(api: KubeClient) -> AsyncIterator[str]:
-    """A namespace of its own for each test."""
+    """A namespace of its own for each test, on a server that serves our definitions."""
+
+    async def served() -> bool | None:
+        try:
+            await api.list(RUNS)
+        except NotFound:  # the definition was created a moment ago
+            return None
+        return True
+
+    await eventually(served, what="the definition of runs to be served")
     name = f"observer-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"metadata": {"name": name}})
     yield name
