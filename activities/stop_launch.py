@@ -10,7 +10,7 @@ from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_objects import list_events, list_pods
 from activities.cluster.launch_reader import LaunchReader
 from activities.rules import pod_state
-from activities.rules.diagnosis import diagnose, wants_events
+from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Snapshot
@@ -59,7 +59,7 @@ class LaunchStopper:
         if objects.job is None:
             return report
         namespace, now, pod = request.run.namespace, utc_now(), pod_state.newest(objects.pods)
-        subject = wants_events(objects.job, pod, now=now)
+        subject = find_event_subject(objects.job, pod, now=now)
         events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(objects.job, pod, events, snapshot=snapshot, namespace=namespace, now=now)
         return report.model_copy(update={"wait_message": wait.message})

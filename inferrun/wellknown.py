@@ -66,3 +66,12 @@ LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
+
+ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
+"""On a Job: RUNNER_BUILTIN if its image is our runner, which logs its progress; otherwise RUNNER_CUSTOM."""
+
+RUNNER_BUILTIN: Final = "builtin"
+RUNNER_CUSTOM: Final = "custom"
+
+ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
+"""On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import status_after
+from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
@@ -26,7 +27,6 @@ from inferrun.timestamps import utc_now
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import Action, ActionKind, decide, may_write_status
 from operator_shim.schedules import Schedules
-from operator_shim.work_queue import WorkQueue
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from inferrun.run_result import RunResult
 from inferrun.temporal.connection import attributes
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from workflows import messages
-from workflows.messages import SpecChanged
+from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
 
@@ -67,7 +67,7 @@ class RunWorkflows:
         title = f"{metadata.namespace}/{metadata.name}"
         await self._client.start_workflow(
             messages.RUN_WORKFLOW,
-            run.ref,
+            RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
             id=workflow_id,
             task_queue=self._task_queue,
             id_reuse_policy=reuse,

@@ -33,6 +33,8 @@ def lane_queue(task_queue: str, lane: str) -> str:
     return f"{task_queue}-{lane}" if lane else task_queue
 
 
+LANES = ("launch", "record", "stop")
+
 LOCAL_SECONDS = timedelta(seconds=5)
 """A local activity that takes longer is given up and executed as a regular one: until it ends, it occupies the task of
 its workflow, whose own limit is 10 seconds."""

@@ -24,6 +24,7 @@ from workflows.launch_following import LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.launch_supervision import STOP_GRACE, LaunchSupervision, success_of
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     LaunchResult,
     LaunchState,
     PublishInput,
@@ -44,9 +45,6 @@ RECHECK_SECONDS = 600
 
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
-
-SIGNALLED_LIFECYCLE = 2
-"""From this `RunInput.lifecycle` on, launches are followed by signals."""
 
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 

@@ -45,13 +45,14 @@ class RunProgress(Frozen):
         )
 
 
+SIGNALLED_LIFECYCLE = 2
+"""From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
+
+
 class RunInput(RunRef, RunProgress):
     """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
 
-    lifecycle: int = Field(
-        default=1,
-        description="1: followed by polling activities, by workflows of an earlier version; 2: followed by signals",
-    )
+    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
 

@@ -52,9 +52,14 @@ class WorkQueue(Generic[K]):
 
     async def run(self) -> None:
         """Process keys until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._workers):
-                tasks.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
 
     async def _work(self) -> None:
         while True:
