@@ -21,7 +21,7 @@ from activities.rules.snapshot import CompiledRun, compile_run
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
-from inferrun.control.run_status import status_after
+from inferrun.control.run_status import acknowledged_status, status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
@@ -147,13 +147,15 @@ class JobLauncher:
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             if _is_published(current, job):  # adopted by another workflow: the status is up to date
-                return InferenceRunStatus.model_validate({**current.status.model_dump(), "workflow": workflow})
+                adopted = acknowledged_status(current, generation=run.metadata.generation)
+                return InferenceRunStatus.model_validate({**adopted.model_dump(), "workflow": workflow})
             return status_after(
                 current,
                 phase=Phase.PENDING,
                 reason=Reason.JOB_CREATED,
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
+                read_generation=run.metadata.generation,
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
                 contract=base64.b64encode(compiled.contract_json.encode()).decode(),
@@ -171,7 +173,12 @@ class JobLauncher:
             if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048)):
                 return None
             return status_after(
-                current, phase=Phase.PENDING, reason=blocker.reason, message=blocker.message, now=utc_now()
+                current,
+                phase=Phase.PENDING,
+                reason=blocker.reason,
+                message=blocker.message,
+                now=utc_now(),
+                read_generation=run.metadata.generation,
             )
 
         await self._runs.update_status(ref, decide, read=run)

@@ -1,15 +1,20 @@
 """`SubmitRun`: creates the run of a submission, or finds the one that the same submission created earlier.
 
 Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server is an error, which
-Temporal retries.
+Temporal retries. So is a rejection of a schedule's run by a quota, a role or an admission webhook, because there is nobody
+to repeat the request; it is retried until the run's starting deadline.
 """
 
 from temporalio import activity
 
+from activities.cluster.events import EventRecorder
 from activities.cluster.submission_history import SubmissionHistory
 from activities.rules.child_runs import scheduled_run, submitted_run
+from activities.rules.late_runs import missed_because
+from activities.rules.launch_blocked import creation_rejected
 from activities.rules.object_metadata import name_of
 from activities.rules.submission_status import adopted, rejected, status_of
+from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import RUNS, Object
@@ -17,7 +22,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import parse
+from inferrun.timestamps import parse, utc_now
 from workflows import activity_options
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
@@ -26,10 +31,17 @@ class RunSubmitter:
     """`namespaces` are those in which it may create runs, None for all."""
 
     def __init__(
-        self, api: KubeClient, runs: RunStore, *, history: SubmissionHistory, namespaces: frozenset[str] | None
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        history: SubmissionHistory,
+        namespaces: frozenset[str] | None,
     ) -> None:
         self._api = api
         self._runs = runs
+        self._events = events
         self._history = history
         self._namespaces = namespaces
 
@@ -41,29 +53,42 @@ class RunSubmitter:
             allowed = ", ".join(sorted(self._namespaces)) or "none"
             text = f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
             return rejected(Reason.REQUEST_REFUSED, text)
-        wanted = await self._wanted(request)
-        if wanted is None:
-            return SubmissionStatus(standing=SubmissionState.NO_PARENT)
+        parent = request.submission.parent
+        if parent is not None:
+            schedule = await self._runs.read(RunRef(namespace=namespace, name=parent.name, uid=parent.uid))
+            return await self._submit_scheduled(request, schedule)
+        wanted = submitted_run(request.submission, workflow_id=request.workflow_id)
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return adopted(wanted, found)
-        if request.submission.parent is None:
-            earlier = await self._history.find(request)
-            if earlier is not None:
-                return earlier
-        return await self._create(namespace, wanted)
+        earlier = await self._history.find(request)
+        if earlier is not None:
+            return earlier
+        try:
+            return await self._create(namespace, wanted)
+        except Forbidden as error:
+            return rejected(Reason.REQUEST_REFUSED, str(error))
 
-    async def _wanted(self, request: SubmitInput) -> Object | None:
-        """The run to create; None if it is a schedule's and the scheduled run no longer exists."""
-        parent = request.submission.parent
-        if parent is None:
-            return submitted_run(request.submission, workflow_id=request.workflow_id)
-        ref = RunRef(namespace=request.submission.namespace, name=parent.name, uid=parent.uid)
-        schedule = await self._runs.read(ref)
+    async def _submit_scheduled(self, request: SubmitInput, schedule: InferenceRun | None) -> SubmissionStatus:
+        """The run of a schedule for its nominal time; `schedule` is None if the scheduled run no longer exists."""
         if schedule is None or not schedule.spec.is_schedule:
-            return None
+            return SubmissionStatus(standing=SubmissionState.NO_PARENT)
+        namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        return scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due)
+        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due)
+        found = await self._find(namespace, name_of(wanted))
+        if found is not None:
+            return adopted(wanted, found)
+        missed = missed_because(schedule, nominal_time=due, now=utc_now())
+        if missed is not None:
+            await self._events.record(schedule.ref, reason=Reason.MISSED, message=missed, is_warning=True)
+            return rejected(Reason.MISSED, missed)
+        try:
+            return await self._create(namespace, wanted)
+        except Forbidden as error:
+            blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
+            await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
+            raise
 
     async def _find(self, namespace: str, name: str) -> InferenceRun | None:
         try:
@@ -72,10 +97,11 @@ class RunSubmitter:
             return None
 
     async def _create(self, namespace: str, wanted: Object) -> SubmissionStatus:
+        """Raises Forbidden for a rejection that may pass."""
         try:
             created = parse_run(await self._api.create(RUNS, namespace, wanted))
         except AlreadyExists:
             return adopted(wanted, parse_run(await self._api.get(RUNS, namespace, name_of(wanted))))
-        except (Invalid, Forbidden, NotFound) as error:
+        except (Invalid, NotFound) as error:
             return rejected(Reason.REQUEST_REFUSED, str(error))
         return status_of(created.ref, created)

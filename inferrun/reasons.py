@@ -62,6 +62,7 @@ class Reason(StrEnum):
     # Schedules and configs.
     SCHEDULED = "Scheduled"
     SUSPENDED = "Suspended"
+    MISSED = "Missed"
     INVALID_SCHEDULE = "InvalidSchedule"
     INVALID_TIME_ZONE = "InvalidTimeZone"
     READY = "Ready"

@@ -13,7 +13,8 @@ from inferrun.control.process import work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_search_attributes
+from inferrun.temporal.monitor import TemporalMonitor
+from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 from operator_shim.settings import ShimSettings
 from operator_shim.shim import Shim
@@ -26,24 +27,20 @@ class ShimProcess:
     """Everything that a shim process runs."""
 
     def __init__(
-        self,
-        settings: ShimSettings,
-        *,
-        api: KubeClient,
-        client: Client,
-        installation: str,
-        has_attributes: bool,
-        defaults: DefaultsFolder,
+        self, settings: ShimSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:
         common = settings.common
         self._defaults = defaults
+        self._monitor = TemporalMonitor(client)
+        self._attributes = SearchAttributes(client, installation=installation)
+        self._workflows = RunWorkflows(
+            client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
+        )
         self._shim = Shim(
             api,
-            workflows=RunWorkflows(
-                client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
-            ),
+            workflows=self._workflows,
             schedules=Schedules(
-                api, client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
+                api, client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
             ),
             namespace=common.watch_namespace,
             workers=settings.workers,
@@ -55,31 +52,24 @@ class ShimProcess:
     @classmethod
     @asynccontextmanager
     async def start(cls, settings: ShimSettings) -> AsyncIterator[Self]:
-        """Connect to the API server and to Temporal; close the connections on exit."""
+        """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
             installation = await installation_id(api, release=common.release)
-            client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}")
-            has_attributes = await register_search_attributes(client)
+            client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
             defaults = DefaultsFolder(settings.defaults_folder)
-            yield cls(
-                settings,
-                api=api,
-                client=client,
-                installation=installation,
-                has_attributes=has_attributes,
-                defaults=defaults,
-            )
+            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:
             await api.close()
 
     @property
     def is_ready(self) -> bool:
-        """Whether all watched resources have been listed."""
-        return self._shim.is_ready
+        """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
+        return self._shim.is_ready and self._monitor.is_ready and self._workflows.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until `stopped` is set; if a task fails, the process ends."""
         logger.info("shim started")
-        await work_until(stopped, [asyncio.create_task(self._shim.run()), asyncio.create_task(self._defaults.run())])
+        tasks = (self._shim.run(), self._defaults.run(), self._monitor.run(), self._attributes.run())
+        await work_until(stopped, [asyncio.create_task(task) for task in tasks])

@@ -35,6 +35,9 @@ class Action:
 
 NOTHING = Action(ActionKind.NOTHING)
 
+REJECTIONS = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
+"""The reasons with which the shim rejects a spec."""
+
 _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.INVALID_TIME_ZONE}
 
 
@@ -64,8 +67,16 @@ def was_executed_by_krateo_controller(run: InferenceRun) -> bool:
 
 def may_write_status(run: InferenceRun) -> bool:
     """Whether the shim may write the run's status: only if it has none yet, or one with which the shim rejected it."""
-    rejections = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
-    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in rejections)
+    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in REJECTIONS)
+
+
+def has_unacknowledged_edit(run: InferenceRun) -> bool:
+    """Whether the run's workflow has read an older spec than the current one and has not been sent the newer one.
+
+    Without an acknowledged generation the workflow has not read the spec yet, and after a rejection it did not exist.
+    """
+    observed = run.status.observed_generation
+    return observed is not None and run.metadata.generation > observed and not may_write_status(run)
 
 
 def config_verdict(config: InferenceConfig, *, allowed_service_accounts: tuple[str, ...] | None) -> Action:

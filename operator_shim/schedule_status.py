@@ -34,6 +34,7 @@ def schedule_status(
         reason=Reason.SUSPENDED if is_suspended else Reason.SCHEDULED,
         message=_message(run, shown),
         now=now,
+        read_generation=run.metadata.generation,
         next_schedule_times=shown,
         last_schedule_time=_latest(
             run.status.last_schedule_time, last_time, *(scheduled_time(child) for child in created)
@@ -49,7 +50,15 @@ def schedule_status(
 def rejected_status(run: InferenceRun, *, reason: Reason, message: str, now: datetime) -> InferenceRunStatus:
     """The status of a schedule with an invalid spec: it starts no runs until the spec is corrected."""
     phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
-    return status_after(run, phase=phase, reason=reason, message=message, now=now, next_schedule_times=())
+    return status_after(
+        run,
+        phase=phase,
+        reason=reason,
+        message=message,
+        now=now,
+        read_generation=run.metadata.generation,
+        next_schedule_times=(),
+    )
 
 
 def scheduled_time(child: InferenceRun) -> datetime | None:

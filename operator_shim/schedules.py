@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError
 
-from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import utc_now
 from operator_shim.schedule_spec import schedule_of
 from operator_shim.schedule_status import rejected_status, schedule_status
@@ -35,21 +34,17 @@ class Schedules:
     """The scheduled runs of this installation."""
 
     def __init__(
-        self, api: KubeClient, client: Client, *, installation: str, task_queue: str, has_attributes: bool = False
+        self, api: KubeClient, client: Client, *, installation: str, task_queue: str, attributes: SearchAttributes
     ) -> None:
         self._runs = RunStore(api)
         self._schedules = TemporalSchedules(
-            client, installation=installation, task_queue=task_queue, has_attributes=has_attributes
+            client, installation=installation, task_queue=task_queue, attributes=attributes
         )
 
     async def reconcile(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
         created = list(children)
-        try:
-            times = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
-        except RPCError:
-            await self._write(run, _waiting_for_temporal)
-            raise
+        times = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
         now = utc_now()
         await self._write(
             run,
@@ -86,14 +81,6 @@ class Schedules:
             return decide(current) if current.metadata.generation == run.metadata.generation else None
 
         await self._runs.update_status(run.ref, if_current, read=run)
-
-
-def _waiting_for_temporal(run: InferenceRun) -> InferenceRunStatus | None:
-    """The first status of a schedule that cannot be created because Temporal is unavailable."""
-    if run.status.phase is not None:
-        return None
-    message = "accepted; the schedule will be created when Temporal is available"
-    return status_after(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message, now=utc_now())
 
 
 def _seconds_until_next_check(next_times: Iterable[datetime], *, now: datetime) -> float:

@@ -29,8 +29,9 @@ from temporalio.common import TypedSearchAttributes
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
-from inferrun.temporal.connection import attributes
+from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
+from inferrun.temporal.search_attributes import SearchAttributes, Send
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
 OVERLAPS = {
@@ -54,11 +55,11 @@ class ScheduleTimes:
 class TemporalSchedules:
     """The schedules of one installation."""
 
-    def __init__(self, client: Client, *, installation: str, task_queue: str, has_attributes: bool) -> None:
+    def __init__(self, client: Client, *, installation: str, task_queue: str, attributes: SearchAttributes) -> None:
         self._client = client
         self._installation = installation
         self._task_queue = task_queue
-        self._has_attributes = has_attributes
+        self._attributes = attributes
 
     async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:
         """Create the schedule, or update it if it differs. `config` is shown in the Temporal UI."""
@@ -77,12 +78,14 @@ class TemporalSchedules:
         found = await self._describe(schedule_id)
         if found is None or (found.schedule.state.paused and found.schedule.state.note == note):
             return
-        await self._client.get_schedule_handle(schedule_id).pause(note=note)
+        async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            await self._client.get_schedule_handle(schedule_id).pause(note=note)
 
     async def delete(self, schedule_id: str) -> None:
         """Delete a schedule; succeeds if it does not exist."""
         with ignore_not_found():
-            await self._client.get_schedule_handle(schedule_id).delete()
+            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                await self._client.get_schedule_handle(schedule_id).delete()
 
     async def list_owned(self) -> dict[str, RunRef]:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
@@ -95,27 +98,40 @@ class TemporalSchedules:
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
         with ignore_not_found():
-            return await self._client.get_schedule_handle(schedule_id).describe()
+            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                return await self._client.get_schedule_handle(schedule_id).describe()
         return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
         run = RunRef(namespace=wanted.namespace, name=wanted.name, uid=wanted.uid)
         memo = {"installation": self._installation, "run": run}
+
+        async def create(values: TypedSearchAttributes) -> None:
+            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                await self._client.create_schedule(
+                    wanted.id,
+                    self._schedule(wanted, values),
+                    memo=memo,
+                    search_attributes=values,
+                )
+
         try:
-            await self._client.create_schedule(
-                wanted.id,
-                self._schedule(wanted, config=config),
-                memo=memo,
-                search_attributes=self._attributes(wanted, config),
-            )
+            await self._send(create, wanted, config=config)
         except ScheduleAlreadyRunningError:
             await self._update(wanted, config=config)  # created by another shim in the meantime
 
     async def _update(self, wanted: RunSchedule, *, config: str) -> None:
-        def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
-            return ScheduleUpdate(self._schedule(wanted, config=config))
+        async def update(values: TypedSearchAttributes) -> None:
+            def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
+                return ScheduleUpdate(self._schedule(wanted, values))
 
-        await self._client.get_schedule_handle(wanted.id).update(replace)
+            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                await self._client.get_schedule_handle(wanted.id).update(replace)
+
+        await self._send(update, wanted, config=config)
+
+    async def _send(self, send: Send[None], wanted: RunSchedule, *, config: str) -> None:
+        await self._attributes.send(send, run=f"{wanted.namespace}/{wanted.name}", config=config)
 
     async def _matches(self, wanted: RunSchedule, found: ScheduleDescription) -> bool:
         action = found.schedule.action
@@ -127,7 +143,7 @@ class TemporalSchedules:
         arguments = await self._client.data_converter.decode(list(action.args))
         return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
 
-    def _schedule(self, wanted: RunSchedule, *, config: str) -> Schedule:
+    def _schedule(self, wanted: RunSchedule, attributes: TypedSearchAttributes) -> Schedule:
         return Schedule(
             action=ScheduleActionStartWorkflow(
                 WORKFLOW_TYPE,
@@ -135,7 +151,7 @@ class TemporalSchedules:
                 id=wanted.id,
                 task_queue=self._task_queue,
                 memo={"installation": self._installation},
-                typed_search_attributes=self._attributes(wanted, config),
+                typed_search_attributes=attributes,
                 static_summary=f"run of schedule {wanted.namespace}/{wanted.name}",
             ),
             spec=ScheduleSpec(
@@ -148,12 +164,6 @@ class TemporalSchedules:
             ),
             state=ScheduleState(note=wanted.note, paused=wanted.is_paused),
         )
-
-    def _attributes(self, wanted: RunSchedule, config: str) -> TypedSearchAttributes:
-        if not self._has_attributes:
-            return TypedSearchAttributes.empty
-        run = f"{wanted.namespace}/{wanted.name}"
-        return attributes(installation=self._installation, run=run, config=config)
 
 
 def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON

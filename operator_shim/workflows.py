@@ -1,28 +1,86 @@
-"""Starts, signals and cancels the workflows of runs."""
+"""Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Final
 
 from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.temporal.connection import attributes
+from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
+from inferrun.temporal.search_attributes import SearchAttributes
+from inferrun.timestamps import rfc3339
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
+TOLERATED_SECONDS: Final = 30.0
+"""The shim stays ready for this long while every start fails."""
+
+FORGOTTEN_SECONDS: Final = 90.0
+"""Failures count for this long; a failing start is repeated at least every 30 s, unless its run is deleted."""
+
+LIST_TIMEOUT: Final = timedelta(seconds=10)
+"""Time limit of each page; a page of a large visibility store takes longer than other requests."""
+
+
+class FailingStarts:
+    """For how long every start of a workflow has failed."""
+
+    def __init__(self, *, tolerated_seconds: float) -> None:
+        self._tolerated_seconds = tolerated_seconds
+        self._first: float | None = None
+        self._last = 0.0
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Whether a start succeeded within `tolerated_seconds`, or none was tried for a while, as after a deletion."""
+        now = asyncio.get_running_loop().time()
+        is_recent = now - self._last < FORGOTTEN_SECONDS
+        return self._first is None or not is_recent or now - self._first < self._tolerated_seconds
+
+    def add(self) -> None:
+        """A start has failed."""
+        now = asyncio.get_running_loop().time()
+        if self._first is None or now - self._last >= FORGOTTEN_SECONDS:
+            self._first = now
+        self._last = now
+
+    def end(self) -> None:
+        """A start has succeeded."""
+        self._first = None
+
 
 class RunWorkflows:
-    """The workflows that execute runs."""
+    """The workflows that execute the runs of one installation."""
 
-    def __init__(self, client: Client, *, installation: str, task_queue: str, has_attributes: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        installation: str,
+        task_queue: str,
+        attributes: SearchAttributes,
+        tolerated_seconds: float = TOLERATED_SECONDS,
+    ) -> None:
         self._client = client
         self._installation = installation
         self._task_queue = task_queue
-        self._has_attributes = has_attributes
+        self._attributes = attributes
+        self._failures = FailingStarts(tolerated_seconds=tolerated_seconds)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether workflows can be started: False once every start has failed for `tolerated_seconds`."""
+        return self._failures.is_tolerable
 
     async def ensure(self, run: InferenceRun) -> None:
         """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""
@@ -42,9 +100,30 @@ class RunWorkflows:
         change = SpecChanged(timeout_seconds=timeout_of(run.spec))
         await signal_run(self._client, run.ref, messages.SPEC_CHANGED_SIGNAL, change)
 
-    async def cancel(self, run: InferenceRun) -> None:
+    async def cancel(self, run: RunRef) -> None:
         """Cancel the workflows that execute the run; succeeds if there are none."""
-        await cancel_run(self._client, run.ref)
+        await cancel_run(self._client, run)
+
+    async def list_open(self) -> list[RunRef]:
+        """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
+        return await self._list("ExecutionStatus = 'Running'")
+
+    async def list_terminated(self, *, since: datetime) -> list[RunRef]:
+        """The runs whose workflow was terminated."""
+        return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
+
+    async def _list(self, condition: str) -> list[RunRef]:
+        """Filters by attributes that every server has, because ours may be missing; the memo names the installation.
+
+        A workflow of an earlier version has no run in its memo and is left out: the run's name in its id may be cut.
+        """
+        of_ours = f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
+        found = []
+        async for item in self._client.list_workflows(f"{of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
+            memo = await item.memo()
+            if memo.get("installation") == self._installation and "run" in memo:
+                found.append(RunRef.model_validate(memo["run"]))
+        return found
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
@@ -65,20 +144,31 @@ class RunWorkflows:
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
-        await self._client.start_workflow(
-            messages.RUN_WORKFLOW,
-            RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
-            id=workflow_id,
-            task_queue=self._task_queue,
-            id_reuse_policy=reuse,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo={"installation": self._installation},
-            search_attributes=attributes(installation=self._installation, run=title, config=run.spec.config_ref.name)
-            if self._has_attributes
-            else None,
-            static_summary=f"{title} with config {run.spec.config_ref.name}",
-            static_details=_details(run),
-        )
+
+        async def start(values: TypedSearchAttributes) -> None:
+            async with call_deadline():
+                await self._client.start_workflow(
+                    messages.RUN_WORKFLOW,
+                    RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
+                    id=workflow_id,
+                    task_queue=self._task_queue,
+                    id_reuse_policy=reuse,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    memo={"installation": self._installation, "run": run.ref},
+                    search_attributes=values,
+                    static_summary=f"{title} with config {run.spec.config_ref.name}",
+                    static_details=_details(run),
+                )
+
+        try:
+            await self._attributes.send(start, run=title, config=run.spec.config_ref.name)
+        except WorkflowAlreadyStartedError:
+            self._failures.end()
+            raise
+        except (RPCError, TimeoutError):
+            self._failures.add()
+            raise
+        self._failures.end()
 
 
 def _details(run: InferenceRun) -> str:

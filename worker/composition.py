@@ -39,6 +39,7 @@ from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
+from inferrun.temporal.monitor import TemporalMonitor
 from worker.lanes import Activity, LaneSettings, lane_workers
 from worker.observer.observer import Observer
 from worker.observer.run_signals import RunSignals
@@ -64,6 +65,7 @@ class WorkerProcess:
         self._defaults = defaults
         self._api = api
         self._client = client
+        self._monitor = TemporalMonitor(client)
         self._runs = RunStore(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
@@ -107,13 +109,13 @@ class WorkerProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all Temporal workers poll and the watch has listed its objects."""
-        workers = (self._main, self._followers, *self._lanes)
-        return self._observer.is_ready and all(worker.is_running for worker in workers)
+        """Whether all Temporal workers poll, the watch has listed its objects and Temporal answers."""
+        is_polling = all(worker.is_running for worker in (self._main, self._followers, *self._lanes))
+        return self._observer.is_ready and is_polling and self._monitor.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
-        parts = (self._watch, self._job_watch, self._election, self._observer, self._defaults)
+        parts = (self._watch, self._job_watch, self._election, self._observer, self._defaults, self._monitor)
         background = [asyncio.create_task(part.run()) for part in parts]
         async with AsyncExitStack() as stack:
             for worker in (self._main, self._followers, *self._lanes):
@@ -185,6 +187,7 @@ class WorkerProcess:
         submitter = RunSubmitter(
             self._api,
             self._runs,
+            events=self._events,
             history=SubmissionHistory(self._client),
             namespaces=frozenset({watched}) if watched else None,
         )

@@ -57,8 +57,8 @@ def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], Abs
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
         asyncio.run(_serve(settings, start))
-    except (KubeError, RuntimeError, OSError, ExceptionGroup):
-        logger.exception("the program failed")
+    except (KubeError, RuntimeError, OSError, ExceptionGroup) as error:
+        logger.exception("the program failed", extra={"error": str(error)[:1000]})
         return 1
     return 0
 

@@ -23,9 +23,18 @@ def status_after(
     reason: Reason,
     message: str,
     now: datetime,
+    read_generation: int | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The status with this phase. `changes` are further fields; a field that is None remains unchanged."""
+    """The status with this phase. `changes` are further fields; a field that is None remains unchanged.
+
+    `read_generation` is the generation that whatever executes the run has read, if the writer read the spec for it.
+    Otherwise `status.observedGeneration` stays as it is. An edit counts as acknowledged once it is at most that value:
+    a writer that set it to the generation of the object that it happens to write to would acknowledge an edit that the
+    run's workflow has never seen, and the edit would be lost. The value never decreases: a launch that read an older
+    spec may be written after an edit that was signalled to the workflow in the meantime, and the workflow handles that
+    signal after the launch.
+    """
     kept = run.status.model_dump()
     given = {key: value for key, value in changes.items() if value is not None}
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
@@ -35,7 +44,7 @@ def status_after(
         "phase": phase,
         "reason": str(reason),
         "message": message,
-        "observed_generation": run.metadata.generation,
+        "observed_generation": _latest(run.status.observed_generation, read_generation),
         "conditions": [condition.model_dump() for condition in conditions],
     }
     return InferenceRunStatus.model_validate(merged)
@@ -60,10 +69,20 @@ def ended_status(
         reason=reason,
         message=message,
         now=now,
+        read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
         completion_time=end,
         duration=duration_text(end - since),
         **changes,
     )
+
+
+def acknowledged_status(run: InferenceRun, *, generation: int) -> InferenceRunStatus:
+    """The run's status after its workflow has received the spec of `generation`; nothing else changes."""
+    return run.status.model_copy(update={"observed_generation": _latest(run.status.observed_generation, generation)})
+
+
+def _latest(stored: int | None, read: int | None) -> int | None:
+    return max((value for value in (stored, read) if value is not None), default=None)
 
 
 def duration_text(span: timedelta) -> str:

@@ -80,7 +80,7 @@ def error_of(status: int, body: bytes) -> KubeError:
     kind: type[KubeError]
     if status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-    elif status == 403:
+    elif status == 403 or _is_admission_denial(status, message):
         kind = Forbidden
     elif status == 404:
         kind = NotFound
@@ -91,6 +91,11 @@ def error_of(status: int, body: bytes) -> KubeError:
     else:
         kind = Invalid
     return kind(message, status=status, reason=reason)
+
+
+def _is_admission_denial(status: int, message: str) -> bool:
+    """Whether an admission webhook denied a request without a code, which the API server turns into 400."""
+    return status == 400 and "admission webhook" in message and "denied the request" in message
 
 
 def _read_status(body: bytes) -> tuple[str, str]:

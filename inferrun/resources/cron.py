@@ -115,6 +115,13 @@ def parse_schedule(expression: str) -> CronTimes:
     )
 
 
+def next_time(expression: str, *, time_zone: str, after: datetime) -> datetime:
+    """The first time after an instant at which a valid expression fires in a time zone."""
+    fields = MACROS.get(expression.strip().lower(), expression).replace("?", "*")
+    found: datetime = croniter(fields, after.astimezone(ZoneInfo(time_zone))).get_next(datetime)
+    return found
+
+
 def check_time_zone(name: str) -> None:
     """Raise InvalidTimeZone unless `name` is in the IANA time zone database."""
     try:

@@ -2,8 +2,6 @@
 registers the search attributes.
 """
 
-import logging
-
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -13,8 +11,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.temporal.plugin import inferrun_plugin
 
-logger = logging.getLogger(__name__)
-
 INSTALLATION = SearchAttributeKey.for_keyword("InferrunInstallation")
 RUN = SearchAttributeKey.for_keyword("InferrunRun")
 CONFIG = SearchAttributeKey.for_keyword("InferrunConfig")
@@ -23,15 +19,25 @@ ATTRIBUTES = (INSTALLATION, RUN, CONFIG)
 VALUE_LIMIT = 255
 """Maximum length of a Keyword value on SQL stores."""
 
+_NO_ROOM_OR_PERMISSION = (
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNIMPLEMENTED,
+    RPCStatusCode.INVALID_ARGUMENT,  # a SQL store has room for ten attributes of type Keyword
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 
-async def connect(*, identity: str) -> Client:
-    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file."""
+
+async def connect(*, identity: str, lazy: bool = False) -> Client:
+    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file.
+
+    A lazy client connects with its first request; a worker cannot use one.
+    """
     settings = ClientConfig.load_client_connect_config()
-    return await Client.connect(**settings, identity=identity, plugins=[inferrun_plugin()])
+    return await Client.connect(**settings, identity=identity, lazy=lazy, plugins=[inferrun_plugin()])
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Register our search attributes; False if they are missing and we have no permission to add them.
+    """Register our search attributes; returns False if there is no room for them or no permission to add them.
 
     Without them, workflows carry only a memo.
     """
@@ -48,8 +54,7 @@ async def register_search_attributes(client: Client) -> bool:
     except RPCError as error:
         if error.status is RPCStatusCode.ALREADY_EXISTS:
             return True
-        if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-            logger.warning("search attributes cannot be registered; workflows carry only a memo")
+        if error.status in _NO_ROOM_OR_PERMISSION:
             return False
         raise
     return True

@@ -1,7 +1,8 @@
 """The workflows that may be executing a run, addressed by the run.
 
 A run is executed by its own workflow; if that closed before the run ended, a recovery workflow took over. Signals and
-cancellation go to both ids, because the sender cannot know which one is running.
+cancellation go to both ids, because the sender cannot know which one is running. Every request has a time limit and then
+raises TimeoutError.
 """
 
 from pydantic import BaseModel
@@ -9,6 +10,7 @@ from temporalio.client import Client
 
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
+from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.errors import ignore_not_found
 
 
@@ -22,7 +24,8 @@ async def cancel_run(client: Client, run: RunRef) -> None:
     """Request cancellation of every workflow that executes the run; no running workflow is success."""
     for workflow_id in workflow_ids(run):
         with ignore_not_found():
-            await client.get_workflow_handle(workflow_id).cancel()
+            async with call_deadline():
+                await client.get_workflow_handle(workflow_id).cancel()
 
 
 async def signal_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> None:
@@ -35,4 +38,5 @@ async def signal_workflow(client: Client, workflow_id: str, signal: str, argumen
     """Signal a workflow; one that does not exist or has closed is success."""
     handle = client.get_workflow_handle(workflow_id)
     with ignore_not_found():
-        await (handle.signal(signal) if argument is None else handle.signal(signal, argument))
+        async with call_deadline():
+            await (handle.signal(signal) if argument is None else handle.signal(signal, argument))

@@ -24,6 +24,7 @@ from temporalio.worker import Worker
 
 from inferrun.resources import ConcurrencyPolicy, parse_run
 from inferrun.submission import WORKFLOW_TYPE
+from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
 from workflows.submit import SCHEDULED_START_TIME
@@ -40,7 +41,8 @@ def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec
 
 @pytest.fixture
 def schedules(temporal: Client, task_queue: str) -> TemporalSchedules:
-    return TemporalSchedules(temporal, installation="here", task_queue=task_queue, has_attributes=False)
+    attributes = SearchAttributes(temporal, installation="here")
+    return TemporalSchedules(temporal, installation="here", task_queue=task_queue, attributes=attributes)
 
 
 async def described(client: Client, schedule: RunSchedule) -> ScheduleDescription:
@@ -250,7 +252,8 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
     temporal: Client, schedules: TemporalSchedules, task_queue: str
 ) -> None:
     mine, theirs = scheduled(), scheduled()
-    neighbour = TemporalSchedules(temporal, installation=task_queue, task_queue=task_queue, has_attributes=False)
+    attributes = SearchAttributes(temporal, installation=task_queue)
+    neighbour = TemporalSchedules(temporal, installation=task_queue, task_queue=task_queue, attributes=attributes)
     await neighbour.ensure(mine, config="iris")
     await schedules.ensure(theirs, config="iris")
     deadline = time.monotonic() + WAIT_SECONDS

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
 from inferrun.temporal.plugin import inferrun_plugin
+from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 
 
@@ -33,4 +34,5 @@ async def namespace(api: KubeClient) -> AsyncIterator[str]:
 @pytest.fixture
 def schedules(api: KubeClient, temporal: Client, namespace: str) -> Schedules:
     """The schedules of a separate installation."""
-    return Schedules(api, temporal, installation=namespace, task_queue=namespace)
+    attributes = SearchAttributes(temporal, installation=namespace)
+    return Schedules(api, temporal, installation=namespace, task_queue=namespace, attributes=attributes)

@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from operator_shim.decisions import ActionKind, config_verdict, decide, may_write_status
+from operator_shim.decisions import ActionKind, config_verdict, decide, has_unacknowledged_edit, may_write_status
 from tests.unit.objects import STARTED, Json, config, run
 
 CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
@@ -113,3 +113,19 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
 def test_deciding_again_gives_the_same_action() -> None:
     one: InferenceRun = run(status={"phase": "Running"})
     assert decide(one) == decide(one)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, False),
+        ({"phase": "Pending", "reason": "Accepted"}, False),
+        ({"phase": "Pending", "reason": "InvalidSpec", "observedGeneration": 1}, False),
+        ({"phase": "Pending", "reason": "ConfigNotFound", "observedGeneration": 1}, True),
+        ({"phase": "Running", "reason": "Running", "observedGeneration": 2}, True),
+        ({"phase": "Running", "reason": "Running", "observedGeneration": 3}, False),
+    ],
+)
+def test_an_edit_is_sent_until_it_is_acknowledged(status: Json, *, expected: bool) -> None:
+    """The run's generation is 3."""
+    assert has_unacknowledged_edit(run(status=status)) is expected

@@ -46,10 +46,10 @@ def test_the_transition_time_changes_only_with_the_conditions_status() -> None:
     assert changed.last_transition_time == NOW
 
 
-def test_other_fields_are_preserved_and_the_generation_is_observed() -> None:
+def test_fields_that_are_not_given_are_preserved() -> None:
     before = run(status={"phase": "Running", "contract": "e30=", "records": {"completed": 5}, "startTime": EARLIER})
     after = status_after(before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2)
-    assert (after.contract, after.attempt, after.observed_generation) == ("e30=", 2, 3)
+    assert (after.contract, after.attempt) == ("e30=", 2)
     assert after.records is not None
     assert after.records.completed == 5
     assert after.start_time == datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
@@ -96,3 +96,24 @@ def test_the_duration_of_a_run_that_never_started_counts_from_its_creation() -> 
 )
 def test_a_duration_is_formatted_as_kubectl_formats_ages(seconds: float, text: str) -> None:
     assert duration_text(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("stored", "read", "after"), [(None, None, None), (1, None, 1), (None, 2, 2), (1, 3, 3), (3, 1, 3)]
+)
+def test_only_a_writer_that_has_read_the_spec_acknowledges_its_generation(
+    stored: int | None, read: int | None, after: int | None
+) -> None:
+    """The run's generation is 3: a writer that has read generation 1 must not acknowledge the later edits."""
+    before = run(status={"phase": "Pending", "observedGeneration": stored})
+    written = status_after(
+        before, phase=Phase.PENDING, reason=Reason.JOB_CREATED, message="", now=NOW, read_generation=read
+    )
+    assert written.observed_generation == after
+    assert {condition.observed_generation for condition in written.conditions} == {3}
+
+
+def test_a_terminal_status_is_about_the_current_generation() -> None:
+    before = run(status={"phase": "Running", "observedGeneration": 1})
+    after = ended_status(before, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW)
+    assert after.observed_generation == 3

@@ -147,3 +147,96 @@ async def test_only_the_latest_timer_of_a_key_fires() -> None:
         queue.add_later("b", 0.08)
         await until(lambda: "b" in seen)
     assert seen == ["a", "b"]
+
+
+async def test_fresh_keys_precede_background_keys() -> None:
+    """Background keys may already hold half of the workers, and no more."""
+    order: list[str] = []
+    go_on = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        order.append(key)
+        if key.startswith("old"):
+            await go_on.wait()
+
+    async with working(reconcile, workers=4) as queue:
+        for number in range(10_000):
+            queue.add(f"old-{number}", background=True)
+        await until(lambda: len(order) == 2)
+        queue.add("new")
+        await until(lambda: "new" in order)
+        assert order == ["old-0", "old-1", "new"]
+        go_on.set()
+        queue.add("newer")
+        await until(lambda: len(order) == 10_002)
+    assert order.index("newer") < 10
+
+
+async def test_a_background_key_that_changes_becomes_fresh_and_is_reconciled_once() -> None:
+    order: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        order.append(key)
+
+    async with working(reconcile, workers=1) as queue:
+        for key in ("a", "b", "c"):
+            queue.add(key, background=True)
+        queue.add("c")
+        await until(lambda: len(order) == 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert order == ["c", "a", "b"]
+
+
+async def test_groups_take_turns() -> None:
+    order: list[str] = []
+
+    async def reconcile(key: tuple[str, str]) -> None:
+        order.append(key[0])
+
+    queue: WorkQueue[tuple[str, str]] = WorkQueue(reconcile, workers=1, group=lambda key: key[0])
+    for number in range(1_000):
+        queue.add(("crowded", str(number)))
+    queue.add(("other", "first"))
+    queue.add(("other", "second"))
+    task = asyncio.create_task(queue.run())
+    await until(lambda: len(order) == 1_002)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert order[:4] == ["crowded", "other", "crowded", "other"]
+
+
+async def test_failed_keys_do_not_delay_a_fresh_key() -> None:
+    failed: list[str] = []
+    seen = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        if key == "new":
+            seen.set()
+        elif key in failed:  # the second try hangs
+            await asyncio.Event().wait()
+        else:
+            failed.append(key)
+            raise RuntimeError("Temporal is away")
+
+    async with working(reconcile, workers=2) as queue:
+        for number in range(10):
+            queue.add(f"bad-{number}")
+        await until(lambda: len(failed) == 10)
+        await asyncio.sleep(0.25)  # the retries are due
+        queue.add("new")
+        async with asyncio.timeout(IN_TIME):
+            await seen.wait()
+
+
+async def test_a_key_is_reconciled_within_the_time_of_its_first_timer() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        queue.add_within("a", 0.02)
+        queue.add_within("a", 60)
+        await until(lambda: bool(seen))
+    assert seen == ["a"]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from inferrun.resources.cron import MACROS, InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.cron import (
+    MACROS,
+    InvalidSchedule,
+    InvalidTimeZone,
+    check_time_zone,
+    next_time,
+    parse_schedule,
+)
+from inferrun.timestamps import parse, rfc3339
 
 
 @pytest.mark.parametrize(
@@ -117,3 +125,16 @@ def test_an_unknown_time_zone_is_rejected(name: str) -> None:
 def test_a_misspelt_time_zone_gets_a_suggestion() -> None:
     with pytest.raises(InvalidTimeZone, match=r"did you mean Europe/Berlin\?"):
         check_time_zone("Europe/Berlinn")
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "expected"),
+    [
+        ("0 9 * * *", "Europe/Rome", "2026-11-22T08:00:00Z"),
+        ("@hourly", "Etc/UTC", "2026-11-21T10:00:00Z"),
+        ("0 0 ? * MON", "Etc/UTC", "2026-11-23T00:00:00Z"),
+        ("0 0 22 * MON", "Etc/UTC", "2026-11-22T00:00:00Z"),
+    ],
+)
+def test_the_next_time_is_the_first_after_an_instant(expression: str, zone: str, expected: str) -> None:
+    assert rfc3339(next_time(expression, time_zone=zone, after=parse("2026-11-21T09:00:00Z"))) == expected

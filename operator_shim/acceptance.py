@@ -1,0 +1,81 @@
+"""Writes the first status of a run: `Accepted`, or why its spec is rejected.
+
+A queue of its own, which never calls Temporal: however slow Temporal is, a new run has a status within about a second.
+Usually the run's workflow is faster and writes the status of the Job itself, which makes `Accepted` superfluous.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from inferrun.control.run_status import status_after
+from inferrun.control.work_queue import WorkQueue
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.timestamps import utc_now
+from operator_shim.decisions import Action, ActionKind, decide, may_write_status
+
+DELAY: Final = 0.3
+"""Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
+
+ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
+ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
+
+
+class Acceptance:
+    """One lane of the shim; `read` returns a run as last seen by the watch."""
+
+    def __init__(self, runs: RunStore, *, read: Callable[[Key], Object | None], workers: int) -> None:
+        self._runs = runs
+        self._read = read
+        self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
+
+    async def run(self) -> None:
+        """Process runs until cancelled."""
+        await self._queue.run()
+
+    def add(self, key: Key) -> None:
+        """Accept the run if it still has no phase in a moment."""
+        self._queue.add_within(key, DELAY)
+
+    def reject(self, key: Key) -> None:
+        """Report an invalid spec now."""
+        self._queue.add(key)
+
+    async def _accept(self, key: Key) -> None:
+        item = self._read(key)
+        if item is None:
+            return
+        run = parse_run(item)
+        action = first_status(run)
+        if action is not None:
+            await self._runs.update_status(run.ref, lambda current: _pending(current, action), read=run)
+
+
+def first_status(run: InferenceRun) -> Action | None:
+    """The action that the run's first status reports; None if the shim must not write one. Pure."""
+    if not may_write_status(run):
+        return None
+    action = decide(run)
+    if action.kind is ActionKind.START:
+        return ACCEPTED
+    if action.kind is ActionKind.SCHEDULE:
+        return ACCEPTED_SCHEDULE if run.status.phase is None else None
+    return action if action.kind is ActionKind.REJECT and not run.spec.is_schedule else None
+
+
+def _pending(current: InferenceRun, action: Action) -> InferenceRunStatus | None:
+    """`Accepted` acknowledges no generation, because the run's workflow has not read the spec yet; a rejection does."""
+    if not may_write_status(current):
+        return None
+    is_rejected = action.kind is ActionKind.REJECT
+    return status_after(
+        current,
+        phase=Phase.PENDING,
+        reason=action.reason,
+        message=action.message,
+        now=utc_now(),
+        read_generation=current.metadata.generation if is_rejected else None,
+    )

@@ -1,0 +1,59 @@
+"""Ends what executes a deleted run, or deletes its schedule.
+
+A queue of its own: five hundred deletions at once, or a Temporal that answers slowly, delay no start.
+"""
+
+from inferrun import wellknown
+from inferrun.control.work_queue import WorkQueue
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.objects import RUNS
+from inferrun.resources import InferenceRun
+from operator_shim.schedules import Schedules
+from operator_shim.workflows import RunWorkflows
+
+
+class Deletions:
+    """One lane of the shim; remembers a deleted run until it has been cleaned up."""
+
+    def __init__(self, api: KubeClient, workflows: RunWorkflows, schedules: Schedules, *, workers: int) -> None:
+        self._api = api
+        self._workflows = workflows
+        self._schedules = schedules
+        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+        self._runs: dict[tuple[str, str], InferenceRun] = {}
+
+    async def run(self) -> None:
+        """Process runs until cancelled."""
+        await self._queue.run()
+
+    def add(self, run: InferenceRun) -> None:
+        """Clean up a run that is gone or is being deleted."""
+        key = (run.metadata.namespace, run.metadata.uid)
+        self._runs[key] = run
+        self._queue.add(key)
+
+    async def _reconcile(self, key: tuple[str, str]) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            return
+        if run.spec.is_schedule:
+            await self._schedules.delete(run)
+        elif not run.status.is_terminal:
+            await self._workflows.cancel(run.ref)
+            await self._workflows.notify_submitter_of_deletion(run)
+        if run.metadata.is_being_deleted and wellknown.LEGACY_FINALIZER in run.metadata.finalizers:
+            await self._remove_legacy_finalizer(run)
+        if self._runs.get(key) is run:
+            del self._runs[key]
+
+    async def _remove_legacy_finalizer(self, run: InferenceRun) -> None:
+        """Remove the Krateo controller's finalizer, which nothing else would remove."""
+        metadata = run.metadata
+        others = [name for name in metadata.finalizers if name != wellknown.LEGACY_FINALIZER]
+        condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        body = {"metadata": {**condition, "finalizers": others}}
+        try:
+            await self._api.patch(RUNS, metadata.namespace, metadata.name, body)
+        except (Conflict, NotFound):
+            return  # the watch delivers the newer run

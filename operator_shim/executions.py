@@ -1,0 +1,152 @@
+"""Starts the workflows of runs, and sends them edits and cancellations.
+
+The queue calls Temporal and nothing else of the shim waits for it. What has been done for a run is remembered, so that
+the many changes of a run's status cost no request; a resync forgets it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from inferrun import wellknown
+from inferrun.control.run_status import acknowledged_status
+from inferrun.control.work_queue import WorkQueue
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from operator_shim.decisions import ActionKind, decide, has_unacknowledged_edit
+from operator_shim.workflows import RunWorkflows
+
+MAX_EDITS: Final = 5
+"""Consecutive edits that are sent before other runs get their turn."""
+
+
+class Executions:
+    """One lane of the shim; `read` returns a run as last seen by the watch.
+
+    `reject` and `clean_up` pass a run on to the lane that reports an invalid spec, or that ends a deleted run.
+    """
+
+    def __init__(
+        self,
+        runs: RunStore,
+        workflows: RunWorkflows,
+        *,
+        read: Callable[[Key], Object | None],
+        reject: Callable[[Key], None],
+        clean_up: Callable[[InferenceRun], None],
+        workers: int,
+    ) -> None:
+        self._runs = runs
+        self._workflows = workflows
+        self._read = read
+        self._reject = reject
+        self._clean_up = clean_up
+        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+        self._ensured: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._config_changed: set[Key] = set()
+
+    async def run(self) -> None:
+        """Process runs until cancelled."""
+        await self._queue.run()
+
+    def add(self, key: Key, item: Object, *, background: bool) -> None:
+        """Reconcile a run that has changed, unless there is nothing to do for it."""
+        if not self._is_settled(item):
+            self._queue.add(key, background=background)
+
+    def recheck(self, key: Key, *, background: bool) -> None:
+        """Have the run's workflow check again what it waits for, because its config has changed."""
+        self._config_changed.add(key)
+        self._queue.add(key, background=background)
+
+    def ensure_again(self, key: Key, uid: str, *, background: bool) -> None:
+        """Check again that a workflow executes the run."""
+        self.forget(uid)
+        self._queue.add(key, background=background)
+
+    def forget(self, uid: str) -> None:
+        """Forget what has been done for a run that has ended or is gone."""
+        self._ensured.discard(uid)
+        self._cancelled.discard(uid)
+
+    def _is_settled(self, item: Object) -> bool:
+        """Whether reconciling the run would do nothing, from the plain object: most changes are of the status alone."""
+        metadata, status = item["metadata"], item.get("status") or {}
+        if metadata.get("deletionTimestamp") or metadata["uid"] not in self._ensured:
+            return False
+        is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
+        return not is_cancelled and metadata.get("generation", 1) <= status.get("observedGeneration", 1)
+
+    async def _reconcile(self, key: Key) -> None:
+        item = self._read(key)
+        if item is None:
+            self._config_changed.discard(key)
+            return
+        run = parse_run(item)
+        action = decide(run)
+        if action.kind is ActionKind.REJECT:
+            self._reject(key)
+        elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
+            self._clean_up(run)
+        elif action.kind is ActionKind.CANCEL:
+            await self._ensure(run)  # only a workflow records an outcome
+            await self._cancel(run)
+        elif action.kind is ActionKind.START:
+            await self._ensure(run)
+            await self._send_edits(run)
+            await self._send_config_change(key, run)
+
+    async def _ensure(self, run: InferenceRun) -> None:
+        if run.metadata.uid not in self._ensured:
+            await self._workflows.ensure(run)
+            self._ensured.add(run.metadata.uid)
+
+    async def _cancel(self, run: InferenceRun) -> None:
+        if run.metadata.uid not in self._cancelled:
+            await self._workflows.cancel(run.ref)
+            self._cancelled.add(run.metadata.uid)
+
+    async def _send_edits(self, run: InferenceRun) -> None:
+        """Send the run's workflow the spec until it has received the latest generation, and record that it has.
+
+        Two writers acknowledge a generation in `status.observedGeneration`: LaunchJob, which has read the spec, and this
+        method, after Temporal has accepted the signal. A signal is lost in neither order:
+
+        - The edit comes before LaunchJob reads the spec: the launch acknowledges it, and no signal is needed.
+        - The edit comes after that: LaunchJob acknowledges the earlier generation that it has read, even if it writes
+          the status after the edit, so the edit is still unacknowledged and is signalled. The workflow applies a
+          signal that arrives during a launch after the launch.
+        - Another edit comes while a signal is being sent: the signal may arrive after a launch that has read, and
+          acknowledged, the newer spec, and would then replace it by the older one. If the generation has changed by the
+          time of the acknowledgement, the newest spec is therefore sent once more.
+
+        A workflow that is started after the edit reads the spec itself.
+        """
+        if not has_unacknowledged_edit(run):
+            return
+        for _ in range(MAX_EDITS):
+            sent = run.metadata.generation
+            await self._send_edit(run)
+            written = await self._runs.update_status(run.ref, partial(_acknowledge, sent=sent), read=run)
+            if written.run is None or written.run.metadata.generation == sent:
+                return
+            run = written.run
+
+    async def _send_edit(self, run: InferenceRun) -> None:
+        if run.status.contract:
+            await self._workflows.spec_changed(run)
+        else:
+            await self._workflows.recheck(run)
+
+    async def _send_config_change(self, key: Key, run: InferenceRun) -> None:
+        if key in self._config_changed:
+            await self._workflows.recheck(run)
+            self._config_changed.discard(key)
+
+
+def _acknowledge(current: InferenceRun, *, sent: int) -> InferenceRunStatus | None:
+    """The status with the generation that was sent; None if the spec has been edited again."""
+    return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None

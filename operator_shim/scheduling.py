@@ -1,0 +1,52 @@
+"""Reconciles scheduled runs with their Temporal schedules, in a queue of its own."""
+
+from collections.abc import Callable
+
+from inferrun.control.work_queue import WorkQueue
+from inferrun.kube.informer import Informer, Key
+from inferrun.resources import InferenceRun, parse_run
+from operator_shim.decisions import ActionKind, decide
+from operator_shim.schedules import Schedules
+
+
+class Scheduling:
+    """One lane of the shim; `clean_up` passes on a run that is being deleted."""
+
+    def __init__(
+        self, schedules: Schedules, *, watch: Informer, clean_up: Callable[[InferenceRun], None], workers: int
+    ) -> None:
+        self._schedules = schedules
+        self._watch = watch
+        self._clean_up = clean_up
+        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+
+    async def run(self) -> None:
+        """Process scheduled runs until cancelled."""
+        await self._queue.run()
+
+    def add(self, key: Key, *, background: bool = False) -> None:
+        """Reconcile a scheduled run that has changed, or whose runs have."""
+        self._queue.add(key, background=background)
+
+    async def _reconcile(self, key: Key) -> None:
+        item = self._watch.get(*key)
+        if item is None or item["spec"].get("schedule") is None:
+            return
+        run = parse_run(item)
+        action = decide(run)
+        if action.kind is ActionKind.REJECT:
+            await self._schedules.reject(run, reason=action.reason, message=action.message)
+        elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
+            self._clean_up(run)
+        elif action.kind is ActionKind.SCHEDULE:
+            seconds = await self._schedules.reconcile(run, children=self._children(run))
+            self._queue.add_later(key, seconds)
+
+    def _children(self, run: InferenceRun) -> list[InferenceRun]:
+        """The watched runs that a schedule created."""
+        return [
+            parse_run(item)
+            for key, item in self._watch.items()
+            if key[0] == run.metadata.namespace
+            and any(owner.get("uid") == run.metadata.uid for owner in item["metadata"].get("ownerReferences") or [])
+        ]

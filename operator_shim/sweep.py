@@ -1,0 +1,131 @@
+"""Periodically compares what Temporal lists with the watched runs, and repairs what no event reports.
+
+- Workflows that somebody terminated although their run has not ended: ensured again within seconds.
+- Open workflows whose run is gone, or ended a while ago: cancelled, after which they close on their own.
+- Schedules whose run is gone: deleted.
+
+Temporal allows only a few list requests per second, so each list is requested at most once per period.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from temporalio.service import RPCError
+
+from inferrun.kube.errors import KubeError
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import RunStore
+from inferrun.resources import parse_run
+from inferrun.run_ref import RunRef
+from inferrun.temporal.deadline import call_deadline
+from inferrun.timestamps import utc_now
+from operator_shim.schedules import Schedules
+from operator_shim.workflows import RunWorkflows
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 300.0
+
+SWEEP_LIMIT: Final = 120.0
+"""Maximum number of seconds of one sweep; an interrupted one starts over."""
+
+TERMINATED_SECONDS: Final = 15.0
+"""Interval at which terminated workflows are listed: normally an empty answer."""
+
+LISTING_DELAY: Final = timedelta(seconds=60)
+"""Time within which Temporal certainly lists a workflow that has closed."""
+
+CLOSING_TIME: Final = timedelta(minutes=5)
+"""Time that a workflow has for closing after its run ended."""
+
+
+class EnsureAgain(Protocol):
+    """Makes sure that a workflow executes the run."""
+
+    def __call__(self, key: Key, uid: str, /, *, background: bool) -> None:
+        """Queue the run of that key and UID."""
+
+
+class Sweep:
+    """Run it as one task. `namespace` is the watched namespace, or None for all."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        workflows: RunWorkflows,
+        schedules: Schedules,
+        *,
+        watch: Informer,
+        ensure_again: EnsureAgain,
+        namespace: str | None,
+    ) -> None:
+        self._runs = runs
+        self._workflows = workflows
+        self._schedules = schedules
+        self._watch = watch
+        self._ensure_again = ensure_again
+        self._namespace = namespace
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._repeat_all())
+            tasks.create_task(self._repeat_terminated())
+
+    async def _repeat_all(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                async with call_deadline(seconds=SWEEP_LIMIT):
+                    await self.sweep()
+            except (RPCError, KubeError, TimeoutError) as error:
+                logger.warning("the sweep failed", extra={"error": str(error)[:500]})
+
+    async def _repeat_terminated(self) -> None:
+        since = utc_now()
+        while True:
+            await asyncio.sleep(TERMINATED_SECONDS)
+            now = utc_now()
+            try:
+                async with call_deadline(seconds=SWEEP_LIMIT):
+                    await self.restart_terminated(since=since)
+            except (RPCError, TimeoutError) as error:
+                logger.warning("terminated workflows could not be listed", extra={"error": str(error)[:500]})
+            else:
+                since = now - LISTING_DELAY
+
+    async def sweep(self) -> None:
+        """Cancel workflows and delete schedules that are left over."""
+        watched = self._watched()
+        await self._schedules.sweep(watched.keys(), namespace=self._namespace)
+        for run in await self._workflows.list_open():
+            if await self._is_left_over(run, watched.get(run.uid)):
+                logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
+                await self._workflows.cancel(run)
+
+    async def restart_terminated(self, *, since: datetime) -> None:
+        """Make sure that a workflow executes each run whose workflow was terminated since that time."""
+        terminated = {run.uid for run in await self._workflows.list_terminated(since=since)}
+        if not terminated:
+            return
+        for uid, (key, item) in self._watched().items():
+            if uid in terminated and not parse_run(item).status.is_terminal:
+                logger.info("the workflow of an unfinished run was terminated", extra={"run": "/".join(key)})
+                self._ensure_again(key, uid, background=False)
+
+    def _watched(self) -> dict[str, tuple[Key, Object]]:
+        """The watched runs by UID."""
+        return {item["metadata"]["uid"]: (key, item) for key, item in self._watch.items()}
+
+    async def _is_left_over(self, run: RunRef, watched: tuple[Key, Object] | None) -> bool:
+        """Whether nothing remains for the run's workflow to do; a run that is not watched is read from the API server."""
+        if self._namespace not in (None, run.namespace):
+            return False
+        if watched is None:
+            return await self._runs.read(run) is None
+        status = parse_run(watched[1]).status
+        ended = status.completion_time
+        return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME

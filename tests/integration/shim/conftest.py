@@ -1,0 +1,168 @@
+"""A whole shim against an API server and Temporal servers of its own.
+
+The shared development cluster may have the product installed, whose shim would act on the same runs; therefore these tests
+start the control plane that the benchmarks use. No worker polls: workflows only start.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+from benchmarks.processes import free_port, listens, start
+from temporalio.client import Client
+
+from benchmarks.control_plane import ControlPlane, control_plane
+from deploy.crds.definitions import inference_config, inference_run
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.errors import AlreadyExists, NotFound
+from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
+from inferrun.temporal.plugin import inferrun_plugin
+from inferrun.temporal.search_attributes import SearchAttributes
+from operator_shim.schedules import Schedules
+from operator_shim.shim import Shim
+from operator_shim.workflows import RunWorkflows
+from tests.integration.conftest import DEFINITIONS, CLUSTER_FILES
+from tests.integration.shim.gateway import Gateway, gateway
+
+INSTALLATION = "shim-tests"
+
+Until = Callable[..., Awaitable[None]]
+StartShim = Callable[..., AbstractAsyncContextManager[Shim]]
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane without a node, and a Temporal server."""
+    with control_plane(tmp_path_factory.mktemp("plane"), binaries=CLUSTER_FILES / "bin") as started:
+        yield started
+
+
+@pytest.fixture
+def other_temporal(tmp_path: Path) -> Iterator[str]:
+    """The address of a Temporal server with an empty database."""
+    port = free_port()
+    command = [str(CLUSTER_FILES / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
+    program = start("temporal", [*command, "--ip", "127.0.0.1", "--port", str(port)], logs=tmp_path, environment={})
+    try:
+        program.wait_until(listens(port), seconds=60)
+        yield f"127.0.0.1:{port}"
+    finally:
+        program.stop()
+
+
+@pytest.fixture
+async def api(plane: ControlPlane) -> AsyncIterator[KubeClient]:
+    """A client of that control plane, which has our definitions."""
+    made = await connect(kubeconfig=plane.kubeconfig)
+    for definition in (inference_config(), inference_run()):
+        try:
+            await made.create(DEFINITIONS, None, definition)
+        except AlreadyExists:
+            continue
+    async with asyncio.timeout(30):
+        for resource in (CONFIGS, RUNS):
+            while True:
+                try:
+                    await made.list(resource, None, limit="1")
+                    break
+                except NotFound:
+                    await asyncio.sleep(0.1)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def namespace(api: KubeClient) -> AsyncIterator[str]:
+    """A namespace for one test."""
+    name = f"shim-{token_hex(4)}"
+    stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    await api.delete(NAMESPACES, "", name, uid=stored["metadata"]["uid"])
+
+
+@pytest.fixture
+async def wire(plane: ControlPlane) -> AsyncIterator[Gateway]:
+    """What stands between the shim and Temporal."""
+    async with gateway(plane.temporal_address) as made:
+        yield made
+
+
+@pytest.fixture
+async def temporal(plane: ControlPlane) -> Client:
+    """A client of the Temporal server that bypasses the gateway."""
+    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
+    async with asyncio.timeout(60):
+        while not await client.service_client.check_health():  # noqa: ASYNC110 -- a server has no event of its own
+            await asyncio.sleep(0.1)
+    return client
+
+
+@pytest.fixture
+async def far_side(wire: Gateway) -> Client:
+    """The client that the shim uses."""
+    return await Client.connect(wire.address, lazy=True, plugins=[inferrun_plugin()])
+
+
+@pytest.fixture
+def workflows(far_side: Client, namespace: str) -> RunWorkflows:
+    """What the shim starts."""
+    attributes = SearchAttributes(far_side, installation=namespace)
+    return RunWorkflows(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+
+
+@pytest.fixture
+def schedules(api: KubeClient, far_side: Client, namespace: str) -> Schedules:
+    """What the shim schedules."""
+    attributes = SearchAttributes(far_side, installation=namespace)
+    return Schedules(api, far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+
+
+@pytest.fixture
+def start_shim(
+    plane: ControlPlane, namespace: str, workflows: RunWorkflows, schedules: Schedules, temporal: Client
+) -> StartShim:
+    """Starts a shim for one namespace, or for those that `namespace` says, and returns once it has listed its runs."""
+
+    @asynccontextmanager
+    async def started(*, resync_seconds: int = 300, watched: str | None = namespace) -> AsyncIterator[Shim]:
+        own = await connect(kubeconfig=plane.kubeconfig)
+        shim = Shim(
+            own,
+            workflows=workflows,
+            schedules=schedules,
+            namespace=watched,
+            workers=10,
+            resync_seconds=resync_seconds,
+            defaults=Defaults,
+            runner_account="",
+        )
+        task = asyncio.create_task(shim.run())
+        try:
+            async with asyncio.timeout(30):
+                while not shim.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
+                    await asyncio.sleep(0.02)
+            yield shim
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await own.close()
+
+    return started
+
+
+@pytest.fixture
+def until() -> Until:
+    """Waits until a condition holds, or fails."""
+
+    async def wait(is_so: Callable[[], Awaitable[bool]], *, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while not await is_so():
+            assert time.monotonic() < deadline, f"not within {seconds} s"
+            await asyncio.sleep(0.05)
+
+    return wait

@@ -1,0 +1,118 @@
+"""An edit is signalled to the run's workflow until it is acknowledged, and then never again."""
+
+import asyncio
+import json
+
+from temporalio.client import Client
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.names import run_workflow_id
+from inferrun.resources import InferenceRun
+from inferrun.temporal.search_attributes import SearchAttributes
+from operator_shim.executions import Executions
+from operator_shim.workflows import RunWorkflows
+from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.runs import create, edit, read, signals, workflow_status, write_status
+
+LAUNCHED = {"phase": "Running", "reason": "Running", "observedGeneration": 1, "contract": "e30="}
+
+
+async def test_an_edit_is_signalled_once_however_often_the_runs_are_resynced(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
+    async with start_shim(resync_seconds=1):
+        await edit(api, run, timeoutSeconds=90)
+
+        async def is_acknowledged() -> bool:
+            return (await read(api, run)).status.observed_generation == 2
+
+        await until(is_acknowledged)
+        await asyncio.sleep(4)
+        await write_status(api, run, message="a change of the status alone")
+        await asyncio.sleep(1)
+    async with start_shim(resync_seconds=1):  # a shim that knows nothing of the first one's signals
+        await asyncio.sleep(3)
+    assert await signals(temporal, run) == ["spec_changed"]
+
+
+async def test_an_edit_before_a_restart_is_signalled_afterwards(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
+    await edit(api, run, timeoutSeconds=90)
+    async with start_shim():
+
+        async def is_acknowledged() -> bool:
+            return (await read(api, run)).status.observed_generation == 2
+
+        await until(is_acknowledged)
+    assert await signals(temporal, run) == ["spec_changed"]
+
+
+class OvertakenSignals(RunWorkflows):
+    """While the first signal is sent, the spec is edited again and LaunchJob reads and acknowledges that spec."""
+
+    def overtake(self, api: KubeClient) -> None:
+        self.api: KubeClient | None = api
+
+    async def spec_changed(self, run: InferenceRun) -> None:
+        if self.api is not None:
+            api, self.api = self.api, None
+            newer = await edit(api, run, timeoutSeconds=120)
+            await write_status(api, run, observedGeneration=newer.metadata.generation)
+        await super().spec_changed(run)
+
+
+async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec(
+    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, until: Until
+) -> None:
+    workflows = OvertakenSignals(
+        far_side,
+        installation=namespace,
+        task_queue=namespace,
+        attributes=SearchAttributes(far_side, installation=namespace),
+    )
+    workflows.overtake(api)
+    run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
+    await edit(api, run, timeoutSeconds=90)
+    seen = await api.get(RUNS, namespace, "run")
+    executions = Executions(
+        RunStore(api), workflows, read=lambda _key: seen, reject=unexpected, clean_up=unexpected, workers=1
+    )
+    task = asyncio.create_task(executions.run())
+    executions.add((namespace, "run"), seen, background=False)
+
+    async def both_are_sent() -> bool:
+        return await workflow_status(temporal, run) is not None and len(await signals(temporal, run)) == 2
+
+    await until(both_are_sent)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    history = await temporal.get_workflow_handle(run_workflow_id(run.ref)).fetch_history()
+    sent = [event.workflow_execution_signaled_event_attributes.input.payloads for event in history.events]
+    limits = [json.loads(payloads[0].data)["timeout_seconds"] for payloads in sent if payloads]
+    assert limits == [90, 120]
+
+
+def unexpected(_given: object) -> None:
+    raise AssertionError("the run is neither invalid nor deleted")
+
+
+async def test_a_run_that_nobody_has_read_needs_no_signal(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    run = await create(api, namespace, "run", timeoutSeconds=60)
+    await edit(api, run, timeoutSeconds=90)
+    async with start_shim(resync_seconds=1):
+
+        async def is_accepted() -> bool:
+            return (await read(api, run)).status.reason == "Accepted"
+
+        await until(is_accepted)
+        await asyncio.sleep(2)
+        assert (await read(api, run)).status.observed_generation is None  # LaunchJob will acknowledge what it reads
+        assert await workflow_status(temporal, run) is not None
+        assert await signals(temporal, run) == []

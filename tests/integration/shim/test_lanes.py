@@ -1,0 +1,166 @@
+"""What is slow delays nothing else: first statuses, new runs, deletions and the runs of another namespace."""
+
+import asyncio
+import time
+from secrets import token_hex
+
+from temporalio.client import Client
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import NAMESPACES, RUNS, Object
+from inferrun.reasons import Phase
+from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.gateway import Gateway
+from tests.integration.shim.runs import create, read, workflow_status, write_status
+
+OLD = {"phase": "Pending", "reason": "Unschedulable", "observedGeneration": 1}
+
+
+class Phases:
+    """When each run was first seen, and when with which reason it first had a phase."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+        self.first: dict[str, tuple[float, str]] = {}
+        self.reasons: set[str] = set()
+
+    def on_event(self, key: Key, _before: Object | None, after: Object | None) -> None:
+        status = (after or {}).get("status") or {}
+        self.seen.setdefault(key[1], time.monotonic())
+        if status.get("phase"):
+            self.reasons.add(status.get("reason", ""))
+            self.first.setdefault(key[1], (time.monotonic(), status.get("reason", "")))
+
+    def delay(self, name: str) -> float:
+        return self.first[name][0] - self.seen[name]
+
+
+async def test_the_hundredth_run_has_a_status_within_seconds_although_temporal_hangs(
+    api: KubeClient, namespace: str, wire: Gateway, start_shim: StartShim, until: Until
+) -> None:
+    wire.stall()
+    phases = Phases()
+    watch = asyncio.create_task(Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run())
+    async with start_shim():
+        await asyncio.gather(*(create(api, namespace, f"run-{number}") for number in range(100)))
+
+        async def all_have_a_phase() -> bool:
+            return len(phases.first) == 100
+
+        await until(all_have_a_phase, seconds=10)
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+    slowest = max(phases.delay(f"run-{number}") for number in range(100))
+    assert phases.reasons == {"Accepted"}
+    assert slowest < 2, f"the slowest status took {slowest:.1f} s"
+
+
+async def test_accepted_is_not_written_if_the_status_of_the_job_follows_at_once(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    phases = Phases()
+    watch = asyncio.create_task(Informer(api, RUNS, namespace=namespace, listener=phases.on_event).run())
+    async with start_shim():
+        fast = await create(api, namespace, "fast")
+        await write_status(api, fast, phase="Pending", reason="JobCreated", observedGeneration=1)
+        await create(api, namespace, "slow")
+
+        async def slow_is_accepted() -> bool:
+            return "slow" in phases.first
+
+        await until(slow_is_accepted)
+        assert await workflow_status(temporal, fast) is not None
+        assert (await read(api, fast)).status.reason == "JobCreated"
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+    assert phases.first["fast"][1] == "JobCreated"
+    assert phases.first["slow"][1] == "Accepted"
+    assert phases.delay("slow") >= 0.25
+
+
+async def test_an_invalid_spec_is_reported_although_temporal_hangs(
+    api: KubeClient, namespace: str, wire: Gateway, start_shim: StartShim, until: Until
+) -> None:
+    wire.stall()
+    async with start_shim():
+        run = await create(api, namespace, "never", schedule="0 0 30 2 *")
+        wrong = await create(api, namespace, "accepted")
+
+        async def is_reported() -> bool:
+            return (await read(api, wrong)).status.reason == "Accepted"
+
+        await until(is_reported, seconds=5)
+        assert (await read(api, run)).status.phase is not Phase.SCHEDULED
+
+
+async def test_a_new_run_starts_before_those_of_an_earlier_shim(
+    *, api: KubeClient, namespace: str, wire: Gateway, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    """Temporal hangs at first, so that nothing has been started when the new run comes."""
+    old = [await create(api, namespace, f"old-{number}", status=OLD) for number in range(300)]
+    wire.stall()
+    async with start_shim():
+        new = await create(api, namespace, "new")
+        await asyncio.sleep(0.5)
+        wire.resume()
+
+        async def new_is_started() -> bool:
+            return await workflow_status(temporal, new) is not None
+
+        await until(new_is_started, seconds=15)
+        started = [await workflow_status(temporal, run) is not None for run in old[-50:]]
+        assert not all(started)
+
+        async def all_are_started() -> bool:
+            return all([await workflow_status(temporal, run) is not None for run in old[-5:]])
+
+        began = time.monotonic()
+        await until(all_are_started, seconds=30)
+        assert time.monotonic() - began < 15  # more than 20 per second
+
+
+async def test_five_hundred_deletions_do_not_delay_a_new_run_of_another_namespace(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    other = f"other-{token_hex(4)}"
+    stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    crowd = [await create(api, namespace, f"run-{number}", status=OLD) for number in range(500)]
+    async with start_shim(watched=None):
+
+        async def delete(name: str, uid: str) -> None:
+            try:
+                await api.delete(RUNS, namespace, name, uid=uid)
+            except KubeError as error:
+                raise AssertionError(name) from error
+
+        deletions = [asyncio.create_task(delete(run.metadata.name, run.metadata.uid)) for run in crowd]
+        await asyncio.sleep(0.2)
+        began = time.monotonic()
+        run = await create(api, other, "lone")
+
+        async def is_started() -> bool:
+            return await workflow_status(temporal, run) is not None
+
+        await until(is_started, seconds=10)
+        delay = time.monotonic() - began
+        await asyncio.gather(*deletions)
+    await api.delete(NAMESPACES, "", other, uid=stored["metadata"]["uid"])
+    assert delay < 5, f"the run's workflow started after {delay:.1f} s"
+
+
+async def test_when_nothing_changes_nothing_is_written(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+) -> None:
+    run = await create(api, namespace, "run")
+    async with start_shim(resync_seconds=1):
+
+        async def is_accepted() -> bool:
+            return (await read(api, run)).status.reason == "Accepted"
+
+        await until(is_accepted)
+        before = await api.get(RUNS, namespace, "run")
+        await asyncio.sleep(3)
+        after = await api.get(RUNS, namespace, "run")
+    assert before == after

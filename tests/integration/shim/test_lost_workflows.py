@@ -1,0 +1,97 @@
+"""Workflows that are missing or terminated are replaced, and those that are left over are cancelled."""
+
+from datetime import UTC, datetime, timedelta
+
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.names import run_workflow_id
+from inferrun.timestamps import rfc3339
+from operator_shim.schedules import Schedules
+from operator_shim.sweep import Sweep
+from operator_shim.workflows import RunWorkflows
+from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.runs import create, is_cancel_requested, workflow_status, write_status
+
+
+def do_not_start(_key: Key, _uid: str, *, background: bool) -> None:
+    raise AssertionError("a sweep starts no workflow")
+
+
+async def test_a_terminated_workflow_is_replaced_within_seconds(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    async with start_shim():
+        run = await create(api, namespace, "run")
+
+        async def is_started() -> bool:
+            return await workflow_status(temporal, run) is WorkflowExecutionStatus.RUNNING
+
+        await until(is_started)
+        await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate("by mistake")
+
+        async def is_recovered() -> bool:
+            return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
+
+        await until(is_recovered, seconds=40)
+
+
+async def test_the_resync_replaces_a_workflow_that_is_gone(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    async with start_shim(resync_seconds=1):
+        run = await create(api, namespace, "run")
+
+        async def is_started() -> bool:
+            return await workflow_status(temporal, run) is WorkflowExecutionStatus.RUNNING
+
+        await until(is_started)
+        handle = temporal.get_workflow_handle(run_workflow_id(run.ref))
+        await handle.terminate("by mistake")
+
+        async def is_recovered() -> bool:
+            return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
+
+        await until(is_recovered, seconds=10)
+
+
+async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_no_other(
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    workflows: RunWorkflows,
+    schedules: Schedules,
+    until: Until,
+) -> None:
+    gone = await create(api, namespace, "gone")
+    ended = await create(api, namespace, "ended")
+    ending = await create(api, namespace, "ending")
+    alive = await create(api, namespace, "alive")
+    for run in (gone, ended, ending, alive):
+        await workflows.ensure(run)
+    await api.delete(RUNS, namespace, "gone", uid=gone.metadata.uid)
+    earlier = datetime.now(UTC) - timedelta(minutes=10)
+    await write_status(api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier))
+    await write_status(api, ending, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(datetime.now(UTC)))
+    watch = Informer(api, RUNS, namespace=namespace)
+    await watch._list()
+    sweep = Sweep(
+        RunStore(api),
+        workflows,
+        schedules,
+        watch=watch,
+        ensure_again=do_not_start,
+        namespace=namespace,
+    )
+
+    async def are_cancelled() -> bool:
+        await sweep.sweep()
+        return await is_cancel_requested(temporal, gone) and await is_cancel_requested(temporal, ended)
+
+    await until(are_cancelled)
+    assert not await is_cancel_requested(temporal, ending)
+    assert not await is_cancel_requested(temporal, alive)
