@@ -158,11 +158,21 @@ class ObserverInput(BaseModel):
 class JobObserver:
     """Stands for the worker's observer. It is a workflow, so that its times are those of a clock that can be skipped."""
 
+    def __init__(self) -> None:
+        self._is_dismissed = False
+
+    @workflow.signal
+    def dismiss(self) -> None:
+        self._is_dismissed = True
+
     @workflow.run
     async def run(self, planned: ObserverInput) -> None:
         target = workflow.get_external_workflow_handle(planned.target)
         for signal in sorted(planned.signals, key=lambda item: item.at):
-            await workflow.sleep(max(0.0, (signal.at - workflow.now()).total_seconds()))
+            left = max(0.0, (signal.at - workflow.now()).total_seconds())
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self._is_dismissed, timeout=left)
+                return
             try:
                 await target.signal(signal.name, signal.started or signal.ended)
             except ApplicationError:
@@ -297,7 +307,9 @@ class Cluster:
         """End them with their test: a timer of theirs that fires without a worker would hold the server's clock."""
         for observer in self.observers:
             with suppress(RPCError):  # it has sent all its signals
-                await observer.terminate()
+                await observer.signal(JobObserver.dismiss)
+            while (await observer.describe()).close_time is None:  # noqa: ASYNC110 -- only the server knows
+                await asyncio.sleep(0.02)
 
     def _signals_of(self, job: Job, *, launch: int) -> Iterator[PlannedSignal]:
         for index, pod in enumerate(job.pods):

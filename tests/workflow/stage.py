@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from temporalio.worker import Worker
 
 from tests.workflow.cluster import RUN, Cluster, JobObserver
 from workflows import messages
-from workflows.activity_options import follower_queue
+from workflows.activity_options import LANES, follower_queue, lane_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.messages import RunInput, SpecChanged
@@ -96,7 +96,12 @@ async def on_stage(
         max_cached_workflows=cached_workflows,
     )
     followers = Worker(environment.client, task_queue=follower_queue(queue), activities=[cluster.follow])
-    async with main, followers:
+    lanes = [
+        Worker(environment.client, task_queue=lane_queue(queue, lane), activities=cluster.activities) for lane in LANES
+    ]
+    async with AsyncExitStack() as stack:
+        for worker in (main, followers, *lanes):
+            await stack.enter_async_context(worker)
         try:
             yield Stage(environment, cluster, queue, lifecycle)
         finally:
