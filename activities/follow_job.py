@@ -102,7 +102,7 @@ class JobFollower:
         if stuck is not None:
             return FollowResult(verdict=stuck, must_stop=True)
         view.is_disrupted |= any(pod_state.is_disrupted(pod) for pod in pods)
-        started = pod_state.started_at(pod) if pod is not None and not _is_lost(pod) else None
+        started = pod_state.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
         if pod is not None and started is not None:
             return await self._check_running(request, snapshot, view, pod, started)
         if request.until is FollowUntil.FINISHED:
@@ -113,7 +113,7 @@ class JobFollower:
     async def _check_lost_pod(self, request: FollowInput, view: _Observations) -> FollowResult | None:
         """The container that had started is gone and its Job is active; confirmed, because the watch may lag behind."""
         pods = await list_pods(self._api, request.run.namespace, request.job_uid)
-        if any(pod_state.started_at(pod) and not _is_lost(pod) for pod in pods):
+        if any(pod_state.started_at(pod) and not pod_state.is_lost(pod) for pod in pods):
             return None
         return FollowResult(is_disrupted=view.is_disrupted or any(pod_state.is_disrupted(pod) for pod in pods))
 
@@ -174,8 +174,3 @@ class JobFollower:
         progress = parse_progress(await self._logs.tail(request.run.namespace, name_of(pod)))
         if progress is not None:
             view.records = progress.records
-
-
-def _is_lost(pod: Object) -> bool:
-    """Whether the cluster removed the Pod and its container has ended: the Job creates another Pod."""
-    return pod_state.is_disrupted(pod) and pod_state.container_end(pod) is not None

@@ -12,6 +12,7 @@ from temporalio import activity
 
 from activities.cluster.config_maps import find_config_map, write_config_map
 from activities.cluster.config_reader import ConfigReader
+from activities.cluster.deletion import delete_if_present
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
@@ -24,13 +25,13 @@ from inferrun.control.run_status import acknowledged_status, status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
-from inferrun.kube.runs import RunStore
+from inferrun.kube.runs import RunStore, Written
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
+from inferrun.timestamps import rfc3339, utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
 
@@ -83,9 +84,11 @@ class JobLauncher:
             attempt=request.attempt,
             seconds_left=launch_results.seconds_left(request, run),
         )
-        job = await self._create_or_adopt(request.run, body)
-        await self._publish_job(request, run, compiled, job)
-        return launch_results.launched(request, run, compiled, job, now=utc_now())
+        job, is_adopted = await self._create_or_adopt(run, body)
+        written = await self._publish_job(request, run, compiled, job)
+        if written.run is None or written.run.status.is_terminal:
+            return await self._withdraw(request.run, job, written.run)
+        return launch_results.launched(request, run, compiled, job, is_adopted=is_adopted, now=utc_now())
 
     async def _compile(self, ref: RunRef, run: InferenceRun) -> CompiledRun:
         """What the run was started with, or is started with now."""
@@ -104,19 +107,39 @@ class JobLauncher:
         compiled = compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
         return await write_config_map(self._api, ref, compiled, installation=self._installation.id)
 
-    async def _create_or_adopt(self, run: RunRef, body: Object) -> Object:
-        name = name_of(body)
+    async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
+        """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
+        name, known = name_of(body), run.status.job_status
+        if known is not None and known.name == name and known.uid:
+            return await self._find_job(run.ref, name) or _lost_job(name, known.uid, run), True
         try:
-            return await self._api.create(JOBS, run.namespace, body)
+            return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
-            stored = await self._api.get(JOBS, run.namespace, name)
-            if not is_owned_by(stored, run):
+            stored = await self._find_job(run.ref, name)
+            if stored is None:
                 raise name_taken("Job", name) from None
-            return stored
+            return stored, True
         except (Invalid, Forbidden) as error:
             raise creation_rejected("Job", name, error) from error
 
-    async def _publish_job(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object) -> None:
+    async def _find_job(self, run: RunRef, name: str) -> Object | None:
+        """The run's Job of that name, None if there is none."""
+        try:
+            stored = await self._api.get(JOBS, run.namespace, name)
+        except NotFound:
+            return None
+        if not is_owned_by(stored, run):
+            raise name_taken("Job", name)
+        return stored
+
+    async def _withdraw(self, ref: RunRef, job: Object, run: InferenceRun | None) -> LaunchResult:
+        """Delete a Job that was created after its run had ended: nothing would follow it."""
+        await delete_if_present(self._api, JOBS, ref.namespace, name_of(job), uid=uid_of(job))
+        return launch_results.gone() if run is None else launch_results.terminal(run)
+
+    async def _publish_job(
+        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object
+    ) -> Written:
         info = activity.info()
         workflow = workflow_reference(
             self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
@@ -140,7 +163,7 @@ class JobLauncher:
                 workflow=workflow,
             )
 
-        await self._runs.update_status(request.run, decide, read=run)
+        return await self._runs.update_status(request.run, decide, read=run)
 
     async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
         """Write what the run waits for; the workflow records a blocker that is final."""
@@ -165,14 +188,20 @@ class JobLauncher:
         ref = request.run
         name = job_name(job_base_name(ref.name, ref.uid), request.launch)
         try:
-            job = await self._api.get(JOBS, ref.namespace, name)
-        except NotFound:
+            job = await self._find_job(ref, name)
+        except LaunchBlocked:
             job = None
-        if job is not None and is_owned_by(job, ref):
+        if job is not None:
             return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)
         return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
+
+
+def _lost_job(name: str, uid: str, run: InferenceRun) -> Object:
+    """Stands for a Job that is gone, as far as a launch needs to know it."""
+    created = run.metadata.creation_timestamp or utc_now()
+    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": rfc3339(created)}}
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -3,8 +3,10 @@
 from temporalio import activity
 
 from activities.cluster.events import EventRecorder
+from activities.cluster.job_retention import mark_ended
 from activities.rules.status_results import result_of_update
 from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.timestamps import utc_now
@@ -15,7 +17,8 @@ from workflows.messages import PublishInput, StatusResult
 class StatusPublisher:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, runs: RunStore, *, events: EventRecorder) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
+        self._api = api
         self._runs = runs
         self._events = events
 
@@ -39,4 +42,6 @@ class StatusPublisher:
             await self._events.record(
                 request.run, reason=request.reason, message=request.message, is_warning=request.warning
             )
+        if request.ended_job and written.run is not None:
+            await mark_ended(self._api, request.run, request.ended_job)
         return result_of_update(written.run)

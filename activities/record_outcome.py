@@ -71,7 +71,7 @@ class OutcomeRecorder:
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        await self._follow_up(written.run)
+        await self._follow_up(written.run, await self._snapshot(request))
         return result
 
     def _outcome(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
@@ -96,11 +96,16 @@ class OutcomeRecorder:
             workflow=workflow.model_dump(),
         )
 
-    async def _follow_up(self, run: InferenceRun) -> None:
-        compiled = await find_config_map(self._api, run.ref)
+    async def _snapshot(self, request: RecordInput) -> Snapshot | None:
+        """What the run was started with, None if it was not started."""
+        if request.snapshot:
+            return Snapshot.model_validate_json(request.snapshot)
+        compiled = await find_config_map(self._api, request.run)
+        return compiled.snapshot if compiled is not None else None
+
+    async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None) -> None:
         schedule = schedule_of(run)
-        if compiled is not None:
-            snapshot = compiled.snapshot
+        if snapshot is not None:
             await set_time_to_live(self._api, run.ref, seconds=snapshot.ttl_seconds_after_finished)
             if schedule is None:  # the runs of a schedule are subject to its history limits instead
                 await self._schedule_deletion(run, snapshot)

@@ -40,6 +40,9 @@ LABEL_LAUNCH: Final = f"{DOMAIN}/launch"
 LABEL_ATTEMPT: Final = f"{DOMAIN}/attempt"
 """On every Job and Pod: the number of the attempt, starting from 1; attempts count towards backoffLimit."""
 
+LABEL_ENDED: Final = f"{DOMAIN}/ended"
+"""Set to "true" on a Job whose end was recorded in its run's status. The worker does not watch such Jobs."""
+
 LABEL_SCHEDULE_UID: Final = f"{DOMAIN}/schedule-uid"
 """On a run created by a schedule: the UID of the scheduled InferenceRun."""
 
@@ -63,3 +66,12 @@ LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
+
+ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
+"""On a Job: RUNNER_BUILTIN if its image is our runner, which logs its progress; otherwise RUNNER_CUSTOM."""
+
+RUNNER_BUILTIN: Final = "builtin"
+RUNNER_CUSTOM: Final = "custom"
+
+ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
+"""On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

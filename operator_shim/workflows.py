@@ -19,7 +19,7 @@ from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workf
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
 from workflows import messages
-from workflows.messages import SpecChanged
+from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
 TOLERATED_SECONDS: Final = 30.0
@@ -149,7 +149,7 @@ class RunWorkflows:
             async with call_deadline():
                 await self._client.start_workflow(
                     messages.RUN_WORKFLOW,
-                    run.ref,
+                    RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
                     id=workflow_id,
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 from temporalio.client import Client
@@ -13,11 +13,14 @@ from activities.cancel_run import RunCanceller
 from activities.cluster.events import EventRecorder
 from activities.cluster.history_pruner import HistoryPruner
 from activities.cluster.job_watch import JobWatch
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.pod_logs import PodLogs
 from activities.cluster.progress_publisher import ProgressPublisher
 from activities.cluster.submission_history import SubmissionHistory
 from activities.delete_run import RunDeleter
 from activities.delete_schedule import ScheduleDeleter
 from activities.follow_job import JobFollower
+from activities.inspect_launch import LaunchInspector
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
 from activities.publish_status import StatusPublisher
@@ -25,15 +28,23 @@ from activities.read_run import RunReader
 from activities.record_outcome import OutcomeRecorder
 from activities.rules import manifests
 from activities.stop_job import JobStopper
+from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.leases import LeaderElection
+from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from worker.lanes import Activity, LaneSettings, lane_workers
+from worker.observer.observer import Observer
+from worker.observer.run_signals import RunSignals
+from worker.observer.status_writer import StatusWriter
+from worker.observer.workload_watch import WorkloadWatch
 from worker.settings import WorkerSettings
 from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
@@ -41,8 +52,6 @@ from workflows.inference_run import InferenceRun
 from workflows.submit import SubmitInferenceRun
 
 logger = logging.getLogger(__name__)
-
-Activity = Callable[..., object]
 
 
 class WorkerProcess:
@@ -66,9 +75,22 @@ class WorkerProcess:
             ui_url=common.ui_url,
         )
         selector = manifests.selector(installation)
-        self._watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
-        self._main = self._main_worker()
+        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
+        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, selector=selector)
+        self._election = LeaderElection(
+            api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
+        )
+        self._observer = Observer(
+            api,
+            watch=self._watch,
+            leadership=self._election,
+            signals=RunSignals(client),
+            writer=StatusWriter(self._runs, events=self._events),
+        )
+        run_activities = self._run_activities()
+        self._main = self._main_worker(run_activities)
         self._followers = self._follower_worker()
+        self._lanes = lane_workers(client, run_activities, self._lane_settings())
 
     @classmethod
     @asynccontextmanager
@@ -87,25 +109,33 @@ class WorkerProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether both workers poll, the watch has listed its objects and Temporal answers."""
-        is_polling = self._main.is_running and self._followers.is_running
-        return self._watch.is_synced and is_polling and self._monitor.is_ready
+        """Whether all Temporal workers poll, the watch has listed its objects and Temporal answers."""
+        is_polling = all(worker.is_running for worker in (self._main, self._followers, *self._lanes))
+        return self._observer.is_ready and is_polling and self._monitor.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
-        tasks = (self._watch.run(), self._defaults.run(), self._monitor.run())
-        background = [asyncio.create_task(task) for task in tasks]
-        async with self._main, self._followers:
+        parts = (self._watch, self._job_watch, self._election, self._observer, self._defaults, self._monitor)
+        background = [asyncio.create_task(part.run()) for part in parts]
+        async with AsyncExitStack() as stack:
+            for worker in (self._main, self._followers, *self._lanes):
+                await stack.enter_async_context(worker)
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
 
-    def _main_worker(self) -> Worker:
+    def _lane_settings(self) -> LaneSettings:
+        settings = self._settings
+        return LaneSettings(
+            task_queue=settings.common.task_queue, slots=settings.activity_slots, shutdown=settings.shutdown_seconds
+        )
+
+    def _main_worker(self, run_activities: list[Activity]) -> Worker:
         settings = self._settings
         return Worker(
             self._client,
             task_queue=settings.common.task_queue,
             workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[*self._run_activities(), *self._submission_activities()],
+            activities=[*run_activities, *self._submission_activities()],
             max_concurrent_activities=settings.activity_slots,
             max_cached_workflows=settings.cached_workflows,
             graceful_shutdown_timeout=settings.shutdown_seconds,
@@ -116,7 +146,7 @@ class WorkerProcess:
         return Worker(
             self._client,
             task_queue=follower_queue(self._settings.common.task_queue),
-            activities=[JobFollower(self._api, watch=self._watch, publisher=publisher).follow_job],
+            activities=[JobFollower(self._api, watch=self._job_watch, publisher=publisher).follow_job],
             max_concurrent_activities=self._settings.follower_slots,
         )
 
@@ -137,13 +167,19 @@ class WorkerProcess:
             installation=self._installation,
             prune=HistoryPruner(self._api, self._runs).prune,
         )
+        launches = LaunchReader(self._api, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
+            LaunchInspector(launches, logs=PodLogs(self._api)).inspect_launch,
+            LaunchStopper(self._api, launches).stop_launch,
             JobStopper(self._api).stop_job,
-            StatusPublisher(self._runs, events=self._events).publish_status,
+            StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             recorder.record_outcome,
             RunDeleter(self._api).delete_run,
         ]
+
+    def _ended_pods(self, job_uid: str) -> list[Object]:
+        return [end.as_pod() for end in self._watch.remembered_ends(job_uid)]
 
     def _submission_activities(self) -> list[Activity]:
         """The activities of the front door."""

@@ -19,6 +19,8 @@ class ActivityOptions:
     heartbeat: timedelta | None = None
     is_follower: bool = False
     """Whether it runs on the followers' own task queue."""
+    lane: str = ""
+    """Suffix of the task queue on which it runs if it is not executed locally; empty for the worker's own."""
 
 
 def follower_queue(task_queue: str) -> str:
@@ -26,11 +28,27 @@ def follower_queue(task_queue: str) -> str:
     return f"{task_queue}-follow"
 
 
+def lane_queue(task_queue: str, lane: str) -> str:
+    """The task queue of a lane: each kind of step has slots of its own, so that one kind cannot hold up the others."""
+    return f"{task_queue}-{lane}" if lane else task_queue
+
+
+LANES = ("launch", "record", "stop")
+
+LOCAL_SECONDS = timedelta(seconds=5)
+"""A local activity that takes longer is given up and executed as a regular one: until it ends, it occupies the task of
+its workflow, whose own limit is 10 seconds."""
+
+LOCAL_ATTEMPTS = 2
+
 _SHORT = timedelta(seconds=60)
 _UNTIL_IT_SUCCEEDS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
 """Without a maximum number of attempts: an unreachable API server comes back, and what can never succeed is a result."""
 
-LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS)
+_REQUESTS = timedelta(seconds=15)
+"""A handful of requests to the API server, each of which is answered within milliseconds or fails."""
+
+LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
 """A handful of requests to the API server."""
 
 FOLLOW = ActivityOptions(
@@ -45,9 +63,14 @@ FOLLOW = ActivityOptions(
 STOP = ActivityOptions("StopJob", timedelta(minutes=10), _UNTIL_IT_SUCCEEDS, heartbeat=timedelta(seconds=60))
 """Waits until no Pod is left, which takes the Pods' grace period, and longer on a slow node."""
 
-PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS)
+INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
 
-RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS)
+STOP_LAUNCH = ActivityOptions("StopLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="stop")
+"""Deletes and returns: the end of the Pods is signalled."""
+
+PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")
+
+RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")
 """Retried forever: an outcome that is not written is lost."""
 
 DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_SUCCEEDS)

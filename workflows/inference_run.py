@@ -6,18 +6,25 @@ deleting the run is the task of another workflow.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
+from typing import TypeVar
 
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
 from inferrun.timestamps import rfc3339
-from workflows import activity_options, messages
-from workflows.activity_execution import execute, start
+from workflows import activity_options, launch_following, messages
+from workflows.activity_execution import execute, execute_locally, start
+from workflows.activity_options import ActivityOptions
+from workflows.launch_following import LaunchFollowing
+from workflows.launch_signals import LaunchSignals
 from workflows.launch_supervision import STOP_GRACE, LaunchSupervision, success_of
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     LaunchResult,
     LaunchState,
     PublishInput,
@@ -31,6 +38,7 @@ from workflows.messages import (
 )
 from workflows.retry_policy import Step, StepKind, next_step
 from workflows.run_state import RunState
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 RECHECK_SECONDS = 600
 """Interval at which a run that waits without a Job checks again; normally a signal from the shim arrives first."""
@@ -40,6 +48,8 @@ FIRST_RECHECK_SECONDS = 15
 
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
+R = TypeVar("R")
+
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
 class InferenceRun:
@@ -48,6 +58,7 @@ class InferenceRun:
     @workflow.init
     def __init__(self, given: RunInput) -> None:
         self._state = RunState(given)
+        self._signals = LaunchSignals()
         self._unwatched_waits = 0
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
@@ -59,6 +70,18 @@ class InferenceRun:
     def spec_changed(self, change: SpecChanged) -> None:
         """A field that takes effect while the run is in progress was edited."""
         self._state.edit_timeout(change.timeout_seconds)
+        self._state.signal_count += 1
+
+    @workflow.signal(name=STARTED_SIGNAL)
+    def started(self, signal: Started) -> None:
+        """The container of a launch is running: the run's clock starts."""
+        self._signals.add_started(signal)
+        self._state.signal_count += 1
+
+    @workflow.signal(name=ENDED_SIGNAL)
+    def ended(self, signal: Ended) -> None:
+        """A launch should be inspected."""
+        self._signals.add_ended(signal)
         self._state.signal_count += 1
 
     @workflow.run
@@ -82,7 +105,7 @@ class InferenceRun:
             launched = await self._launch()
             if isinstance(launched, RecordInput):
                 return launched
-            verdict = await LaunchSupervision(self._state, launched).supervise()
+            verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
             step = next_step(
                 verdict,
@@ -96,6 +119,22 @@ class InferenceRun:
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
             await self._back_off(step, limit=launched.backoff_limit)
+
+    async def _supervise(self, launched: LaunchResult) -> Verdict:
+        if self._is_signalled:
+            return await LaunchFollowing(self._state, launched, self._signals).supervise()
+        return await LaunchSupervision(self._state, launched).supervise()
+
+    @property
+    def _is_signalled(self) -> bool:
+        """Whether launches are followed by signals; workflows of earlier versions poll in an activity."""
+        return self._state.lifecycle >= SIGNALLED_LIFECYCLE
+
+    def _begin(self, options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> Awaitable[R]:
+        """Start an activity, so that it can be shielded from cancellation."""
+        if self._is_signalled:
+            return asyncio.create_task(execute_locally(options, argument, result, summary=summary))
+        return start(options, argument, result, summary=summary)
 
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
@@ -120,7 +159,7 @@ class InferenceRun:
     async def _create_job(self) -> LaunchResult:
         """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
         summary = self._launch_summary()
-        launching = start(activity_options.LAUNCH, self._state.begin_launch(), LaunchResult, summary=summary)
+        launching = self._begin(activity_options.LAUNCH, self._state.begin_launch(), LaunchResult, summary=summary)
         try:
             launched = await asyncio.shield(launching)
         except asyncio.CancelledError:
@@ -180,8 +219,9 @@ class InferenceRun:
             attempt=attempt,
             attempts=self._state.progress.attempts,
             warning=True,
+            ended_job=self._state.job.job_name if self._state.job else "",
         )
-        published = await execute(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
+        published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:
             return  # the next launch finds that the run was deleted
         workflow.set_current_details(f"**Pending**: {message}")
@@ -190,17 +230,23 @@ class InferenceRun:
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
         if self._state.job is not None:
-            request = self._state.stop_input(self._state.job, grace=STOP_GRACE)
-            stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")
-            success = success_of(stopped)
+            success = await self._stop_job(self._state.job)
             if success is not None:
                 return self._state.outcome(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
         return self._state.failure(Reason.CANCELLED, "the run was cancelled")
 
+    async def _stop_job(self, job: LaunchResult) -> Verdict | None:
+        """Stop the Job; the verdict if it had succeeded."""
+        if self._is_signalled:
+            following = LaunchFollowing(self._state, job, self._signals)
+            return launch_following.success_of(await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED))
+        request = self._state.stop_input(job, grace=STOP_GRACE)
+        return success_of(await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job"))
+
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""
         summary = f"record {outcome.phase} ({outcome.reason})"
-        recording = start(activity_options.RECORD, outcome, StatusResult, summary=summary)
+        recording = self._begin(activity_options.RECORD, outcome, StatusResult, summary=summary)
         try:
             return await asyncio.shield(recording)
         except asyncio.CancelledError:

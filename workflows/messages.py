@@ -45,9 +45,14 @@ class RunProgress(Frozen):
         )
 
 
+SIGNALLED_LIFECYCLE = 2
+"""From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
+
+
 class RunInput(RunRef, RunProgress):
     """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
 
+    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
 
@@ -91,6 +96,10 @@ class LaunchResult(RunProgress):
     backoff_limit: int = 0
     max_disruptions: int = 0
     pending_since: str = ""
+    snapshot: str = Field(
+        default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
+    )
+    is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
 
 
 class FollowUntil(StrEnum):
@@ -172,6 +181,63 @@ class StopResult(Frozen):
     pod_name: str = ""
 
 
+class InspectInput(Frozen):
+    """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow knows, empty if none."""
+
+    run: RunRef
+    job_name: str
+    job_uid: str
+    snapshot: str
+    pod_uid: str = ""
+
+
+class LaunchStage(StrEnum):
+    """How far a launch has got."""
+
+    WAITING = "Waiting"
+    """No container of it has started, or the one that had started is being replaced."""
+    RUNNING = "Running"
+    POD_LOST = "PodLost"
+    """The Pod whose start the workflow knows is gone, while the Job is active: the Job creates another one."""
+    STUCK = "Stuck"
+    """It cannot get any further, but must be stopped first."""
+    ENDED = "Ended"
+
+
+class LaunchReport(Frozen):
+    """The state of a launch: with `verdict` if it ended or is stuck, with `started_at` and `pod_uid` if it runs."""
+
+    stage: LaunchStage
+    verdict: Verdict | None = None
+    started_at: str | None = None
+    pod_name: str = ""
+    pod_uid: str = ""
+    is_disrupted: bool = False
+    lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
+    wait_message: str = Field(default="", description="What a waiting launch waits for")
+
+
+class StopLaunchInput(InspectInput):
+    """Delete the Job and the Pods of a launch that has not ended, and return without waiting for the Pods.
+
+    With `only_waiting`, a launch that runs is left alone; with `only_after_seconds`, one that has run for less.
+    """
+
+    grace_seconds: int
+    only_waiting: bool = False
+    only_after_seconds: float | None = None
+
+
+class StopLaunchResult(Frozen):
+    """The state of the launch before it was stopped. `is_stopped` is false if it was left alone or had ended;
+    `pods_left` counts the Pods whose containers may still run.
+    """
+
+    report: LaunchReport
+    is_stopped: bool = False
+    pods_left: int = 0
+
+
 class PublishInput(Frozen):
     """Write the status of a run that has not ended."""
 
@@ -182,6 +248,7 @@ class PublishInput(Frozen):
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
     warning: bool = False
+    ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
 
 
 class RecordInput(Frozen):
@@ -199,6 +266,9 @@ class RecordInput(Frozen):
     output: Output | None = None
     started_at: str | None = None
     finished_at: str | None = Field(default=None, description="When the container ended; None: now")
+    snapshot: str = Field(
+        default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
+    )
 
 
 class StatusResult(Frozen):

@@ -32,6 +32,7 @@ class RunState:
 
     def __init__(self, given: RunInput) -> None:
         self.run = given.ref
+        self.lifecycle = given.lifecycle
         self.progress = given.progress
         self.job: LaunchResult | None = None
         self.started_at: str | None = None
@@ -46,6 +47,7 @@ class RunState:
             {
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
+                "lifecycle": self.lifecycle,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
             }
@@ -167,6 +169,7 @@ class RunState:
             output=verdict.output,
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
+            snapshot=self.job.snapshot if self.job else "",
         )
 
     def failure(self, reason: Reason, message: str) -> RecordInput:

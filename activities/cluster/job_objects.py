@@ -1,6 +1,6 @@
 """Lists what belongs to a Job, from the API server rather than from a watch that may lag behind."""
 
-from activities.rules.object_metadata import uid_of
+from activities.rules.object_metadata import is_controlled_by, uid_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
 
@@ -8,10 +8,9 @@ MAX_EVENTS = "50"
 
 
 async def list_pods(api: KubeClient, namespace: str, job_uid: str) -> list[Object]:
-    """The Pods of a Job."""
+    """The Pods of a Job, which are those that it controls: anybody who may create Pods can give them its labels."""
     found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/controller-uid={job_uid}")
-    pods: list[Object] = found.get("items") or []
-    return pods
+    return [pod for pod in found.get("items") or [] if is_controlled_by(pod, job_uid)]
 
 
 async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:

@@ -1,12 +1,14 @@
-"""Sets the time to live of a run's Jobs. It starts when the outcome has been recorded, never before: the Job controller
-must not delete a Job whose result nobody has read.
+"""Marks Jobs whose end has been dealt with, and sets their time to live once the run's outcome has been recorded, never
+before: the Job controller must not delete a Job whose result nobody has read. Marked Jobs are no longer watched.
 """
+
+from contextlib import suppress
 
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, Invalid, NotFound
-from inferrun.kube.objects import JOBS
+from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
 
@@ -16,8 +18,19 @@ async def set_time_to_live(api: KubeClient, run: RunRef, *, seconds: int) -> Non
     for job in found.get("items") or []:
         if not is_owned_by(job, run):
             continue
-        body = {"metadata": {"uid": uid_of(job)}, "spec": {"ttlSecondsAfterFinished": seconds}}
-        try:
-            await api.patch(JOBS, run.namespace, name_of(job), body)
-        except (NotFound, Conflict, Invalid):
-            continue  # the Job is gone, or another one has its name: a patch with another UID is rejected as invalid
+        body = {
+            "metadata": {"uid": uid_of(job), "labels": {wellknown.LABEL_ENDED: "true"}},
+            "spec": {"ttlSecondsAfterFinished": seconds},
+        }
+        await _patch(api, run.namespace, name_of(job), body)
+
+
+async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
+    """Mark one Job of the run; its run goes on with another launch."""
+    owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
+    await _patch(api, run.namespace, job, owned)
+
+
+async def _patch(api: KubeClient, namespace: str, name: str, body: Object) -> None:
+    with suppress(NotFound, Conflict, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+        await api.patch(JOBS, namespace, name, body)

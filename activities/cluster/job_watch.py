@@ -21,24 +21,22 @@ class JobWatch:
     def __init__(self, api: KubeClient, *, namespace: str | None, selector: str) -> None:
         self._pods_of: dict[Key, dict[str, Object]] = defaultdict(dict)
         self._waiting: dict[Key, set[asyncio.Event]] = defaultdict(set)
+        self._wanted = asyncio.Event()
         self._jobs = Informer(api, JOBS, namespace=namespace, selector=selector, listener=self._job_changed)
         self._pods = Informer(api, PODS, namespace=namespace, selector=selector, listener=self._pod_changed)
 
     async def run(self) -> None:
-        """Watch both collections until cancelled."""
+        """Watch both collections until cancelled, once a follower wants that: only workflows of earlier versions do."""
+        await self._wanted.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._jobs.run())
             tasks.create_task(self._pods.run())
 
     async def synced(self) -> None:
         """Return once both collections have been listed."""
+        self._wanted.set()
         await self._jobs.synced.wait()
         await self._pods.synced.wait()
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether both collections have been listed."""
-        return self._jobs.synced.is_set() and self._pods.synced.is_set()
 
     def job(self, namespace: str, name: str) -> Object | None:
         """The last observed state of the Job."""

@@ -37,9 +37,9 @@ def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
 
 
 def launched(
-    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, now: datetime
+    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool, now: datetime
 ) -> LaunchResult:
-    """The Job that was created or adopted."""
+    """The Job that was created, or adopted because it existed."""
     snapshot = compiled.snapshot
     job_created = str(job["metadata"]["creationTimestamp"])
     return LaunchResult(
@@ -55,6 +55,8 @@ def launched(
         backoff_limit=snapshot.backoff_limit,
         max_disruptions=snapshot.max_disruptions,
         pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
+        snapshot=compiled.snapshot_json,
+        is_adopted=is_adopted,
     )
 
 

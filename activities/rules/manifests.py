@@ -1,5 +1,7 @@
 """The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious carry their reason."""
 
+import json
+
 from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -47,7 +49,7 @@ def job(
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
-    annotations = {wellknown.ANNOTATION_RUN: run.name}
+    annotations = {wellknown.ANNOTATION_RUN: run.name, **_observer_annotations(snapshot, run)}
     if seconds_left is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
     return {
@@ -76,6 +78,17 @@ def job(
             },
         },
     }
+
+
+def _observer_annotations(snapshot: Snapshot, run: RunRef) -> dict[str, str]:
+    """What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else."""
+    kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
+    named = {item.secret: item.named_namespace for item in snapshot.endpoints}
+    if snapshot.pull_secret:
+        named[snapshot.pull_secret] = snapshot.pull_secret_namespace
+    elsewhere = {secret: namespace for secret, namespace in named.items() if namespace not in ("", run.namespace)}
+    annotations = {wellknown.ANNOTATION_RUNNER: kind}
+    return annotations | ({wellknown.ANNOTATION_SECRET_NAMESPACES: json.dumps(elsewhere)} if elsewhere else {})
 
 
 def owner_reference(run: RunRef) -> Object:

@@ -25,3 +25,9 @@ def age_seconds(item: Object, *, now: datetime) -> float:
 def is_owned_by(item: Object, run: RunRef) -> bool:
     """Whether an owner reference names the run with exactly this UID."""
     return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])
+
+
+def is_controlled_by(item: Object, uid: str) -> bool:
+    """Whether the object with this UID is the controller of the item."""
+    owners = item["metadata"].get("ownerReferences") or []
+    return any(owner.get("uid") == uid and owner.get("controller") for owner in owners)

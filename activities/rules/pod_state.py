@@ -74,6 +74,24 @@ def is_disrupted(pod: Object) -> bool:
     return condition(pod, "DisruptionTarget") is not None
 
 
+def is_lost(pod: Object) -> bool:
+    """Whether the cluster removed the Pod and its container has ended: the Job creates another Pod."""
+    return is_disrupted(pod) and container_end(pod) is not None
+
+
+def may_run(pod: Object) -> bool:
+    """Whether the Pod's container runs or may still be started.
+
+    A finalizer can keep the object of a Pod that is being deleted, but not its container.
+    """
+    if phase(pod) in ("Succeeded", "Failed"):
+        return False
+    if not pod["metadata"].get("deletionTimestamp"):
+        return True
+    is_scheduled = bool((pod.get("spec") or {}).get("nodeName"))
+    return is_scheduled and container_end(pod) is None
+
+
 def newest(pods: list[Object]) -> Object | None:
     """The Pod that was created last, which replaces all earlier ones."""
     return max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)

@@ -44,7 +44,7 @@ SHIM: Final = (
 """Permissions of the shim in the watched namespaces."""
 
 WORKER: Final = (
-    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
+    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
     *_permissions("batch", "jobs", "get", "list", "watch", "create", "patch", "delete"),

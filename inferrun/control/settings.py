@@ -27,6 +27,9 @@ class CommonSettings:
     identity: str
     """POD_NAME, or the host name: identifies the process among several."""
 
+    namespace: str
+    """POD_NAMESPACE: namespace of the process, which contains the Lease for leader election; default `default`."""
+
     kubeconfig: Path | None
     """INFERRUN_KUBECONFIG: kubeconfig for a process outside the cluster. KUBECONFIG is ignored on purpose: a file that
     happens to exist must not decide which cluster is written to."""
@@ -47,6 +50,7 @@ class CommonSettings:
             release=environment.get("INFERRUN_RELEASE") or "inferrun",
             ui_url=environment.get("TEMPORAL_UI_URL", ""),
             identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "local",
+            namespace=environment.get("POD_NAMESPACE") or "default",
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=whole_number(environment, "HEALTH_PORT", default=8080),
             log_level=environment.get("LOG_LEVEL") or "INFO",

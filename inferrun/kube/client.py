@@ -16,12 +16,15 @@ import aiohttp
 import yaml
 from kubernetes.aio import client, config
 
-from inferrun.kube.errors import Gone, KubeError, NotConfigured, Unreachable, error_of
+from inferrun.kube.decoding import Page, read_event, read_page
+from inferrun.kube.errors import NotConfigured, Unreachable, error_of
 from inferrun.kube.objects import PODS, Object, Resource
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 290
 """Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
+SILENCE_SECONDS = 90.0
+"""Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
 
 
 class KubeClient:
@@ -78,12 +81,23 @@ class KubeClient:
         body = await self._request("GET", PODS.path(namespace, pod, "log"), params=params)
         return body.decode(errors="replace")
 
+    async def page(self, resource: Resource, namespace: str | None = None, **params: str) -> Page:
+        """One page of a list, without the items that cannot be decoded; parameters as for `list`."""
+        return read_page(await self._request("GET", resource.path(namespace), params=params))
+
     async def watch(
-        self, resource: Resource, namespace: str | None, *, version: str, **params: str
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        version: str,
+        silence_seconds: float = SILENCE_SECONDS,
+        **params: str,
     ) -> AsyncIterator[tuple[str, Object]]:
         """Changes since `version` as (type, object), including bookmarks, until the server ends the watch.
 
-        Raises `Gone` if the version is too old, whether the server responds or sends an event with that error.
+        An event that cannot be decoded has the type `MALFORMED`. Raises `Gone` if the version is too old (as a response
+        or as an event) and `Unreachable` if the stream breaks or is silent for `silence_seconds`.
         """
         query = {
             **params,
@@ -92,13 +106,10 @@ class KubeClient:
             "resourceVersion": version,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 30)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence_seconds)
         async with self._answer("GET", resource.path(namespace), params=query, timeout=timeout) as answer:
             async for line in answer.content:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise _watch_error(event["object"])
-                yield event["type"], event["object"]
+                yield read_event(line)
 
     async def _json(
         self,
@@ -178,10 +189,3 @@ def _proxy_in_environment(url: str) -> str | None:
 async def _token_of(configuration: client.Configuration) -> str | None:
     token = await configuration.get_api_key_with_prefix("BearerToken")
     return str(token) if token else None
-
-
-def _watch_error(status: Object) -> KubeError:
-    code = int(status.get("code", 500))
-    if code == 410:
-        return Gone(str(status.get("message", "")), status=code, reason=str(status.get("reason", "")))
-    return error_of(code, json.dumps(status).encode())

@@ -5,16 +5,23 @@ requests a retry at the time of the result, because a running activity would sto
 """
 
 import asyncio
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from temporalio import activity
+from pydantic import BaseModel
+from temporalio import activity, workflow
+from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import (
     DeleteRunInput,
@@ -22,17 +29,23 @@ from workflows.messages import (
     FollowInput,
     FollowResult,
     FollowUntil,
+    InspectInput,
     LaunchInput,
+    LaunchReport,
     LaunchResult,
+    LaunchStage,
     LaunchState,
     PublishInput,
     RecordInput,
     StatusResult,
     StopInput,
+    StopLaunchInput,
+    StopLaunchResult,
     StopResult,
     Verdict,
     VerdictKind,
 )
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 DURATION = "1m5s"
 """What the status says about the duration of any run."""
@@ -125,6 +138,47 @@ class Job:
         return end.model_copy(update=times)
 
 
+class PlannedSignal(BaseModel):
+    """A signal to the workflow of a run, at a time of the server's clock."""
+
+    at: datetime
+    name: str
+    started: Started | None = None
+    ended: Ended | None = None
+
+
+class ObserverInput(BaseModel):
+    """The signals about one Job, to the workflow with the id `target`."""
+
+    target: str
+    signals: tuple[PlannedSignal, ...]
+
+
+@workflow.defn(sandboxed=False)
+class JobObserver:
+    """Stands for the worker's observer. It is a workflow, so that its times are those of a clock that can be skipped."""
+
+    def __init__(self) -> None:
+        self._is_dismissed = False
+
+    @workflow.signal
+    def dismiss(self) -> None:
+        self._is_dismissed = True
+
+    @workflow.run
+    async def run(self, planned: ObserverInput) -> None:
+        target = workflow.get_external_workflow_handle(planned.target)
+        for signal in sorted(planned.signals, key=lambda item: item.at):
+            left = max(0.0, (signal.at - workflow.now()).total_seconds())
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self._is_dismissed, timeout=left)
+                return
+            try:
+                await target.signal(signal.name, signal.started or signal.ended)
+            except ApplicationError:
+                return  # the run has ended
+
+
 @dataclass
 class Cluster:
     """One run and its Jobs."""
@@ -153,6 +207,15 @@ class Cluster:
     left_over: Job | None = None
     """A Job that an earlier workflow of the run left."""
 
+    clock: Callable[[], Awaitable[datetime]] | None = None
+    """The time of the Temporal server."""
+    is_signalled: bool = False
+    """Whether starts and ends are signalled, as for workflows of lifecycle 2, instead of found by a follower."""
+    pods_left: int = 0
+    """How many Pods a stop leaves, until its deletion is forced."""
+    stops: list[StopLaunchInput] = field(default_factory=list)
+    observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)  # Any: they return nothing
+
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
     published: list[PublishInput] = field(default_factory=list)
@@ -174,7 +237,7 @@ class Cluster:
     @property
     def activities(self) -> list[Callable[..., object]]:
         """All but the follower's."""
-        return [self.launch, self.stop, self.publish, self.record, self.delete]
+        return [self.launch, self.stop, self.publish, self.record, self.delete, self.inspect, self.stop_launch]
 
     @property
     def running(self) -> list[str]:
@@ -190,14 +253,18 @@ class Cluster:
         self.left_over = Job(request, "inf-iris-left", datetime.now(UTC), Plan(ends_after=None))
         return self.left_over
 
-    def _tick(self) -> datetime:
+    async def _tick(self) -> datetime:
+        """The server's time. A local activity is started by the worker, whose clock is not skipped."""
         started = activity.info().started_time
+        if activity.info().is_local:
+            assert self.clock is not None
+            started = await self.clock()
         self.now = max(self.now, started)
         return started
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch(self, request: LaunchInput) -> LaunchResult:
-        now = self._tick()
+        now = await self._tick()
         self.looks.append(now)
         self.launching.set()
         await self.may_launch.wait()
@@ -218,7 +285,42 @@ class Cluster:
             return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
         if self.always_waits or (self.waits and request.launch == self.waits_before_launch):
             return self._waiting()
-        return self._launched(request, now)
+        is_adopted = f"inf-iris-{request.launch}" in self.jobs
+        launched = self._launched(request, now)
+        if self.is_signalled and not is_adopted:
+            await self._observe(self.jobs[launched.job_name], launch=request.launch)
+        return launched.model_copy(update={"is_adopted": is_adopted})
+
+    async def _observe(self, job: Job, *, launch: int) -> None:
+        """Have the signals sent that the worker's observer would send, at their times."""
+        target = activity.info().workflow_id
+        assert target is not None
+        observer = await activity.client().start_workflow(
+            JobObserver.run,
+            ObserverInput(target=target, signals=tuple(self._signals_of(job, launch=launch))),
+            id=f"observer-{uuid.uuid4().hex}",
+            task_queue=activity.info().task_queue,
+        )
+        self.observers.append(observer)
+
+    async def dismiss_observers(self) -> None:
+        """End them with their test: a timer of theirs that fires without a worker would hold the server's clock."""
+        for observer in self.observers:
+            with suppress(RPCError):  # it has sent all its signals
+                await observer.signal(JobObserver.dismiss)
+            while (await observer.describe()).close_time is None:  # noqa: ASYNC110 -- only the server knows
+                await asyncio.sleep(0.02)
+
+    def _signals_of(self, job: Job, *, launch: int) -> Iterator[PlannedSignal]:
+        for index, pod in enumerate(job.pods):
+            uid = f"{job.name}-pod-{index}"
+            if pod.started is not None and self.start_is_seen_after is not None:
+                seen = pod.started + timedelta(seconds=self.start_is_seen_after)
+                started = Started(job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started))
+                yield PlannedSignal(at=seen, name=STARTED_SIGNAL, started=started)
+            if pod.ends is not None and not self.is_follower_blind:
+                ended = Ended(job_uid=job.uid, launch=launch, pod_uid=uid)
+                yield PlannedSignal(at=pod.ends, name=ENDED_SIGNAL, ended=ended)
 
     def _waiting(self) -> LaunchResult:
         reason = self.waits.pop(0) if self.waits else self.always_waits
@@ -255,7 +357,7 @@ class Cluster:
         while self.is_follower_busy and request.until is FollowUntil.FINISHED:
             activity.heartbeat()
             await asyncio.sleep(0.05)
-        now = self._tick()
+        now = await self._tick()
         job = self.jobs[request.job_name]
         if job.stopped_at is not None:
             gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
@@ -277,7 +379,7 @@ class Cluster:
 
     @activity.defn(name=activity_options.STOP.name)
     async def stop(self, request: StopInput) -> StopResult:
-        now = self._tick()
+        now = await self._tick()
         job = self.left_over if self.left_over and self.left_over.uid == request.job_uid else None
         job = job or self.jobs[request.job_name]
         if job.stopped_at is not None:
@@ -298,15 +400,59 @@ class Cluster:
             return StopResult(last_wait_message=job.plan.waits_for)
         return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
 
+    @activity.defn(name=activity_options.INSPECT.name)
+    async def inspect(self, request: InspectInput) -> LaunchReport:
+        return self._report(request, await self._tick())
+
+    def _report(self, request: InspectInput, now: datetime) -> LaunchReport:
+        job = self._job_of(request.job_name, request.job_uid)
+        if self.found_by_stop is not None:
+            return LaunchReport(stage=LaunchStage.ENDED, verdict=self.found_by_stop)
+        if job.stopped_at is not None:
+            gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
+            return LaunchReport(stage=LaunchStage.ENDED, verdict=gone)
+        if job.ended is not None and job.ended <= now:
+            stage = LaunchStage.STUCK if job.plan.must_stop else LaunchStage.ENDED
+            return LaunchReport(stage=stage, verdict=job.verdict())
+        pod = job.pod_at(now)
+        uid = f"{job.name}-pod-{job.pods.index(pod)}"
+        if request.pod_uid and request.pod_uid != uid:
+            return LaunchReport(stage=LaunchStage.POD_LOST, pod_uid=request.pod_uid, is_disrupted=True)
+        if pod.started is None or pod.started > now:
+            return LaunchReport(stage=LaunchStage.WAITING, wait_message=job.plan.waits_for)
+        return LaunchReport(
+            stage=LaunchStage.RUNNING, started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod", pod_uid=uid
+        )
+
+    @activity.defn(name=activity_options.STOP_LAUNCH.name)
+    async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
+        now = await self._tick()
+        self.stops.append(request)
+        report = self._report(request, now)
+        job = self._job_of(request.job_name, request.job_uid)
+        if job.stopped_at is not None:
+            self.pods_left = 0 if request.grace_seconds == 0 else self.pods_left
+            return StopLaunchResult(report=report, is_stopped=self.pods_left > 0, pods_left=self.pods_left)
+        ran = (now - parse(report.started_at)).total_seconds() if report.started_at else 0.0
+        is_too_early = request.only_after_seconds is not None and ran < request.only_after_seconds - 1
+        is_spared = is_too_early or (request.only_waiting and report.stage is LaunchStage.RUNNING)
+        if report.stage is LaunchStage.ENDED or is_spared:
+            return StopLaunchResult(report=report)
+        job.stopped_at, job.grace = now, request.grace_seconds
+        return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)
+
+    def _job_of(self, name: str, uid: str) -> Job:
+        return self.left_over if self.left_over and self.left_over.uid == uid else self.jobs[name]
+
     @activity.defn(name=activity_options.PUBLISH.name)
     async def publish(self, request: PublishInput) -> StatusResult:
-        self._tick()
+        await self._tick()
         self.published.append(request)
         return StatusResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record(self, request: RecordInput) -> StatusResult:
-        self._tick()
+        await self._tick()
         self.recording.set()
         await self.may_record.wait()
         self.records += 1
@@ -322,7 +468,7 @@ class Cluster:
     @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
-        self.deleted_at = self._tick()
+        self.deleted_at = await self._tick()
         return DeletionResult()
 
 

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -101,16 +102,24 @@ async def skipping() -> AsyncIterator[WorkflowEnvironment]:
     except ServerMissing as missing:
         pytest.fail(str(missing))
     environment = await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=str(program), plugins=[inferrun_plugin()]
+        test_server_existing_path=str(program),
+        plugins=[inferrun_plugin()],
+        test_server_startup_timeout=timedelta(seconds=START_SECONDS),
     )
     async with environment:
         yield environment
 
 
-@pytest.fixture(params=[1000, 0], ids=["cached", "replayed"])
+@pytest.fixture(
+    params=[(1, 1000), (1, 0), (2, 1000), (2, 1)],
+    ids=["polled-cached", "polled-replayed", "signalled-cached", "signalled-replayed"],
+)
 def staged(
     request: pytest.FixtureRequest, skipping: WorkflowEnvironment
 ) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
-    """Puts a cluster in memory on stage: once as in production, once with each workflow task replaying the history."""
-    cached_workflows: int = request.param
-    return lambda cluster: on_stage(skipping, cluster, cached_workflows=cached_workflows)
+    """Puts a cluster in memory on stage, for both lifecycles: once as in production, once with workflow tasks that replay
+    the history. With no workflow cached at all, the SDK would evict a workflow during its local activities and let the
+    task time out; with one, the run's workflow and that of its observer keep evicting each other.
+    """
+    lifecycle, cached_workflows = request.param
+    return lambda cluster: on_stage(skipping, cluster, cached_workflows=cached_workflows, lifecycle=lifecycle)

@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,9 +16,9 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from tests.workflow.cluster import RUN, Cluster
+from tests.workflow.cluster import RUN, Cluster, JobObserver
 from workflows import messages
-from workflows.activity_options import follower_queue
+from workflows.activity_options import LANES, follower_queue, lane_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.messages import RunInput, SpecChanged
@@ -37,12 +37,13 @@ class Stage:
     environment: WorkflowEnvironment
     cluster: Cluster
     task_queue: str
+    lifecycle: int
 
     async def start(self, **state: object) -> Handle:
         """Start the run's workflow."""
         return await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
-            RunInput.model_validate({**RUN.model_dump(), **state}),
+            RunInput.model_validate({**RUN.model_dump(), "lifecycle": self.lifecycle, **state}),
             id=f"run-{uuid.uuid4().hex}",
             task_queue=self.task_queue,
         )
@@ -82,20 +83,29 @@ async def _has_noticed(handle: Handle) -> bool:
 
 @asynccontextmanager
 async def on_stage(
-    environment: WorkflowEnvironment, cluster: Cluster, *, cached_workflows: int
+    environment: WorkflowEnvironment, cluster: Cluster, *, cached_workflows: int, lifecycle: int = 1
 ) -> AsyncIterator[Stage]:
     """Workers over the cluster, on queues of their own."""
+    cluster.is_signalled, cluster.clock = lifecycle > 1, environment.get_current_time
     queue = f"test-{uuid.uuid4().hex[:12]}"
     main = Worker(
         environment.client,
         task_queue=queue,
-        workflows=[InferenceRun, InferenceRunCleanup],
+        workflows=[InferenceRun, InferenceRunCleanup, JobObserver],
         activities=cluster.activities,
         max_cached_workflows=cached_workflows,
     )
     followers = Worker(environment.client, task_queue=follower_queue(queue), activities=[cluster.follow])
-    async with main, followers:
-        yield Stage(environment, cluster, queue)
+    lanes = [
+        Worker(environment.client, task_queue=lane_queue(queue, lane), activities=cluster.activities) for lane in LANES
+    ]
+    async with AsyncExitStack() as stack:
+        for worker in (main, followers, *lanes):
+            await stack.enter_async_context(worker)
+        try:
+            yield Stage(environment, cluster, queue, lifecycle)
+        finally:
+            await cluster.dismiss_observers()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:

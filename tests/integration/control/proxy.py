@@ -1,6 +1,6 @@
-"""A proxy on loopback before the real API server: it records what goes over the wire, and can get in the way.
+"""A proxy on loopback in front of the real API server: it records requests and can interfere with them.
 
-It forwards everything unchanged unless a test has asked for something else.
+It forwards everything unchanged unless a test asks for something else.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import base64
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ Json = dict[str, Any]  # Any: what goes over the wire is open JSON
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it went over the wire."""
+    """One request as it was received."""
 
     method: str
     path: str
@@ -37,22 +37,38 @@ class Request:
     def is_watch(self) -> bool:
         return self.query.get("watch") == "1"
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it requests a page of a list; a continued page is not counted as another list."""
+        return "limit" in self.query and "continue" not in self.query
+
 
 @dataclass
 class Proxy:
-    """What it saw, and what it is asked to do."""
+    """The requests received so far, and what to do with the next ones."""
 
     upstream: str
     session: aiohttp.ClientSession
     url: str = ""
     requests: list[Request] = field(default_factory=list)
     before_patch: Callable[[], Awaitable[None]] | None = None
-    """Called once before the next PATCH is handed on."""
+    """Called once before the next PATCH is forwarded."""
     answer_next: list[int] = field(default_factory=list)
-    """Answers to give, one for each next request, instead of handing it on."""
+    """Status codes for the next requests, which are not forwarded."""
     answer_patches: int | None = None
-    """The answer to give to every PATCH instead of handing it on."""
+    """The status code for every PATCH, none of which is forwarded."""
+    answer_watches: list[tuple[int, str]] = field(default_factory=list)
+    """Status codes and messages for the next watches, which are not forwarded."""
+    answer_lists: list[bytes] = field(default_factory=list)
+    """Bodies for the next lists, which are not forwarded."""
     is_down: bool = False
+    """Every request is answered with 503."""
+    is_hanging: bool = False
+    """No request is answered at all."""
+    is_silent: bool = False
+    """Events of open watches are dropped; the connections stay open."""
+    loses_responses: bool = False
+    """Requests are forwarded, but their connections are closed instead of sending the response."""
     _watches: set[web.StreamResponse] = field(default_factory=set)
     _streams: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -66,28 +82,34 @@ class Proxy:
         return [request for request in self.requests if request.is_watch]
 
     @property
+    def lists(self) -> list[Request]:
+        """The paged lists so far."""
+        return [request for request in self.requests if request.is_list]
+
+    @property
     def open_watches(self) -> int:
-        """The watches that go on."""
+        """The number of watches that are open."""
         return len(self._watches)
 
     async def say(self, event: Json) -> None:
-        """Inject an event into every active watch."""
+        """Insert an event into every open watch."""
         await self.say_text(json.dumps(event) + "\n")
 
     async def say_text(self, text: str) -> None:
-        """Inject arbitrary data into every active watch."""
+        """Insert text into every open watch."""
         for watch in self._watches:
-            await watch.write(text.encode())
+            with suppress(ConnectionResetError):  # one that the client has just closed
+                await watch.write(text.encode())
 
     async def end_watches(self) -> None:
-        """End every watch in good order, as the server does after a while."""
+        """End every watch normally, as the server does after a few minutes."""
         ended = set(self._watches)
         for task in list(self._streams):
             task.cancel()
         await until(lambda: not ended & self._watches, what="the watches to end")
 
     def cut(self) -> None:
-        """Break every watch off in the middle."""
+        """Break the connection of every watch."""
         for watch in list(self._watches):
             transport = watch._req.transport if watch._req is not None else None
             if transport is not None:
@@ -103,10 +125,17 @@ class Proxy:
             json.loads(body) if body else None,
         )
         self.requests.append(seen)
+        if self.is_hanging:
+            await asyncio.Event().wait()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:
             return web.json_response({"message": "as asked"}, status=self.answer_next.pop(0))
+        if seen.is_watch and self.answer_watches:
+            status, message = self.answer_watches.pop(0)
+            return web.json_response({"message": message}, status=status)
+        if seen.is_list and self.answer_lists:
+            return web.Response(body=self.answer_lists.pop(0), content_type="application/json")
         if request.method == "PATCH" and self.answer_patches is not None:
             return web.json_response({"message": "as asked"}, status=self.answer_patches)
         if request.method == "PATCH" and self.before_patch is not None:
@@ -118,6 +147,8 @@ class Proxy:
         kept = {name: value for name, value in request.headers.items() if name in ("Content-Type", "Accept")}
         url = f"{self.upstream}{request.path_qs}"
         async with self.session.request(request.method, url, data=body or None, headers=kept) as answer:
+            if self.loses_responses and request.transport is not None:
+                request.transport.abort()
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
             await response.prepare(request)
             if is_watch:
@@ -130,7 +161,8 @@ class Proxy:
     async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
         async def pass_on() -> None:
             async for chunk in answer.content.iter_any():
-                await response.write(chunk)
+                if not self.is_silent:
+                    await response.write(chunk)
 
         task = asyncio.create_task(pass_on())
         self._streams.add(task)
@@ -145,7 +177,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxied(kubeconfig: Path) -> AsyncIterator[tuple[Proxy, KubeClient]]:
-    """A proxy before the kubeconfig's API server, and a client of ours that talks to it."""
+    """A proxy in front of the kubeconfig's API server, and a client of ours connected to it."""
     with TemporaryDirectory() as folder:
         server, tls = _upstream(kubeconfig, Path(folder))
         session = aiohttp.ClientSession(
@@ -177,7 +209,7 @@ async def _served(proxy: Proxy) -> AsyncIterator[str]:
 
 
 def kubeconfig_of(url: str, folder: Path, *, user: Json | None = None) -> Path:
-    """A kubeconfig that names a server by its address alone."""
+    """A kubeconfig with a server's address and no credentials unless `user` has them."""
     path = folder / "kubeconfig-of-the-proxy"
     content = {
         "apiVersion": "v1",
@@ -210,10 +242,10 @@ def _file(entry: Json, key: str, folder: Path) -> str:
 
 
 async def until(is_so: Callable[[], bool], *, what: str, seconds: float = 30) -> None:
-    """Wait until it is so, or fail."""
+    """Wait until the condition holds, or fail."""
     try:
         async with asyncio.timeout(seconds):
-            while not is_so():  # noqa: ASYNC110 -- what is waited for has no event of its own
+            while not is_so():  # noqa: ASYNC110 -- the condition has no event to wait for
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"waited {seconds} s for {what}") from None

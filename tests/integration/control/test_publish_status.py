@@ -13,7 +13,7 @@ from workflows.messages import PublishInput, StatusResult
 
 
 async def test_a_status_is_published_but_never_over_an_outcome(api: KubeClient, job: Launched) -> None:
-    publisher = StatusPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
+    publisher = StatusPublisher(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     request = PublishInput(
         run=job.run.ref,
         phase=Phase.PENDING,

@@ -59,6 +59,10 @@ spec:
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.name
+            - name: POD_NAMESPACE
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.namespace
             - name: INFERRUN_RELEASE
               value: {{ include "inferrun.release" $root | quote }}
             - name: INFERRUN_TASK_QUEUE

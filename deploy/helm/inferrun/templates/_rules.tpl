@@ -18,7 +18,7 @@ programs, and delete runs according to their auto-delete policy.
 {{- define "inferrun.rules.worker" -}}
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns"]
-  verbs: ["get", "list", "create", "patch", "delete"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status"]
   verbs: ["patch"]

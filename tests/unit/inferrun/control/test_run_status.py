@@ -46,7 +46,7 @@ def test_the_transition_time_changes_only_with_the_conditions_status() -> None:
     assert changed.last_transition_time == NOW
 
 
-def test_fields_that_are_not_given_stay() -> None:
+def test_fields_that_are_not_given_are_preserved() -> None:
     before = run(status={"phase": "Running", "contract": "e30=", "records": {"completed": 5}, "startTime": EARLIER})
     after = status_after(before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2)
     assert (after.contract, after.attempt) == ("e30=", 2)

@@ -1,0 +1,48 @@
+"""Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind."""
+
+from collections.abc import Callable, Sequence
+
+from activities.cluster.config_maps import find_config_map
+from activities.cluster.job_objects import list_pods
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.launch_report import LaunchObjects
+from activities.rules.object_metadata import uid_of
+from activities.rules.snapshot import Snapshot
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import JOBS, Object
+from workflows.messages import InspectInput
+
+EndedPods = Callable[[str], Sequence[Object]]
+"""The Pods of the Job with this UID that this process has seen to end: when a Job is stopped, they do not last."""
+
+
+class LaunchReader:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, api: KubeClient, *, ended_pods: EndedPods) -> None:
+        self._api = api
+        self._ended_pods = ended_pods
+
+    async def objects(self, request: InspectInput) -> LaunchObjects:
+        """The launch's Job and Pods."""
+        job = await self._job(request)
+        pods = await list_pods(self._api, request.run.namespace, request.job_uid)
+        return LaunchObjects(job, pods, tuple(self._ended_pods(request.job_uid)))
+
+    async def snapshot(self, request: InspectInput) -> Snapshot | None:
+        """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""
+        if request.snapshot:
+            return Snapshot.model_validate_json(request.snapshot)
+        try:
+            compiled = await find_config_map(self._api, request.run)
+        except LaunchBlocked:
+            return None
+        return compiled.snapshot if compiled is not None else None
+
+    async def _job(self, request: InspectInput) -> Object | None:
+        try:
+            job = await self._api.get(JOBS, request.run.namespace, request.job_name)
+        except NotFound:
+            return None
+        return job if uid_of(job) == request.job_uid else None

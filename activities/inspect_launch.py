@@ -1,0 +1,45 @@
+"""`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has."""
+
+from temporalio import activity
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.pod_logs import PodLogs
+from activities.rules import pod_state
+from activities.rules.launch_report import LaunchObjects, report_on
+from activities.rules.object_metadata import name_of
+from activities.rules.snapshot import Snapshot
+from inferrun.text import one_line
+from workflows import activity_options
+from workflows.messages import InspectInput, LaunchReport
+
+
+class LaunchInspector:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, launches: LaunchReader, *, logs: PodLogs) -> None:
+        self._launches = launches
+        self._logs = logs
+
+    @activity.defn(name=activity_options.INSPECT.name)
+    async def inspect_launch(self, request: InspectInput) -> LaunchReport:
+        """The state of the launch, with its verdict if it ended."""
+        snapshot = await self._launches.snapshot(request)
+        objects = await self._launches.objects(request)
+        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        return await self._with_log_tail(request, objects, report, snapshot)
+
+    async def _with_log_tail(
+        self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """Add the end of the log of a custom image that failed, if the operator allows that."""
+        verdict, pod = report.verdict, pod_state.newest(objects.pods)
+        if verdict is None or not verdict.exit_code or pod is None or snapshot is None:
+            return report
+        if snapshot.is_our_runner or not snapshot.foreign_log_tail:
+            return report
+        tail = one_line(await self._logs.tail(request.run.namespace, name_of(pod)))
+        if not tail:
+            return report
+        return report.model_copy(
+            update={"verdict": verdict.model_copy(update={"message": f"{verdict.message}; log: {tail}"})}
+        )

@@ -1,0 +1,87 @@
+"""The state of a launch, from its Job and its Pods. Pure."""
+
+from dataclasses import dataclass
+
+from activities.rules import job_state, pod_state
+from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.snapshot import Snapshot
+from activities.rules.verdict import (
+    Evidence,
+    judge_deleted_job,
+    judge_finished_job,
+    judge_stuck_pod,
+    judge_success,
+)
+from inferrun.kube.objects import Object
+from inferrun.reasons import Reason
+from inferrun.timestamps import parse, rfc3339
+from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
+
+
+@dataclass(frozen=True)
+class LaunchObjects:
+    """What the cluster has of a launch: `job` is None if it is gone; `ended_pods` were seen to end but may be gone."""
+
+    job: Object | None
+    pods: list[Object]
+    ended_pods: tuple[Object, ...] = ()
+
+    @property
+    def pods_that_may_run(self) -> list[Object]:
+        """The Pods whose containers run or may still be started."""
+        return [pod for pod in self.pods if pod_state.may_run(pod)]
+
+
+def report_on(objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str) -> LaunchReport:
+    """The state of the launch; `pod_uid` is the Pod that is known to have started, empty if none is.
+
+    Without a snapshot nothing that a container reports can be trusted.
+    """
+    success = _success(objects, snapshot)
+    if success is not None:
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=success)
+    if objects.job is None:
+        is_over = not objects.pods_that_may_run
+        stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
+        return LaunchReport(stage=stage, verdict=judge_deleted_job())
+    if job_state.is_finished(objects.job):
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_judge(objects, objects.job, snapshot))
+    return _report_on_active(objects.pods, pod_uid=pod_uid)
+
+
+def _report_on_active(pods: list[Object], *, pod_uid: str) -> LaunchReport:
+    pod = pod_state.newest(pods)
+    stuck = judge_stuck_pod(pod) if pod is not None else None
+    if stuck is not None:
+        return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
+    known = next((item for item in pods if uid_of(item) == pod_uid), None)
+    if pod_uid and (known is None or pod_state.is_lost(known)):
+        is_disrupted = known is not None or any(pod_state.is_disrupted(item) for item in pods)
+        return LaunchReport(stage=LaunchStage.POD_LOST, pod_uid=pod_uid, is_disrupted=is_disrupted)
+    started = started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
+    if pod is None or started is None:
+        return LaunchReport(stage=LaunchStage.WAITING)
+    return LaunchReport(stage=LaunchStage.RUNNING, started_at=started, pod_name=name_of(pod), pod_uid=uid_of(pod))
+
+
+def started_at(pod: Object) -> str | None:
+    """When the container started, but not before the Pod was created: the clock of its node may be behind."""
+    started = pod_state.started_at(pod)
+    if started is None:
+        return None
+    return rfc3339(max(parse(started), parse(pod["metadata"]["creationTimestamp"])))
+
+
+def _success(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict | None:
+    """The verdict if a container exited 0, although the Job is not finished, or is being deleted, or is gone."""
+    if snapshot is None or (objects.job is not None and job_state.is_finished(objects.job)):
+        return None
+    return judge_success(Evidence(objects.job or {}, [*objects.pods, *objects.ended_pods], snapshot))
+
+
+def _judge(objects: LaunchObjects, job: Object, snapshot: Snapshot | None) -> Verdict:
+    if snapshot is None:
+        message = "its result cannot be read: the run's snapshot is missing"
+        return Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)
+    pods = objects.pods or list(objects.ended_pods)
+    return judge_finished_job(Evidence(job, pods, snapshot))

@@ -1,0 +1,359 @@
+"""What a launch is doing, from its Job, its Pods and their Events: waiting, running, or in need of a judgement. Pure.
+
+Objects may be trimmed (`activities.rules.trimming`): Pods that are terminal are not among them, and what is known of
+their end is a `PodEnd`. Nothing here concludes how a launch ended: an observation says only that somebody should judge
+it, from the objects as the API server has them then.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from activities.rules import job_state, pod_state
+from activities.rules.diagnosis import Wait, diagnose
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.snapshot import Endpoint, Snapshot
+from activities.rules.trimming import controller_of, is_terminal
+from activities.rules.verdict import judge_stuck_pod
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.names import job_base_name, job_name
+from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
+from inferrun.timestamps import parse, rfc3339
+
+REPLACEMENT_SECONDS = 10.0
+"""Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
+slow needs less; if it needs more, an additional signal is sent, and whoever judges finds nothing to judge."""
+
+
+class Doing(StrEnum):
+    """What a launch is doing. The last four need a judgement."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    ENDING = "Ending"
+    """Its container has ended; the Job's condition follows."""
+    TAKEN = "Taken"
+    """The Pod that was running was taken away; the Job goes on."""
+    STUCK = "Stuck"
+    """Its Pod can never start; the Job goes on."""
+    ENDED = "Ended"
+    """The Job is complete or has failed."""
+    GONE = "Gone"
+    """The Job is gone, and so is every Pod of it that could still run."""
+
+    @property
+    def needs_judgement(self) -> bool:
+        """Whether the run's workflow has to be told."""
+        return self in (Doing.TAKEN, Doing.STUCK, Doing.ENDED, Doing.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Which launch of which run a Job is, as its metadata says. Of a tenant's forged Job the run's UID does not match."""
+
+    run: RunRef
+    job_name: str
+    job_uid: str
+    launch: int
+    attempt: int
+    has_clock: bool
+    is_builtin: bool
+
+    @classmethod
+    def of_job(cls, job: Object) -> Self | None:
+        """The launch of a Job; None for one that a run of ours does not own."""
+        metadata = job["metadata"]
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        uid, name = labels.get(wellknown.LABEL_RUN_UID), annotations.get(wellknown.ANNOTATION_RUN)
+        if not uid or not name or controller_of(job) != uid:
+            return None
+        return cls(
+            run=RunRef(namespace=metadata["namespace"], name=name, uid=uid),
+            job_name=metadata["name"],
+            job_uid=metadata["uid"],
+            launch=_number(labels.get(wellknown.LABEL_LAUNCH)),
+            attempt=_number(labels.get(wellknown.LABEL_ATTEMPT)),
+            has_clock=ANNOTATION_SECONDS_LEFT in annotations,
+            is_builtin=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN,
+        )
+
+    @classmethod
+    def of_run(cls, run: Object) -> Self | None:
+        """The launch that a run's status names, for a Job that is not there; None if it names none."""
+        metadata, status = run["metadata"], run.get("status") or {}
+        reference = status.get("jobStatus") or {}
+        if not reference.get("name") or not reference.get("uid"):
+            return None
+        ref = RunRef(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
+        return cls(
+            run=ref,
+            job_name=reference["name"],
+            job_uid=reference["uid"],
+            launch=launch_number(reference["name"], run=ref),
+            attempt=int(status.get("attempt") or 1),
+            has_clock=False,
+            is_builtin=False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
+
+    pod_uid: str
+    pod_name: str
+    job_uid: str
+    exit_code: int | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    is_disrupted: bool = False
+    message: str = ""
+    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
+
+    @classmethod
+    def of_pod(cls, pod: Object) -> Self:
+        """The end of a Pod that is terminal, or that was deleted as it is."""
+        metadata, end = pod["metadata"], pod_state.container_end(pod)
+        return cls(
+            pod_uid=metadata["uid"],
+            pod_name=metadata["name"],
+            job_uid=controller_of(pod) or "",
+            exit_code=end.exit_code if end is not None else None,
+            started_at=pod_state.started_at(pod),
+            finished_at=end.finished_at if end is not None else None,
+            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
+        )
+
+    def as_pod(self) -> Object:
+        """The Pod as far as a verdict needs it."""
+        terminated = {
+            "exitCode": self.exit_code,
+            "message": self.message,
+            "startedAt": self.started_at,
+            "finishedAt": self.finished_at,
+        }
+        state = {"terminated": terminated} if self.exit_code is not None else {}
+        return {
+            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}]},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was observed before: whether the launch was running, and in which Pod, if that is known."""
+
+    is_running: bool = False
+    pod_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a launch is doing. `wait` is set while it waits, the Pod and `started_at` while it runs; of a Pod that was
+    taken away or cannot start `pod_uid`, empty if unknown.
+    """
+
+    doing: Doing
+    pod_uid: str = ""
+    pod_name: str = ""
+    started_at: str = ""
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitContext:
+    """What the diagnosis of a wait needs beyond the status of Job and Pod."""
+
+    image: str = ""
+    pull_secret: str | None = None
+    secret_namespaces: tuple[tuple[str, str], ...] = ()
+    """Names of Secrets with the namespaces that their references named."""
+
+    @classmethod
+    def of(cls, job: Object, pod: Object | None) -> Self:
+        """Read from the Pod's spec and the Job's annotations."""
+        spec = (pod or {}).get("spec") or {}
+        containers, secrets = spec.get("containers") or [{}], spec.get("imagePullSecrets") or [{}]
+        return cls(
+            image=str(containers[0].get("image", "")),
+            pull_secret=secrets[0].get("name"),
+            secret_namespaces=_secret_namespaces(job),
+        )
+
+
+def observe(
+    job: Object,
+    pods: Sequence[Object],
+    *,
+    events: Iterable[Object],
+    ends: Sequence[PodEnd],
+    before: Before,
+    now: datetime,
+    quiet_seconds: float,
+) -> Observation:
+    """What the launch of a Job that exists is doing.
+
+    `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
+    have changed.
+    """
+    if job_state.is_finished(job):
+        return Observation(Doing.ENDED)
+    pod = pod_state.newest(list(pods))
+    if pod is not None and judge_stuck_pod(pod) is not None:
+        return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
+    is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
+    if pod is not None and _is_running(pod) and not is_another:
+        return Observation(
+            Doing.RUNNING,
+            pod_uid=uid_of(pod),
+            pod_name=name_of(pod),
+            started_at=clamped_start(pod, now=now),
+        )
+    if before.is_running:
+        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds)
+    if _is_ending(pods, ends):
+        return Observation(Doing.ENDING)
+    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now))
+
+
+def observe_absent(pods: Iterable[Object]) -> Observation | None:
+    """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still run."""
+    return None if any(could_run(pod) for pod in pods) else Observation(Doing.GONE)
+
+
+def could_run(pod: Object) -> bool:
+    """Whether a container of the Pod runs or may still start. A Pod that was deleted before it had a node never gets one."""
+    if is_terminal(pod):
+        return False
+    is_bound = bool((pod.get("spec") or {}).get("nodeName"))
+    return is_bound or not pod["metadata"].get("deletionTimestamp")
+
+
+def clamped_start(pod: Object, *, now: datetime) -> str:
+    """When container `inference` started: the kubelet's time, no earlier than the Pod's creation, no later than `now`.
+
+    Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
+    """
+    earliest = parse(pod["metadata"]["creationTimestamp"])
+    told = pod_state.started_at(pod)
+    started = parse(told) if told else now
+    return rfc3339(max(min(started, now), earliest))
+
+
+def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
+    """The object whose Events may say why nothing starts; None if its status says it already.
+
+    A Job without a Pod (a quota is reported only there), or a Pod on its node that has not started (a missing volume
+    is reported only there). A Pod without a node has the scheduler's reason in its status.
+    """
+    pod = pod_state.newest(list(pods))
+    if pod is None:
+        return None if job_state.is_suspended(job) else job
+    is_unscheduled = pod_state.condition(pod, "PodScheduled", "False") is not None
+    return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
+
+
+def is_concluded(run: Object | None, *, job_uid: str) -> bool:
+    """Whether the end of a Job that is gone was acknowledged: its run has finished or is gone (None), the status names
+    another Job, or it says what follows this one.
+    """
+    if run is None:
+        return True
+    status = run.get("status") or {}
+    if (status.get("jobStatus") or {}).get("uid") != job_uid:
+        return True
+    return status.get("reason") == Reason.RETRY_BACKOFF or status.get("phase") == Phase.SUSPENDED
+
+
+def is_superseded(run: Object, *, launch: Launch) -> bool:
+    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first."""
+    reference = (run.get("status") or {}).get("jobStatus") or {}
+    if not reference.get("name") or reference.get("uid") == launch.job_uid:
+        return False
+    return launch_number(str(reference["name"]), run=launch.run) > launch.launch
+
+
+def launch_number(name: str, *, run: RunRef) -> int:
+    """The launch whose Job has that name; 1 for a name that is not one of ours."""
+    _, _, last = name.rpartition("-")
+    base = job_base_name(run.name, run.uid)
+    if name != base and last.isdigit() and job_name(base, int(last)) == name:
+        return int(last)
+    return 1
+
+
+def running_message(launch: Launch, pod_name: str) -> str:
+    """The message of a run that is running. It names the Pod, so that a new leader can tell which start was announced."""
+    return f"attempt {launch.attempt} is running in Pod {pod_name}"
+
+
+def _after_running(
+    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float
+) -> Observation:
+    """The container that was running is not running any more, and the Job is not finished."""
+    end = _end_of(ends, before)
+    pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
+    held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
+    if held is not None:
+        is_disrupted, is_lost = pod_state.is_disrupted(held) and pod_state.container_end(held) is not None, False
+    else:
+        is_disrupted = end is not None and end.is_disrupted
+        is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
+    is_replaced = any(could_run(pod) and pod is not held for pod in pods)
+    is_taken = is_disrupted or is_lost or is_replaced
+    return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
+
+
+def _end_of(ends: Sequence[PodEnd], before: Before) -> PodEnd | None:
+    """The end of the Pod that was running; if it is not known which that was, of the last one that had started."""
+    if before.pod_uid:
+        return next((end for end in ends if end.pod_uid == before.pod_uid), None)
+    return max((end for end in ends if end.started_at), key=lambda end: end.started_at or "", default=None)
+
+
+def _is_running(pod: Object) -> bool:
+    return pod_state.started_at(pod) is not None and pod_state.container_end(pod) is None
+
+
+def _is_ending(pods: Sequence[Object], ends: Sequence[PodEnd]) -> bool:
+    """Whether a container ended before anybody saw it run, and no other Pod has come since."""
+    if pods:
+        return all(pod_state.container_end(pod) is not None and not pod_state.is_disrupted(pod) for pod in pods)
+    return any(end.exit_code is not None and not end.is_disrupted for end in ends)
+
+
+def _diagnose(job: Object, pod: Object | None, events: Iterable[Object], *, now: datetime) -> Wait:
+    context = WaitContext.of(job, pod)
+    named = dict(context.secret_namespaces)
+    endpoints = tuple(
+        Endpoint.model_construct(end="input", secret=secret, named_namespace=at) for secret, at in named.items()
+    )
+    snapshot = Snapshot.model_construct(  # type: ignore[call-arg]  # the diagnosis reads these fields only
+        image=context.image,
+        pull_secret=context.pull_secret,
+        pull_secret_namespace=named.get(context.pull_secret or "", ""),
+        endpoints=endpoints,
+    )
+    return diagnose(job, pod, list(events), snapshot=snapshot, namespace=job["metadata"]["namespace"], now=now)
+
+
+def _secret_namespaces(job: Object) -> tuple[tuple[str, str], ...]:
+    text = (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_SECRET_NAMESPACES)
+    if not text:
+        return ()
+    try:
+        named = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple((str(name), str(at)) for name, at in named.items()) if isinstance(named, dict) else ()
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() else 1

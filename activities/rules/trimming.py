@@ -1,0 +1,223 @@
+"""What the caches of the worker keep of Jobs, Pods, runs and Events. Pure.
+
+A Job and its Pod take 10 to 20 KiB as the API server sends them, most of it specs and managed fields that no rule
+reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects keep the shape of the original, so that
+the same rules read both; values that repeat from object to object are shared.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from activities.rules import pod_state
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.reasons import Phase
+
+JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
+CONTROLLER_UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
+
+MESSAGE_LIMIT = 1024
+"""Characters of a message that are kept: a status shows at most 512 of them."""
+
+Share = Callable[[Object], Object]
+"""Returns an equal part of another object if there is one: specs and states of thousands of Pods are the same."""
+
+
+def unshared(part: Object) -> Object:
+    """Share nothing."""
+    return part
+
+
+_JOB_LABELS = (
+    wellknown.LABEL_RUN_UID,
+    wellknown.LABEL_LAUNCH,
+    wellknown.LABEL_ATTEMPT,
+    wellknown.LABEL_ENDED,
+)
+_JOB_ANNOTATIONS = (
+    wellknown.ANNOTATION_RUN,
+    wellknown.ANNOTATION_RUNNER,
+    wellknown.ANNOTATION_SECRET_NAMESPACES,
+    ANNOTATION_SECONDS_LEFT,
+)
+_POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
+_POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
+_EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
+_STATUS_FIELDS = ("phase", "reason", "message", "startTime", "records", "attempt", "observedGeneration")
+_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
+
+
+def trim_job(job: Object) -> Object | None:
+    """The Job as the observer needs it; None for one that is labelled as ended."""
+    metadata, status = job["metadata"], job.get("status") or {}
+    labels = _picked(metadata.get("labels"), _JOB_LABELS)
+    if wellknown.LABEL_ENDED in labels:
+        return None
+    kept = _metadata(metadata)
+    kept["labels"] = labels
+    kept["annotations"] = _picked(metadata.get("annotations"), _JOB_ANNOTATIONS)
+    owner = _controller_of(metadata)
+    if owner is not None:
+        kept["ownerReferences"] = [{"uid": owner, "controller": True}]
+    trimmed: Object = {"metadata": kept}
+    if (job.get("spec") or {}).get("suspend"):
+        trimmed["spec"] = {"suspend": True}
+    if conditions := _conditions(status.get("conditions"), kinds=None):
+        trimmed["status"] = {"conditions": conditions}
+    return trimmed
+
+
+def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
+    """The Pod as the rules need it; None for one that is terminal or that no controller owns."""
+    metadata = pod["metadata"]
+    owner = _controller_of(metadata)
+    if owner is None or is_terminal(pod):
+        return None
+    kept = _metadata(metadata)
+    kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
+    kept["ownerReferences"] = [{"uid": owner, "controller": True}]
+    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {})
+    return {"metadata": kept, "spec": share(spec), "status": share(status)}
+
+
+def trim_run(run: Object, *, share: Share = unshared) -> Object | None:
+    """The run's metadata and the part of its status that the observer writes; None for one that it never writes to:
+    a schedule, or a run that has finished.
+    """
+    metadata, spec, status = run["metadata"], run.get("spec") or {}, run.get("status") or {}
+    if spec.get("schedule") is not None or status.get("phase") in (Phase.SUCCEEDED, Phase.FAILED):
+        return None
+    kept = _metadata(metadata)
+    kept["generation"] = metadata.get("generation", 0)
+    config = {"configRef": {"name": (spec.get("configRef") or {}).get("name")}}
+    trimmed: Object = {"metadata": kept, "spec": share(config)}
+    trimmed["status"] = {key: _shared(status[key]) for key in _STATUS_FIELDS if status.get(key) is not None}
+    if (reference := status.get("jobStatus")) is not None:
+        trimmed["status"]["jobStatus"] = _picked(reference, _REFERENCE_FIELDS)
+    if conditions := status.get("conditions"):
+        fields = ("type", "status", "lastTransitionTime")
+        trimmed["status"]["conditions"] = [share(_picked(condition, fields)) for condition in conditions]
+    return trimmed
+
+
+def trim_events(events: Iterable[Object]) -> tuple[Object, ...]:
+    """The latest Event of each reason that the diagnosis reads."""
+    latest: dict[str, tuple[str, Object]] = {}
+    for event in events:
+        reason = event.get("reason")
+        if reason not in _EVENT_REASONS:
+            continue
+        message = str(event.get("message", ""))[:MESSAGE_LIMIT]
+        if reason == "Failed" and "pull" not in message:
+            continue
+        time = observed_time(event)
+        if reason not in latest or latest[reason][0] <= time:
+            kept = {"reason": sys.intern(reason), "message": message, "lastTimestamp": time, "metadata": {}}
+            latest[reason] = (time, kept)
+    return tuple(event for _, event in latest.values())
+
+
+def observed_time(event: Object) -> str:
+    """When the Event was seen last."""
+    latest = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(latest or event["metadata"].get("creationTimestamp", ""))
+
+
+def controller_of(item: Object) -> str | None:
+    """UID of the object's controller: the reference that the garbage collector follows. A label can be forged."""
+    return _controller_of(item["metadata"])
+
+
+def is_terminal(pod: Object) -> bool:
+    """Whether no container of the Pod runs or will run, by its phase."""
+    return pod_state.phase(pod) in ("Succeeded", "Failed")
+
+
+def _metadata(metadata: Object) -> Object:
+    kept = {
+        "name": _shared(metadata["name"]),
+        "namespace": _shared(metadata.get("namespace", "")),
+        "uid": _shared(metadata.get("uid", "")),
+        "resourceVersion": metadata.get("resourceVersion", ""),
+        "creationTimestamp": metadata.get("creationTimestamp", ""),
+    }
+    if metadata.get("deletionTimestamp"):
+        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+    return kept
+
+
+def _pod_spec(spec: Object) -> Object:
+    images = [
+        {"name": CONTAINER, "image": _shared(container.get("image", ""))}
+        for container in (spec.get("containers") or [])[:1]
+    ]
+    kept: Object = {"containers": images}
+    if spec.get("nodeName"):
+        kept["nodeName"] = _shared(spec["nodeName"])
+    if spec.get("imagePullSecrets"):
+        kept["imagePullSecrets"] = [
+            {"name": _shared(secret.get("name", ""))} for secret in spec["imagePullSecrets"][:1]
+        ]
+    return kept
+
+
+def _pod_status(status: Object) -> Object:
+    kept: Object = {"phase": _shared(status.get("phase", ""))}
+    for key in ("reason", "message"):
+        if status.get(key):
+            kept[key] = str(status[key])[:MESSAGE_LIMIT]
+    if conditions := _conditions(status.get("conditions"), kinds=_POD_CONDITIONS):
+        kept["conditions"] = conditions
+    states = [one for one in status.get("containerStatuses") or [] if one.get("name") == CONTAINER]
+    if states:
+        kept["containerStatuses"] = [{"name": CONTAINER, "state": _state(states[0].get("state") or {})}]
+    return kept
+
+
+def _state(state: Object) -> Object:
+    for kind in ("running", "waiting", "terminated"):
+        if state.get(kind) is None:
+            continue
+        fields = ("reason", "message", "startedAt", "finishedAt", "exitCode")
+        kept = {key: value for key in fields if (value := state[kind].get(key)) is not None}
+        if "message" in kept and kind != "terminated":
+            kept["message"] = str(kept["message"])[:MESSAGE_LIMIT]
+        elif "message" in kept:
+            del kept["message"]  # up to 4 KiB, read from the API server when the end is judged
+        return {kind: kept}
+    return {}
+
+
+def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] | None) -> list[Object]:
+    """Conditions that say something: of a Job those that are True, of a Pod an obstacle to scheduling or a disruption."""
+    kept = []
+    for condition in conditions or ():
+        kind, status = condition.get("type", ""), condition.get("status", "")
+        if kinds is not None and kind not in kinds:
+            continue
+        trimmed = {"type": _shared(kind), "status": _shared(status)}
+        if kind != "PodScheduled" or status == "False":
+            trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
+        kept.append(trimmed)
+    return kept
+
+
+def _controller_of(metadata: Object) -> str | None:
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return sys.intern(str(owner.get("uid", "")))
+    return None
+
+
+def _picked(values: Mapping[str, object] | None, keys: tuple[str, ...]) -> Object:
+    return {key: _shared(values[key]) for key in keys if key in values} if values else {}
+
+
+def _shared(value: object) -> object:
+    """The one copy of a short string that many objects hold: namespaces, images, phases, times."""
+    return sys.intern(value) if type(value) is str and len(value) <= _SHARED_LENGTH else value
+
+
+_SHARED_LENGTH = 128

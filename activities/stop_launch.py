@@ -1,0 +1,77 @@
+"""`StopLaunch`: deletes the Job and the Pods of a launch that has not ended, without waiting for the Pods.
+
+The Job is deleted first, so that it creates no Pod in between; the Pods then get their own grace period. Whether their
+containers have ended is learned from the watch; a second call reports what the first one led to.
+"""
+
+from temporalio import activity
+
+from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_objects import list_events, list_pods
+from activities.cluster.launch_reader import LaunchReader
+from activities.rules import pod_state
+from activities.rules.diagnosis import diagnose, find_event_subject
+from activities.rules.launch_report import LaunchObjects, report_on
+from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.snapshot import Snapshot
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import JOBS, PODS, Object
+from inferrun.timestamps import parse, utc_now
+from workflows import activity_options
+from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult
+
+START_TOLERANCE = 1.0
+"""Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
+
+
+class LaunchStopper:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, api: KubeClient, launches: LaunchReader) -> None:
+        self._api = api
+        self._launches = launches
+
+    @activity.defn(name=activity_options.STOP_LAUNCH.name)
+    async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
+        """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
+        snapshot = await self._launches.snapshot(request)
+        objects = await self._launches.objects(request)
+        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        if report.stage is LaunchStage.ENDED or _is_spared(request, report):
+            return StopLaunchResult(report=report)
+        if report.stage is LaunchStage.WAITING and snapshot is not None:
+            report = await self._explain_waiting(request, objects, report, snapshot)
+        pods = await self._delete(request)
+        left = [pod for pod in pods if pod_state.may_run(pod)]
+        return StopLaunchResult(report=report, is_stopped=True, pods_left=len(left))
+
+    async def _delete(self, request: StopLaunchInput) -> list[Object]:
+        """Delete the Job, then the Pods; returns the Pods that are there afterwards."""
+        namespace, grace = request.run.namespace, request.grace_seconds
+        await delete_if_present(self._api, JOBS, namespace, request.job_name, uid=request.job_uid)
+        for pod in await list_pods(self._api, namespace, request.job_uid):
+            await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
+        return await list_pods(self._api, namespace, request.job_uid)
+
+    async def _explain_waiting(
+        self, request: StopLaunchInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot
+    ) -> LaunchReport:
+        if objects.job is None:
+            return report
+        namespace, now, pod = request.run.namespace, utc_now(), pod_state.newest(objects.pods)
+        subject = find_event_subject(objects.job, pod, now=now)
+        events = await list_events(self._api, namespace, subject) if subject is not None else []
+        wait = diagnose(objects.job, pod, events, snapshot=snapshot, namespace=namespace, now=now)
+        return report.model_copy(update={"wait_message": wait.message})
+
+
+def _is_spared(request: StopLaunchInput, report: LaunchReport) -> bool:
+    """Whether the launch is left alone because a condition of the request does not hold."""
+    if request.only_waiting and report.stage is LaunchStage.RUNNING:
+        return True
+    if request.only_after_seconds is None:
+        return False
+    if report.stage is not LaunchStage.RUNNING or report.started_at is None:
+        return report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST)
+    ran = (utc_now() - parse(report.started_at)).total_seconds()
+    return ran < request.only_after_seconds - START_TOLERANCE

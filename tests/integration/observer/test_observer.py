@@ -1,0 +1,353 @@
+"""The observer against a real API server: reasons on statuses, signals to workflows, and a change of the leader."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pytest
+
+from activities.cluster.events import EventRecorder
+from activities.rules import manifests
+from activities.rules.observation import Launch
+from activities.rules.trimming import trim_run
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.leases import LeaderElection
+from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
+from tests.integration.observer.conftest import MakeLaunch
+from tests.integration.observer.launches import EVICTED, WAIT_SECONDS, ObservedLaunch, eventually, pod_spec
+from worker.observer import Leadership, Observer, StatusWriter, WorkloadWatch
+from worker.observer.status_writer import Progress
+from workflows.signals import Ended, Started
+
+FINALIZER = "tests.inferrun.dev/hold"
+
+
+@dataclass
+class RecordedSignals:
+    """Plays Temporal: every signal is accepted."""
+
+    started_by_job: list[Started] = field(default_factory=list)
+    ended_by_job: list[Ended] = field(default_factory=list)
+
+    async def started(self, run: RunRef, signal: Started) -> bool:
+        assert run.uid
+        self.started_by_job.append(signal)
+        return True
+
+    async def ended(self, run: RunRef, signal: Ended, *, is_repeated: bool) -> bool:
+        assert run.uid
+        assert not is_repeated or signal in self.ended_by_job
+        self.ended_by_job.append(signal)
+        return True
+
+    async def has_ended(self, launch: ObservedLaunch, *, times: int = 1) -> Ended:
+        async def look() -> Ended | None:
+            return nth(self.ended_by_job, launch, times)
+
+        return await eventually(look, what=f"ended, {times} times")
+
+    async def has_started(self, launch: ObservedLaunch, *, times: int = 1) -> Started:
+        async def look() -> Started | None:
+            return nth(self.started_by_job, launch, times)
+
+        return await eventually(look, what=f"started, {times} times")
+
+
+S = TypeVar("S", Started, Ended)
+
+
+def nth(sent: list[S], launch: ObservedLaunch, times: int) -> S | None:
+    """The signal number `times` about the launch."""
+    about = [signal for signal in sent if signal.job_uid == launch.job_uid]
+    return about[times - 1] if len(about) >= times else None
+
+
+class AlwaysLeader:
+    """An election with one candidate."""
+
+    async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+
+@pytest.fixture
+def signals() -> RecordedSignals:
+    """What the observer sent, to all leaders of a test."""
+    return RecordedSignals()
+
+
+@asynccontextmanager
+async def leading(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, *, identity: str = ""
+) -> AsyncIterator[WorkloadWatch]:
+    """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
+    of it.
+    """
+    election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
+    leadership: Leadership = election if identity else AlwaysLeader()
+    runs = RunStore(api)
+    watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
+    writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
+    observer = Observer(api, watch=watch, leadership=leadership, signals=signals, writer=writer)
+    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
+    if identity:
+        tasks.append(asyncio.create_task(election.run()))
+    try:
+        await asyncio.wait_for(watch.synced(), WAIT_SECONDS)
+        assert observer.is_ready
+        yield watch
+        assert not any(task.done() for task in tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def leader(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals
+) -> AsyncIterator[WorkloadWatch]:
+    """One leader for the whole test."""
+    async with leading(api, namespace, installation, signals) as watch:
+        yield watch
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has the CPU"}
+
+
+async def events_of(api: KubeClient, launch: ObservedLaunch) -> list[tuple[str, str]]:
+    found = await api.list(EVENTS, launch.run.namespace, fieldSelector=f"involvedObject.uid={launch.run.uid}")
+    return [(item["reason"], item["type"]) for item in found["items"]]
+
+
+async def test_a_pod_that_no_node_accepts_is_reported_with_an_event(
+    api: KubeClient, leader: WorkloadWatch, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch()
+    await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
+    run = await launch.says("Unschedulable")
+    assert run.status.phase is Phase.PENDING
+    assert run.status.attempt == 1
+
+    async def look() -> bool | None:
+        return ("Unschedulable", "Warning") in await events_of(api, launch) or None
+
+    await eventually(look, what="the Event")
+
+
+async def test_a_quota_that_rejects_the_pod_is_read_from_the_jobs_events(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, make_launch: MakeLaunch
+) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    quotas = Resource("v1", "resourcequotas")
+    await api.create(quotas, namespace, quota)
+
+    async def counted() -> Object | None:
+        stored = await api.get(quotas, namespace, "none")
+        return stored if (stored.get("status") or {}).get("hard") else None
+
+    await eventually(counted, what="the quota to be in force")
+    launch = await make_launch()
+    run = await launch.says("QuotaExceeded")
+    assert "exceeded quota" in (run.status.message or "")
+
+
+async def test_a_start_is_signalled_once_and_then_written(
+    leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch(clock=600)
+    pod = await launch.runs()
+    started = await signals.has_started(launch)
+    run = await launch.says("Running")
+    assert started.pod_uid == pod["metadata"]["uid"]
+    assert started.started_at == pod["metadata"]["creationTimestamp"]  # the kubelet's time is before the Pod's creation
+    assert (run.status.phase, run.status.start_time is not None) == (Phase.RUNNING, True)
+    assert pod["metadata"]["name"] in (run.status.message or "")
+    await launch.tell({"running": {"startedAt": pod["metadata"]["creationTimestamp"]}}, phase="Running")
+    await launch.ends(0)
+    await signals.has_ended(launch)
+    assert len(signals.started_by_job) == 1
+
+
+async def test_without_a_clock_a_start_is_only_written(
+    leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch()
+    await launch.runs()
+    await launch.says("Running")
+    assert signals.started_by_job == []
+
+
+async def test_the_end_of_a_job_is_signalled_once_until_it_is_labelled(
+    api: KubeClient, leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch()
+    await launch.ends(3)
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1)
+    name = launch.job["metadata"]["name"]
+    await launch.set_status(phase="Failed", reason="InputFailed", message="exit code 3")
+    await api.patch(JOBS, launch.run.namespace, name, {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}})
+
+    async def look() -> bool | None:
+        return leader.job((launch.run.namespace, name)) is None or None
+
+    await eventually(look, what="the Job to leave the watch")
+    assert len(leader.remembered_ends(launch.job_uid)) == 1
+    assert leader.remembered_ends(launch.job_uid)[0].exit_code == 3
+    assert len(signals.ended_by_job) == 1
+
+
+async def test_what_nobody_acknowledged_is_signalled_again_by_a_new_leader(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    running, ended, deleted = await make_launch(clock=600), await make_launch(), await make_launch()
+    await running.runs()
+    await ended.ends(3)
+    async with leading(api, namespace, installation, signals):
+        await signals.has_started(running)
+        await signals.has_ended(ended)
+        await running.says("Running")
+    await deleted.delete_job()
+    async with leading(api, namespace, installation, signals):
+        await signals.has_ended(ended, times=2)
+        await signals.has_ended(deleted)
+    assert len(signals.started_by_job) == 1  # the status says Running
+
+
+async def test_the_standby_takes_over_when_the_leader_stops(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    """With the real election: only one of two acts, and the other one continues where it stopped."""
+    launch = await make_launch()
+    async with AsyncExitStack() as standby:
+        async with leading(api, namespace, installation, signals, identity="first"):
+            await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
+            await launch.says("Unschedulable")
+            await standby.enter_async_context(leading(api, namespace, installation, signals, identity="standby"))
+        await launch.ends(3)
+        await signals.has_ended(launch)
+    assert len(signals.ended_by_job) == 1
+
+
+async def test_a_start_while_nobody_watched_is_signalled_by_the_next_leader(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch(clock=600)
+    async with leading(api, namespace, installation, signals):
+        await launch.pod()
+    await launch.runs()
+    async with leading(api, namespace, installation, signals):
+        await signals.has_started(launch)
+        await launch.says("Running")
+
+
+async def test_a_deleted_job_is_signalled_although_a_finalizer_holds_its_pod(
+    api: KubeClient, leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch()
+    pod = await launch.pod()
+    name = pod["metadata"]["name"]
+    finalizers = [*pod["metadata"].get("finalizers", []), FINALIZER]
+    await api.patch(PODS, launch.run.namespace, name, {"metadata": {"finalizers": finalizers}})
+    await launch.delete_job()
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1)
+    held = await api.get(PODS, launch.run.namespace, name)
+    assert held["metadata"]["deletionTimestamp"]
+    await api.patch(PODS, launch.run.namespace, name, {"metadata": {"finalizers": None}})
+
+
+async def test_a_deleted_job_is_not_signalled_while_a_pod_of_it_runs(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    """The Pod is on a node that does not answer: a finalizer plays the kubelet that does not confirm its end."""
+    launch, other = await make_launch(), await make_launch()
+    pod = await bound_pod(api, launch)
+    await launch.runs(pod=pod)
+    await launch.delete_job()
+    await other.delete_job()
+    await signals.has_ended(other)
+    assert [signal.job_uid for signal in signals.ended_by_job] == [other.job_uid]
+    await launch.ends(137, pod=pod)
+    await signals.has_ended(launch)
+    await api.patch(PODS, namespace, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+
+async def bound_pod(api: KubeClient, launch: ObservedLaunch) -> Object:
+    """A Pod that the Job controls, on a node that does not exist, held by a finalizer."""
+    first = await launch.pod()
+    body = {
+        "metadata": {
+            "generateName": "bound-",
+            "labels": first["metadata"]["labels"],
+            "ownerReferences": first["metadata"]["ownerReferences"],
+            "finalizers": [FINALIZER],
+        },
+        "spec": {**pod_spec(), "nodeName": "no-such-node"},
+    }
+    return await api.create(PODS, launch.run.namespace, body)
+
+
+async def test_a_pod_that_was_taken_away_is_signalled_and_its_replacement_waits(
+    leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch(clock=600)
+    first = await launch.runs()
+    await signals.has_started(launch)
+    await launch.says("Running")
+    await launch.ends(137, pod=first, conditions=[EVICTED])
+    uid = first["metadata"]["uid"]
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1, pod_uid=uid)
+    second = await launch.pod(other_than=uid)
+    await launch.tell(None, phase="Pending", pod=second, conditions=[UNSCHEDULABLE])
+    await launch.says("Unschedulable")
+    await launch.runs(pod=second)
+    assert (await signals.has_started(launch, times=2)).pod_uid == second["metadata"]["uid"]
+
+
+async def test_a_pod_with_our_labels_that_the_job_does_not_control_is_ignored(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch(clock=600)
+    labels = (await launch.pod())["metadata"]["labels"]
+    # Without controller-uid, or the Job controller would adopt it.
+    labels = {key: value for key, value in labels.items() if not key.endswith("controller-uid")}
+    body = {"metadata": {"generateName": "forged-", "labels": labels}, "spec": pod_spec()}
+    forged = await api.create(PODS, namespace, body)
+    await launch.runs(pod=forged)
+    await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
+    await launch.says("Unschedulable")
+    assert signals.started_by_job == []
+    assert len(leader.pods_of(launch.job_uid)) == 1
+
+
+async def test_a_run_that_has_finished_is_not_written_to(leader: WorkloadWatch, make_launch: MakeLaunch) -> None:
+    finished, other = await make_launch(), await make_launch()
+    await finished.set_status(phase="Succeeded", reason="Succeeded", message="done")
+    for launch in (finished, other):
+        await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
+    await other.says("Unschedulable")
+    assert (await finished.stored()).status.reason == "Succeeded"
+
+
+async def test_a_write_that_conflicts_is_decided_again_on_the_stored_run(
+    api: KubeClient, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch()
+    cached = trim_run(await api.get(RUNS, launch.run.namespace, launch.run.name))
+    assert cached is not None
+    await launch.set_status(records={"total": 9})
+    runs = RunStore(api)
+    writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
+    identity = Launch.of_run(cached)
+    assert identity is not None
+    await writer.write(identity, Progress(Phase.PENDING, Reason.QUEUED, "it waits"), run=cached)
+    status = (await launch.stored()).status
+    assert (status.reason, status.records.total if status.records else None) == ("Queued", 9)
+    await launch.set_status(reason="RetryBackoff")
+    await writer.write(identity, Progress(Phase.PENDING, Reason.JOB_CREATED, "it waits again"), run=cached)
+    assert (await launch.stored()).status.reason == "RetryBackoff"

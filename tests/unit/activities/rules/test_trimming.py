@@ -1,0 +1,152 @@
+"""Trimmed objects keep what the rules read, and little else."""
+
+import json
+from typing import Any
+
+import pytest
+
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.observation import Launch, PodEnd
+from activities.rules.trimming import MESSAGE_LIMIT, controller_of, trim_events, trim_job, trim_pod, trim_run
+from inferrun import wellknown
+from inferrun.resources import parse_run
+from tests.unit.launches import DISRUPTED, JOB_UID, live_job, live_pod, live_run, running
+from tests.unit.objects import STARTED, Json, at, event, terminated, waiting
+
+NOISE: Json = {
+    "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}],
+    "generateName": "inf-iris-",
+}
+
+
+def noisy(item: Json) -> Json:
+    """The object with fields that nobody reads."""
+    metadata = item["metadata"]
+    metadata |= NOISE
+    metadata.setdefault("annotations", {})["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+    metadata.setdefault("labels", {})["app"] = "mine"
+    return item
+
+
+def test_a_trimmed_job_says_the_same_about_its_launch() -> None:
+    job = noisy(live_job(clock=30, launch=2, is_builtin=True, condition="Complete"))
+    trimmed = trim_job(job)
+    assert trimmed is not None
+    assert Launch.of_job(trimmed) == Launch.of_job(job)
+    assert trimmed["metadata"]["annotations"][ANNOTATION_SECONDS_LEFT] == "30"
+    assert trimmed["status"]["conditions"] == [{"type": "Complete", "status": "True"}]
+    assert set(trimmed["metadata"]) == {
+        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations", "ownerReferences",
+    }  # fmt: skip
+    assert "app" not in trimmed["metadata"]["labels"]
+    assert len(trimmed["metadata"]["annotations"]) == 3
+
+
+def test_a_job_that_is_labelled_as_ended_is_not_kept() -> None:
+    job = live_job()
+    job["metadata"]["labels"][wellknown.LABEL_ENDED] = "true"
+    assert trim_job(job) is None
+
+
+def test_a_suspended_job_stays_suspended() -> None:
+    trimmed = trim_job(live_job(spec={"suspend": True, "template": {"spec": {"containers": []}}}))
+    assert trimmed is not None
+    assert trimmed["spec"] == {"suspend": True}
+
+
+def test_a_trimmed_pod_keeps_its_state_its_image_and_its_pull_secret() -> None:
+    pod = noisy(
+        live_pod(waiting("ErrImagePull", "x" * 5000), conditions=[DISRUPTED, {"type": "Ready", "status": "False"}])
+    )
+    pod["spec"]["imagePullSecrets"] = [{"name": "registry"}]
+    trimmed = trim_pod(pod)
+    assert trimmed is not None
+    assert trimmed["spec"] == {
+        "containers": [{"name": "inference", "image": "registry/own:1"}],
+        "nodeName": "node-1",
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    assert [one["type"] for one in trimmed["status"]["conditions"]] == ["DisruptionTarget"]
+    assert len(trimmed["status"]["containerStatuses"][0]["state"]["waiting"]["message"]) == MESSAGE_LIMIT
+    assert controller_of(trimmed) == JOB_UID
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_terminal_pod_is_not_kept(phase: str) -> None:
+    assert trim_pod(live_pod(terminated(0), phase=phase)) is None
+
+
+def test_a_pod_without_a_controller_is_not_kept() -> None:
+    assert trim_pod(live_pod(owner=None)) is None
+
+
+def test_a_trimmed_pod_ends_like_the_untrimmed_one() -> None:
+    pod = live_pod(terminated(3, message="x" * 3000), phase="Running")
+    trimmed = trim_pod(pod)
+    assert trimmed is not None
+    assert PodEnd.of_pod(trimmed) == PodEnd.of_pod(pod)
+    assert "message" not in trimmed["status"]["containerStatuses"][0]["state"]["terminated"]
+
+
+def test_a_trimmed_run_can_be_parsed_and_keeps_the_times_of_its_conditions() -> None:
+    conditions = [
+        {"type": kind, "status": "Unknown", "reason": "Accepted", "message": "a" * 300, "lastTransitionTime": at(9)}
+        for kind in ("Succeeded", "Finished", "Ready", "Synced")
+    ]
+    full = noisy(live_run(conditions=conditions, contract="x" * 10_000, startTime=STARTED, records={"total": 9}))
+    trimmed = trim_run(full)
+    assert trimmed is not None
+    before, after = parse_run(full), parse_run(trimmed)
+    assert after.status.job_status == before.status.job_status
+    assert after.status.start_time == before.status.start_time
+    assert after.status.records == before.status.records
+    assert [one.last_transition_time for one in after.status.conditions] == [
+        one.last_transition_time for one in before.status.conditions
+    ]
+    assert after.metadata.resource_version == before.metadata.resource_version
+    assert after.status.contract is None
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_run_is_not_kept(phase: str) -> None:
+    assert trim_run(live_run(phase=phase)) is None
+
+
+def test_a_schedule_is_not_kept() -> None:
+    run = live_run(phase="Scheduled")
+    run["spec"]["schedule"] = "@daily"
+    assert trim_run(run) is None
+
+
+def test_a_run_without_a_status_is_kept() -> None:
+    run = live_run()
+    del run["status"]
+    trimmed = trim_run(run)
+    assert trimmed is not None
+    assert parse_run(trimmed).status.phase is None
+
+
+def test_of_events_the_latest_of_each_reason_is_kept() -> None:
+    events = [
+        event("FailedMount", "old", age=60),
+        event("FailedMount", "new", age=5),
+        event("Scheduled", "of no interest"),
+        event("Failed", "Error: failed to start container"),
+        event("Failed", 'Failed to pull image "a"', age=90),
+    ]
+    assert {one["reason"]: one["message"] for one in trim_events(events)} == {
+        "FailedMount": "new",
+        "Failed": 'Failed to pull image "a"',
+    }
+
+
+@pytest.mark.parametrize("changes", [{"status": None}, {"spec": None}, {"status": {}}, {"spec": {}}])
+def test_objects_with_missing_parts_can_be_trimmed(changes: dict[str, Any]) -> None:
+    trim_job({**live_job(), **changes})
+    trim_pod({**live_pod(), **changes})
+    trim_run({**live_run(), **changes})
+
+
+def test_a_trimmed_job_and_its_pod_take_less_than_two_kibibytes() -> None:
+    job, pod = trim_job(noisy(live_job(clock=30))), trim_pod(noisy(live_pod(running(STARTED), phase="Running")))
+    assert len(json.dumps(job)) + len(json.dumps(pod)) < 2048

@@ -1,0 +1,124 @@
+"""Events and logs are read within a budget, and an object that cannot be read delays no other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from inferrun.kube.errors import Unreachable
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import Object
+from inferrun.runner_report import RecordCounts
+from tests.unit.objects import event
+from tests.unit.worker.observer.fakes import FakeTime, settle
+from worker.observer.event_reader import EventReader
+from worker.observer.progress_reader import READERS, ProgressReader
+
+PROGRESS = '{"event": "progress", "records": {"total": 9, "completed": %d}}'
+
+
+@pytest.fixture
+async def clock() -> FakeTime:
+    """The event loop's clock."""
+    return FakeTime(asyncio.get_running_loop())
+
+
+@asynccontextmanager
+async def reading(run: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Logs:
+    """Logs of Pods on nodes of which some are dead."""
+
+    def __init__(self, *, dead: str = "-") -> None:
+        self.reads: list[str] = []
+        self.counts: list[tuple[Key, RecordCounts]] = []
+        self._dead = dead
+
+    async def read(self, _namespace: str, pod_name: str) -> str:
+        self.reads.append(pod_name)
+        if pod_name.startswith(self._dead):
+            await asyncio.Event().wait()
+        return PROGRESS % len(self.reads)
+
+    def on_progress(self, key: Key, records: RecordCounts) -> None:
+        self.counts.append((key, records))
+
+
+async def test_a_log_is_read_every_five_seconds(clock: FakeTime) -> None:
+    logs = Logs()
+    reader = ProgressReader(logs.read)
+    async with reading(reader.run):
+        reader.follow(("models", "job"), "pod", logs.on_progress)
+        for _ in range(5):
+            reader.follow(("models", "job"), "pod", logs.on_progress)
+            await clock.pass_by(5.5)
+        assert 4 <= len(logs.reads) <= 5
+        assert logs.counts[0] == (("models", "job"), RecordCounts(total=9, completed=1))
+        reader.forget(("models", "job"))
+        reads = len(logs.reads)
+        await clock.pass_by(60)
+        assert len(logs.reads) == reads
+
+
+async def test_all_logs_are_read_in_turn_within_twenty_reads_per_second(clock: FakeTime) -> None:
+    logs = Logs()
+    reader = ProgressReader(logs.read)
+    async with reading(reader.run):
+        for number in range(400):
+            reader.follow(("models", f"job-{number}"), f"pod-{number}", logs.on_progress)
+        await clock.pass_by(15, step=0.05)
+    assert len(logs.reads) <= 20 * 10 + READERS
+    assert len(logs.reads) >= 150
+    assert len(set(logs.reads)) == len(logs.reads)
+
+
+async def test_a_dead_node_is_read_less_and_less_often_and_delays_no_other(clock: FakeTime) -> None:
+    logs = Logs(dead="dead")
+    reader = ProgressReader(logs.read)
+    async with reading(reader.run):
+        for number in range(READERS - 1):
+            reader.follow(("models", f"dead-{number}"), f"dead-{number}", logs.on_progress)
+        reader.follow(("models", "job"), "live", logs.on_progress)
+        await clock.pass_by(100)
+    assert logs.reads.count("live") >= 12
+    assert 3 <= logs.reads.count("dead-0") <= 4
+
+
+async def test_events_that_cannot_be_read_are_reported_as_unknown() -> None:
+    async def fail(_namespace: str, _subject: str) -> list[Object]:
+        raise Unreachable("the API server is down")
+
+    received: list[tuple[Object, ...] | None] = []
+    reader = EventReader(fail)
+    async with reading(reader.run):
+        reader.request(("models", "job"), "uid", lambda _key, events: received.append(events))
+        await settle()
+    assert received == [None]
+
+
+async def test_events_are_trimmed_and_read_within_twenty_reads_per_second(clock: FakeTime) -> None:
+    asked: list[str] = []
+
+    async def read(_namespace: str, subject: str) -> list[Object]:
+        asked.append(subject)
+        return [event("FailedCreate", "exceeded quota"), event("Scheduled", "")]
+
+    received: list[tuple[Object, ...] | None] = []
+    reader = EventReader(read)
+    async with reading(reader.run):
+        for number in range(100):
+            reader.request(("models", str(number)), str(number), lambda _key, events: received.append(events))
+        await clock.pass_by(2, step=0.05)
+        assert 30 <= len(asked) <= 50
+        await clock.pass_by(4, step=0.05)
+    assert len(asked) == 100
+    assert received[0] is not None
+    assert [one["reason"] for one in received[0]] == ["FailedCreate"]

@@ -1,0 +1,480 @@
+"""The observer's loop: what is signalled and written, how often, and what is not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from inferrun import wellknown
+from inferrun.names import job_name
+from inferrun.runner_report import RecordCounts
+from tests.unit.launches import (
+    DISRUPTED,
+    JOB_NAME,
+    JOB_UID,
+    KEY,
+    UNSCHEDULED,
+    live_job,
+    live_pod,
+    live_run,
+    running,
+)
+from tests.unit.objects import Json, at, event, terminated, waiting
+from tests.unit.worker.observer.fakes import (
+    FakeApiServer,
+    FakeEvents,
+    FakeProgress,
+    FakeSignals,
+    FakeTime,
+    FakeWorkloads,
+    FakeWriter,
+    settle,
+    until,
+)
+from worker.observer.reconciler import Reconciler
+from workflows.signals import Ended
+
+POD = f"{JOB_NAME}-pod-a"
+RUNNING = f"attempt 1 is running in Pod {POD}"
+
+
+@dataclass
+class Stage:
+    """A leader and everything around it."""
+
+    workloads: FakeWorkloads
+    signals: FakeSignals
+    writer: FakeWriter
+    events: FakeEvents
+    progress: FakeProgress
+    api: FakeApiServer
+    time: FakeTime
+    reconciler: Reconciler | None = None
+
+    def new_reconciler(self) -> Reconciler:
+        self.reconciler = Reconciler(
+            self.workloads,
+            signals=self.signals,
+            writer=self.writer,
+            events=self.events,
+            progress=self.progress,
+            find_job=self.api.find_job,
+        )
+        return self.reconciler
+
+    async def deliver(self, *, job: Json | None = None, pod: Json | None = None, run: Json | None = None) -> None:
+        """The watch delivers objects, and the reconciler handles the change."""
+        self.workloads.put(job=job, pod=pod, run=run)
+        await self.wake()
+
+    async def wake(self) -> None:
+        assert self.reconciler is not None
+        self.reconciler.wake(KEY)
+        await settle()
+
+    @property
+    def reasons(self) -> list[str]:
+        return [str(progress.reason) for progress in self.writer.written]
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    workloads = FakeWorkloads()
+    return Stage(
+        workloads,
+        FakeSignals(),
+        FakeWriter(workloads),
+        FakeEvents(),
+        FakeProgress(),
+        FakeApiServer(),
+        FakeTime(asyncio.get_running_loop()),
+    )
+
+
+@asynccontextmanager
+async def leading(stage: Stage) -> AsyncIterator[Stage]:
+    """One term of leadership."""
+    task = asyncio.create_task(stage.new_reconciler().run())
+    await settle()
+    try:
+        yield stage
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def leader(stage: Stage) -> AsyncIterator[Stage]:
+    """A leader that has seen a Job without a Pod, which the run's status names."""
+    stage.workloads.put(job=live_job(clock=60), run=live_run(message=""))
+    async with leading(stage):
+        yield stage
+
+
+async def test_a_warning_is_written_at_once_and_only_once(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
+    assert leader.reasons == ["Unschedulable"]
+    assert leader.writer.written[0].is_warning
+    await leader.time.pass_by(600)
+    assert leader.reasons == ["Unschedulable"]
+    assert leader.events.requested == []
+    assert (leader.signals.sent_started, leader.signals.sent_ended) == ([], [])
+
+
+async def test_a_wait_that_passes_quickly_is_not_written(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(1)
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    await leader.time.pass_by(20)
+    assert leader.reasons == ["Running"]
+
+
+async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(3)
+    assert leader.reasons == ["PodScheduled"]
+
+
+async def test_a_status_is_written_at_most_every_five_seconds(leader: Stage) -> None:
+    for number in range(19):
+        states = (waiting("ErrImagePull", f"no {number}"), waiting("CreateContainerError", f"no {number}"))
+        await leader.deliver(pod=live_pod(states[number % 2], version=number))
+        await leader.time.pass_by(1)
+    assert len(leader.reasons) == 4
+
+
+async def test_the_last_of_several_changes_is_written(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("ErrImagePull", "first")))
+    await leader.deliver(pod=live_pod(waiting("CreateContainerError", "second"), version=2))
+    await leader.deliver(pod=live_pod(waiting("CreateContainerError", "third"), version=3))
+    await leader.time.pass_by(6)
+    assert [progress.message.rpartition(" ")[2] for progress in leader.writer.written][1:] == ["third"]
+
+
+async def test_a_start_is_signalled_once_and_only_then_written(leader: Stage) -> None:
+    leader.signals.accepts = False
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", age=5))
+    assert leader.writer.written == []
+    leader.signals.accepts = True
+    await leader.time.pass_by(11)
+    assert [one.pod_uid for one in leader.signals.sent_started] == ["pod-a", "pod-a"]
+    assert leader.reasons == ["Running"]
+    await leader.time.pass_by(1000)
+    await leader.wake()
+    assert len(leader.signals.sent_started) == 2
+    assert leader.reasons == ["Running"]
+
+
+async def test_without_a_clock_a_start_is_only_written(stage: Stage) -> None:
+    stage.workloads.put(job=live_job(), run=live_run())
+    async with leading(stage):
+        await stage.deliver(pod=live_pod(running(at(0)), phase="Running"))
+        assert stage.signals.sent_started == []
+        assert [progress.message for progress in stage.writer.written] == [RUNNING]
+
+
+async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage) -> None:
+    stage.workloads.put(
+        job=live_job(clock=60),
+        pod=live_pod(running(at(0)), phase="Running"),
+        run=live_run(phase="Running", reason="Running", message=RUNNING),
+    )
+    async with leading(stage):
+        await stage.time.pass_by(100)
+    assert (stage.signals.sent_started, stage.writer.written) == ([], [])
+
+
+async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge(leader: Stage) -> None:
+    leader.signals.is_down = True
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    assert leader.signals.sent_started == []
+    leader.signals.is_down = False
+    async with leading(leader):
+        assert [one.job_uid for one in leader.signals.sent_started] == [JOB_UID]
+        assert leader.reasons == ["Running"]
+
+
+async def test_a_new_leader_signals_the_start_of_another_pod_than_the_status_names(stage: Stage) -> None:
+    stage.workloads.put(
+        job=live_job(clock=60),
+        pod=live_pod(running(at(0)), uid="pod-b", phase="Running"),
+        run=live_run(phase="Running", reason="Running", message=RUNNING),
+    )
+    async with leading(stage):
+        await stage.time.pass_by(6)
+    assert [one.pod_uid for one in stage.signals.sent_started] == ["pod-b"]
+    assert "pod-b" in stage.writer.written[0].message
+
+
+async def test_an_end_is_signalled_until_it_is_acknowledged(leader: Stage) -> None:
+    await leader.deliver(job=live_job(clock=60, condition="Complete", version=2))
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    for passed, sent in ((9, 1), (2, 2), (20, 3), (40, 4)):
+        await leader.time.pass_by(passed)
+        assert len(leader.signals.sent_ended) == sent
+    assert leader.signals.repeated == [False, True, True, True]
+    await leader.time.pass_by(1200)
+    assert 7 <= len(leader.signals.sent_ended) <= 11
+    sent = len(leader.signals.sent_ended)
+    await leader.deliver(run=live_run(phase="Succeeded", reason="Succeeded"))
+    await leader.time.pass_by(1200)
+    assert len(leader.signals.sent_ended) == sent
+
+
+async def test_an_end_without_a_workflow_is_signalled_again(leader: Stage) -> None:
+    leader.signals.accepts = False
+    await leader.deliver(job=live_job(condition="Failed", version=2))
+    await leader.time.pass_by(11)
+    assert len(leader.signals.sent_ended) == 2
+
+
+async def test_an_end_that_temporal_did_not_take_is_signalled_within_seconds(leader: Stage) -> None:
+    leader.signals.is_down = True
+    await leader.deliver(job=live_job(condition="Failed", version=2))
+    await leader.time.pass_by(3)
+    leader.signals.is_down = False
+    await leader.time.pass_by(5)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_the_end_of_an_earlier_launch_is_not_signalled(stage: Stage) -> None:
+    second = job_name(JOB_NAME, 2)
+    stage.workloads.put(job=live_job(name=second, uid="job-uid-2", launch=2))
+    stage.workloads.put(job=live_job(condition="Failed"), run=live_run(job_uid="job-uid-2", job_name=second))
+    async with leading(stage):
+        await stage.time.pass_by(100)
+    assert stage.signals.sent_ended == []
+
+
+async def test_an_end_is_signalled_before_the_status_names_the_job(stage: Stage) -> None:
+    second = job_name(JOB_NAME, 2)
+    stage.workloads.put(job=live_job(condition="Failed", name=second, uid="job-uid-2", launch=2), run=live_run())
+    async with leading(stage):
+        assert Ended(job_uid="job-uid-2", launch=2) in stage.signals.sent_ended
+
+
+async def test_a_job_that_no_run_of_that_uid_owns_is_ignored(stage: Stage) -> None:
+    forged = live_job(condition="Failed")
+    forged["metadata"]["ownerReferences"] = []
+    stage.workloads.put(job=forged, run=live_run(job_uid=None))
+    async with leading(stage):
+        await stage.time.pass_by(100)
+    assert (stage.signals.sent_ended, stage.writer.written) == ([], [])
+
+
+async def test_a_pod_that_can_never_start_is_signalled(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("InvalidImageName")))
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    assert leader.writer.written == []
+
+
+@pytest.fixture
+async def runner(stage: Stage) -> AsyncIterator[Stage]:
+    """A leader that has announced the start of a Pod with our runner."""
+    stage.workloads.put(
+        job=live_job(clock=60, is_builtin=True), pod=live_pod(running(at(0)), phase="Running"), run=live_run()
+    )
+    async with leading(stage):
+        await stage.time.pass_by(6)
+        yield stage
+
+
+async def test_a_pod_that_is_taken_away_is_signalled_once_and_the_next_one_waits(runner: Stage) -> None:
+    await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
+    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    await runner.deliver(pod=live_pod(uid="pod-b", node=None, conditions=[UNSCHEDULED]))
+    await runner.time.pass_by(100)
+    assert len(runner.signals.sent_ended) == 1
+    assert runner.reasons[-1] == "Unschedulable"
+    await runner.deliver(pod=live_pod(running(at(0)), uid="pod-b", phase="Running", version=2))
+    await runner.time.pass_by(6)
+    assert [one.pod_uid for one in runner.signals.sent_started] == ["pod-a", "pod-b"]
+    assert runner.reasons[-1] == "Running"
+
+
+async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: Stage) -> None:
+    runner.events.events = (event("FailedCreate", "exceeded quota: pods"),)
+    await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
+    await runner.time.pass_by(12)
+    assert runner.reasons[-1] == "QuotaExceeded"
+
+
+async def test_a_pod_that_ends_by_itself_is_not_signalled_before_its_job(runner: Stage) -> None:
+    await runner.deliver(pod=live_pod(terminated(0), phase="Succeeded", version=2))
+    await runner.time.pass_by(60)
+    assert runner.signals.sent_ended == []
+    assert runner.reasons == ["Running"]
+    await runner.deliver(job=live_job(clock=60, condition="Complete", version=2))
+    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_a_pod_that_vanishes_is_signalled_after_a_while(runner: Stage) -> None:
+    runner.workloads.pods.clear()
+    await runner.wake()
+    assert runner.signals.sent_ended == []
+    await runner.time.pass_by(11)
+    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+
+
+async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: Stage) -> None:
+    assert runner.progress.followed[KEY][0] == POD
+    for done in (1, 2, 3, 3, 3):
+        runner.progress.report(KEY, RecordCounts(total=9, completed=done))
+        await settle()
+    await runner.time.pass_by(30)
+    assert [one.records.completed for one in runner.writer.written if one.records is not None] in ([1, 3], [3])
+
+
+async def test_a_pod_that_does_not_run_is_not_read(runner: Stage) -> None:
+    await runner.deliver(job=live_job(clock=60, condition="Complete", version=2, is_builtin=True))
+    assert runner.progress.followed == {}
+
+
+async def test_the_logs_of_custom_images_are_not_read(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    assert leader.progress.followed == {}
+
+
+async def test_events_are_read_less_and_less_often_while_the_reason_stays(leader: Stage) -> None:
+    counts = []
+    for seconds in (4, 2, 5, 10, 20, 40, 80, 160, 300, 300):
+        await leader.time.pass_by(seconds, step=1)
+        counts.append(len(leader.events.requested))
+    assert counts == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert set(leader.events.requested) == {JOB_UID}
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(6)
+    assert leader.events.requested[9:] == ["pod-a"]
+
+
+async def test_a_job_that_is_deleted_is_signalled_once_the_api_server_confirms_it(leader: Stage) -> None:
+    leader.workloads.jobs.clear()
+    await leader.wake()
+    assert leader.signals.sent_ended == []
+    await leader.time.pass_by(1)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    assert leader.api.asked == 1
+
+
+async def test_a_job_that_is_gone_is_signalled_only_when_its_pods_are(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    leader.workloads.jobs.clear()
+    await leader.wake()
+    await leader.time.pass_by(60)
+    assert leader.signals.sent_ended == []
+    await leader.deliver(pod=live_pod(terminated(137), phase="Failed", version=2))
+    await leader.time.pass_by(1)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_a_pod_without_a_node_that_a_finalizer_holds_does_not_delay_the_end(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(node=None, finalizers=["tests/hold"]))
+    leader.workloads.jobs.clear()
+    await leader.deliver(pod=live_pod(node=None, finalizers=["tests/hold"], deletionTimestamp=at(0), version=2))
+    await leader.time.pass_by(1)
+    assert len(leader.signals.sent_ended) == 1
+
+
+@pytest.mark.parametrize(
+    "status",
+    [{"phase": "Succeeded"}, {"reason": "RetryBackoff"}, {"job_uid": "job-uid-2", "job_name": job_name(JOB_NAME, 2)}],
+)
+async def test_a_job_that_leaves_the_watch_after_its_end_was_recorded_costs_nothing(
+    leader: Stage, status: dict[str, Any]
+) -> None:
+    leader.workloads.jobs.clear()
+    leader.workloads.put(job=live_job(name=job_name(JOB_NAME, 2), uid="job-uid-2", launch=2))
+    await leader.deliver(run=live_run(**status))
+    await leader.time.pass_by(100)
+    assert (leader.signals.sent_ended, leader.api.asked) == ([], 0)
+
+
+async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(leader: Stage) -> None:
+    job = live_job()
+    job["metadata"]["labels"][wellknown.LABEL_ENDED] = "true"
+    leader.api.jobs[KEY] = job
+    leader.workloads.jobs.clear()
+    await leader.wake()
+    await leader.time.pass_by(10)
+    assert (leader.signals.sent_ended, leader.api.asked) == ([], 1)
+
+
+async def test_a_job_that_the_watch_has_not_delivered_yet_is_not_taken_for_gone(stage: Stage) -> None:
+    stage.workloads.put(run=live_run())
+    stage.api.jobs[KEY] = live_job(clock=9)
+    async with leading(stage):
+        await stage.time.pass_by(3)
+        assert stage.signals.sent_ended == []
+        await stage.deliver(job=live_job(clock=9), pod=live_pod(running(at(0)), phase="Running"))
+        assert len(stage.signals.sent_started) == 1
+
+
+async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(stage: Stage) -> None:
+    stage.workloads.put(run=live_run())
+    async with leading(stage):
+        await stage.time.pass_by(1)
+    assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(leader: Stage) -> None:
+    other = live_job(uid="job-uid-x", version=9)
+    leader.api.jobs[KEY] = other
+    await leader.deliver(job=other)
+    await leader.time.pass_by(1)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_nothing_is_written_to_a_status_that_names_another_job(stage: Stage) -> None:
+    stage.workloads.put(
+        job=live_job(), pod=live_pod(node=None, conditions=[UNSCHEDULED]), run=live_run(job_uid="another")
+    )
+    async with leading(stage):
+        await stage.time.pass_by(30)
+    assert stage.writer.written == []
+
+
+async def test_an_unchanged_launch_causes_no_request(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
+    await leader.time.pass_by(10)
+    for _ in range(100):
+        await leader.wake()
+    assert len(leader.writer.written) == 1
+    assert leader.events.requested == []
+    assert leader.api.asked == 0
+
+
+async def test_temporal_that_does_not_answer_delays_no_status(stage: Stage) -> None:
+    stage.signals.hangs = True
+    stage.workloads.put(job=live_job(condition="Failed"), run=live_run())
+    second = ("models", "other")
+    async with leading(stage):
+        other = live_job(name="other", uid="job-2")
+        stage.workloads.put(job=other)
+        stage.workloads.put(
+            pod=live_pod(node=None, uid="pod-2", owner="job-2", conditions=[UNSCHEDULED]),
+            run=live_run(job_uid="job-2", job_name="other"),
+        )
+        assert stage.reconciler is not None
+        stage.reconciler.wake(second)
+        await until(lambda: bool(stage.writer.written))
+    assert stage.reasons == ["Unschedulable"]
+
+
+async def test_a_status_that_the_server_shortened_is_not_written_again(leader: Stage) -> None:
+    leader.writer.is_delivered = False
+    await leader.deliver(pod=live_pod(node=None, conditions=[UNSCHEDULED]))
+    await leader.deliver(run=live_run(reason="Unschedulable", message="shortened"))
+    await leader.time.pass_by(60)
+    assert len(leader.writer.written) == 1
+
+
+async def test_the_clock_of_a_replaced_pod_starts_with_its_own_signal(runner: Stage) -> None:
+    """Also if nobody saw the first one go: the workflow hears of its end before it hears of the next start."""
+    runner.workloads.pods.clear()
+    await runner.deliver(pod=live_pod(running(at(0)), uid="pod-b", phase="Running"))
+    await until(lambda: len(runner.signals.sent_started) == 2)
+    assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
+    assert runner.signals.sent_started[1].pod_uid == "pod-b"

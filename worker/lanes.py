@@ -1,0 +1,39 @@
+"""The task queues of the worker: one for workflows, which execute most activities locally, and one for each lane.
+
+An activity that fails or is slow as a local one is executed in its lane. Each lane has slots of its own, so that a kind of
+step that gets stuck (stops on a dead node, say) takes no slot from the others.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from workflows.activity_options import LANES, lane_queue
+
+Activity = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class LaneSettings:
+    """Slots of each lane, and the time that activities get to end when the worker stops."""
+
+    task_queue: str
+    slots: int
+    shutdown: timedelta
+
+
+def lane_workers(client: Client, activities: Sequence[Activity], settings: LaneSettings) -> list[Worker]:
+    """One Temporal worker per lane; each serves all activities, workflows choose the lane."""
+    return [
+        Worker(
+            client,
+            task_queue=lane_queue(settings.task_queue, lane),
+            activities=activities,
+            max_concurrent_activities=settings.slots,
+            graceful_shutdown_timeout=settings.shutdown,
+        )
+        for lane in LANES
+    ]

@@ -1,0 +1,124 @@
+"""What the reconciler remembers of one live Job: a few hundred bytes, since there may be twelve thousand of them."""
+
+import math
+from dataclasses import dataclass, field
+
+from activities.rules.observation import Doing, Launch
+from inferrun.kube.objects import Object
+from inferrun.reasons import Reason
+from inferrun.runner_report import RecordCounts
+from worker.observer.status_writer import Progress
+
+EVENTS_FIRST_SECONDS = 5.0
+EVENTS_MAX_SECONDS = 300.0
+SIGNAL_FIRST_SECONDS = 10.0
+SIGNAL_MAX_SECONDS = 300.0
+
+NEVER = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSignal:
+    """A signal that the workflow has not acknowledged: `RUNNING` stands for `started`, everything else for `ended`."""
+
+    doing: Doing
+    pod_uid: str = ""
+    started_at: str = ""
+
+
+@dataclass(slots=True)
+class JobState:
+    """Times are those of the event loop's clock, in seconds."""
+
+    launch: Launch
+
+    inputs: tuple[object, ...] = ()
+    """The cached objects that the last reconcile read; the same ones again before `next_due` need no reconcile."""
+    next_due: float = 0.0
+
+    version: tuple[str, ...] = ()
+    """Resource versions of the Job and its Pods when they were observed last."""
+    changed_at: float = 0.0
+    recheck_due: float = NEVER
+
+    is_known: bool = False
+    """Whether `pod_uid` says what was announced; until then the run's status does."""
+    pod_uid: str = ""
+    """The Pod whose start was announced and whose end was not."""
+    records: RecordCounts | None = None
+
+    wait_reason: Reason | None = None
+    events: tuple[Object, ...] = field(default=())
+    events_due: float = 0.0
+    events_pause: float = EVENTS_FIRST_SECONDS
+
+    signal: WantedSignal | None = None
+    signal_due: float = 0.0
+    """When it is sent (again); NEVER while it is being sent."""
+    signal_pause: float = SIGNAL_FIRST_SECONDS
+    is_repeated: bool = False
+
+    progress: Progress | None = None
+    """What the status should say and does not."""
+    wanted_at: float = 0.0
+    written: Progress | None = None
+    written_at: float = -NEVER
+
+    is_gone: bool = False
+    """Whether the API server confirmed that the Job is gone."""
+    is_probed: bool = False
+    probe_due: float = NEVER
+
+    def is_settled(self, inputs: tuple[object, ...], *, now: float) -> bool:
+        """Whether a reconcile of these objects would change nothing."""
+        if now >= self.next_due or len(inputs) != len(self.inputs):
+            return False
+        return all(one is other for one, other in zip(inputs, self.inputs, strict=True))
+
+    def observe_version(self, version: tuple[str, ...], *, now: float) -> None:
+        """Take note of the objects' versions; a change starts the waits for Events anew."""
+        if version == self.version:
+            return
+        self.version = version
+        self.changed_at = now
+        self.events_pause = EVENTS_FIRST_SECONDS
+        self.events_due = now + EVENTS_FIRST_SECONDS
+
+    def observe_reason(self, reason: Reason, *, now: float) -> None:
+        """Take note of why it waits; a new reason makes the reads of Events frequent again."""
+        if reason == self.wait_reason:
+            return
+        self.wait_reason = reason
+        self.events_pause = EVENTS_FIRST_SECONDS
+        if self.events_due < NEVER:
+            self.events_due = min(self.events_due, now + EVENTS_FIRST_SECONDS)
+
+    def receive_events(self, events: tuple[Object, ...] | None, *, now: float) -> None:
+        """Keep what was read, if it could be, and plan the next read."""
+        if events is not None:
+            self.events = events
+        self.events_due = now + self.events_pause
+        self.events_pause = min(self.events_pause * 2, EVENTS_MAX_SECONDS)
+
+    def want_signal(self, signal: WantedSignal | None, *, now: float) -> None:
+        """Plan a signal. The same one again keeps its plan: `started_at` may differ when a clock is corrected."""
+        known = self.signal
+        if known is not None and signal is not None and (known.doing, known.pod_uid) == (signal.doing, signal.pod_uid):
+            return
+        self.signal = signal
+        self.signal_due = now
+        self.signal_pause = SIGNAL_FIRST_SECONDS
+        self.is_repeated = False
+
+    def plan_repetition(self, *, now: float) -> None:
+        """The signal was sent: again later, unless it is acknowledged by then."""
+        self.signal_due = now + self.signal_pause
+        self.signal_pause = min(self.signal_pause * 2, SIGNAL_MAX_SECONDS)
+        self.is_repeated = True
+
+    def want_status(self, progress: Progress, *, now: float) -> None:
+        """Plan a write of the status."""
+        planned = self.progress
+        if planned is None or (planned.phase, planned.reason) != (progress.phase, progress.reason):
+            self.wanted_at = now
+        self.progress = progress

@@ -1,0 +1,102 @@
+"""The part of the worker that watches launches: progress and reasons for waiting go to statuses, changes to workflows.
+
+Every worker process keeps its caches filled; only the leader acts. Two leaders at once do no harm. A new leader knows
+nothing of its predecessor: it compares the cluster with the statuses of the runs and signals what is missing there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
+from activities.rules.manifests import CONTAINER
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import EVENTS, JOBS, Object
+from worker.observer.event_reader import EventReader
+from worker.observer.progress_reader import ProgressReader
+from worker.observer.reconciler import Reconciler
+from worker.observer.run_signals import SignalSender
+from worker.observer.status_writer import ProgressWriter
+from worker.observer.workload_watch import WorkloadWatch
+
+logger = logging.getLogger(__name__)
+
+EVENTS_LIMIT = "50"
+
+
+class Leadership(Protocol):
+    """Decides which process acts; `inferrun.kube.leases.LeaderElection` is one."""
+
+    async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` whenever this process leads and cancel it when it does not, until cancelled."""
+        ...
+
+
+class Observer:
+    """Run it as one task, beside the watch that it reads and the election that it follows."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        watch: WorkloadWatch,
+        leadership: Leadership,
+        signals: SignalSender,
+        writer: ProgressWriter,
+    ) -> None:
+        self._client = client
+        self._watch = watch
+        self._leadership = leadership
+        self._signals = signals
+        self._writer = writer
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the caches are filled: a standby is ready as well."""
+        return self._watch.is_synced
+
+    async def run(self) -> None:
+        """Act whenever this process is the leader, until cancelled."""
+        await self._watch.synced()
+        await self._leadership.while_leading(self._act)
+
+    async def _act(self) -> None:
+        """One term: its state begins empty and ends with it."""
+        events, progress = EventReader(self._list_events), ProgressReader(self._read_log)
+        reconciler = Reconciler(
+            self._watch,
+            signals=self._signals,
+            writer=self._writer,
+            events=events,
+            progress=progress,
+            find_job=self._find_job,
+        )
+        self._watch.subscribe(reconciler.wake)
+        logger.info("the observer acts: this process is the leader")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (reconciler, events, progress):
+                    tasks.create_task(part.run())
+        finally:
+            self._watch.unsubscribe(reconciler.wake)
+            logger.info("the observer does not act any more")
+
+    async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
+        selector = f"involvedObject.uid={subject_uid}"
+        found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
+        events: list[Object] = found.get("items") or []
+        return events
+
+    async def _read_log(self, namespace: str, pod_name: str) -> str:
+        return await self._client.log(
+            namespace, pod_name, container=CONTAINER, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
+        )
+
+    async def _find_job(self, key: Key) -> Object | None:
+        try:
+            return await self._client.get(JOBS, *key)
+        except NotFound:
+            return None

@@ -1,0 +1,88 @@
+"""Writes waiting reasons and progress to the status of a run.
+
+The status as the informer has it is the condition of the write, so that no GET precedes a PATCH; on a conflict the run
+is read and the decision made again. Never written: a terminal status, a status that names another Job, and one that
+says what follows this Job.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from activities.rules.observation import Launch
+from inferrun.control.run_status import status_after
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import RecordCounts
+from inferrun.timestamps import utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the status of a run under way should say."""
+
+    phase: Phase
+    reason: Reason
+    message: str
+    started_at: str = ""
+    records: RecordCounts | None = None
+    is_warning: bool = False
+
+
+class ProgressWriter(Protocol):
+    """What the reconciler needs to report with."""
+
+    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+        """Write the status of the launch's run; `run` is the run as the informer has it. Raises KubeError."""
+        ...
+
+
+class RunEvents(Protocol):
+    """Emits Events on runs; a failure to do so is not raised."""
+
+    async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
+        """Emit an Event; the same one again has no effect."""
+        ...
+
+
+class StatusWriter:
+    """`ProgressWriter` for the API server."""
+
+    def __init__(self, runs: RunStore, *, events: RunEvents) -> None:
+        self._runs = runs
+        self._events = events
+
+    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+        """Write if the run's status is still about this launch; emit an Event for warnings and for a start."""
+
+        def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            return status_with(current, launch=launch, progress=progress)
+
+        ref = launch.run
+        has_started = progress.phase is Phase.RUNNING and (run.get("status") or {}).get("phase") != Phase.RUNNING
+        written = await self._runs.update_status(ref, decide, read=parse_run(run))
+        if written.changed and (progress.is_warning or has_started):
+            await self._events.record(
+                ref, reason=progress.reason, message=progress.message, is_warning=progress.is_warning
+            )
+
+
+def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> InferenceRunStatus | None:
+    """The run's status with that progress; None if the status is not, or no longer, about this launch."""
+    status = run.status
+    if status.job_status is None or status.job_status.uid != launch.job_uid:
+        return None
+    if status.reason == Reason.RETRY_BACKOFF or status.phase is Phase.SUSPENDED:
+        return None
+    return status_after(
+        run,
+        phase=progress.phase,
+        reason=progress.reason,
+        message=progress.message,
+        now=utc_now(),
+        attempt=launch.attempt,
+        start_time=status.start_time or progress.started_at or None,
+        records=progress.records.model_dump() if progress.records is not None else None,
+    )

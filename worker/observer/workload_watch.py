@@ -1,0 +1,223 @@
+"""The worker's view of the cluster: the installation's live Jobs, their Pods, and the runs that have not finished.
+
+Three informers with trimmed caches, shared by everything in the process; nothing here writes. Pods are indexed by the
+UID of the Job that controls them. Pods that are terminal are not cached; their ends are remembered for a while.
+"""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from activities.rules.observation import PodEnd
+from activities.rules.trimming import JOB_NAME_LABEL, controller_of, is_terminal, trim_job, trim_pod, trim_run
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.run_ref import RunRef
+
+ENDS_KEPT_SECONDS = 600.0
+ENDS_LIMIT = 20_000
+"""Ends of Pods that are remembered, for as long as a stop may ask how its container ended."""
+
+SHARED_LIMIT = 2_000
+"""Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of the Pods' LIST. The WATCH goes without: with it, the end of a Pod would not be delivered."""
+
+Wake = Callable[[Key], None]
+"""Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
+
+
+class WorkloadWatch:
+    """Run it as one task beside the worker. `selector` selects what the installation created."""
+
+    def __init__(self, client: KubeClient, *, namespace: str | None, selector: str) -> None:
+        self._pods_by_job: dict[str, tuple[Object, ...]] = {}
+        self._ends = PodEnds()
+        self._wakes: list[Wake] = []
+        self._share = SharedParts()
+        self.jobs = Informer(
+            client,
+            JOBS,
+            namespace=namespace,
+            selector=f"{selector},!{wellknown.LABEL_ENDED}",
+            transform=trim_job,
+            listener=self._on_job,
+        )
+        self.pods = Informer(
+            client,
+            PODS,
+            namespace=namespace,
+            selector=selector,
+            list_params={"fieldSelector": LIVE_PODS},
+            transform=self._take_pod,
+            listener=self._on_pod,
+        )
+        self.runs = Informer(
+            client, RUNS, namespace=namespace, transform=partial(trim_run, share=self._share), listener=self._on_run
+        )
+
+    async def run(self) -> None:
+        """Follow the three collections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self.jobs, self.pods, self.runs):
+                tasks.create_task(informer.run())
+
+    async def synced(self) -> None:
+        """Return once all collections have been listed."""
+        for informer in (self.jobs, self.pods, self.runs):
+            await informer.synced.wait()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all collections have been listed."""
+        return all(informer.synced.is_set() for informer in (self.jobs, self.pods, self.runs))
+
+    def job(self, key: Key) -> Object | None:
+        """The Job of that key, unless its end is recorded."""
+        return self.jobs.get(*key)
+
+    def run_of(self, ref: RunRef) -> Object | None:
+        """The run; None if it has finished, is gone, or is another one of that name."""
+        run = self.runs.get(ref.namespace, ref.name)
+        return run if run is not None and run["metadata"]["uid"] == ref.uid else None
+
+    def job_keys(self) -> Iterable[Key]:
+        """The keys of all live Jobs."""
+        return self.jobs.keys()
+
+    def all_runs(self) -> Iterable[Object]:
+        """The runs that have not finished."""
+        return [run for _, run in self.runs.items()]
+
+    def pods_of(self, job_uid: str) -> tuple[Object, ...]:
+        """The Job's Pods that are not terminal."""
+        return self._pods_by_job.get(job_uid, ())
+
+    def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
+        """How Pods of the Job ended, as far as it was seen in the last minutes."""
+        return self._ends.of(job_uid)
+
+    def subscribe(self, wake: Wake) -> None:
+        """Call `wake` for every change from now on."""
+        self._wakes.append(wake)
+
+    def unsubscribe(self, wake: Wake) -> None:
+        """Stop calling `wake`."""
+        self._wakes.remove(wake)
+
+    def _take_pod(self, pod: Object) -> Object | None:
+        if is_terminal(pod) and controller_of(pod) is not None:
+            self._ends.add(PodEnd.of_pod(pod), now=_now())
+        return trim_pod(pod, share=self._share)
+
+    def _on_job(self, key: Key, _before: Object | None, _after: Object | None) -> None:
+        self._wake(key)
+
+    def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is not None:
+            self._forget_pod(before, is_gone=after is None or after["metadata"]["uid"] != before["metadata"]["uid"])
+        if after is not None and (owner := controller_of(after)) is not None:
+            self._pods_by_job[owner] = (*self.pods_of(owner), after)
+        for pod in (before, after):
+            job = (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL) if pod is not None else None
+            if job is not None:
+                self._wake((key[0], job))
+                return
+
+    def _forget_pod(self, pod: Object, *, is_gone: bool) -> None:
+        owner = controller_of(pod) or ""
+        uid = pod["metadata"]["uid"]
+        others = tuple(one for one in self.pods_of(owner) if one["metadata"]["uid"] != uid)
+        if others:
+            self._pods_by_job[owner] = others
+        else:
+            self._pods_by_job.pop(owner, None)
+        if is_gone and not self._ends.has(uid):
+            self._ends.add(PodEnd.of_pod(pod), now=_now())
+
+    def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
+        names = {job_name_of(run) for run in (before, after) if run is not None}
+        for name in names:
+            if name:
+                self._wake((key[0], name))
+
+    def _wake(self, key: Key) -> None:
+        for wake in self._wakes:
+            wake(key)
+
+
+def job_name_of(run: Object) -> str:
+    """The name of the Job that the run's status names; empty without."""
+    reference = (run.get("status") or {}).get("jobStatus") or {}
+    return str(reference.get("name") or "")
+
+
+class SharedParts:
+    """Equal parts of cached objects, kept once. Nothing may change a cached object."""
+
+    def __init__(self, *, limit: int = SHARED_LIMIT) -> None:
+        self._limit = limit
+        self._parts: dict[str, Object] = {}
+
+    def __call__(self, part: Object) -> Object:
+        """An equal part that was shared before, or this one."""
+        if len(self._parts) >= self._limit:
+            self._parts.clear()
+        return self._parts.setdefault(json.dumps(part), part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    end: PodEnd
+    at: float
+
+
+class PodEnds:
+    """Ends of Pods, by Pod and by Job; bounded in number and age."""
+
+    def __init__(self, *, limit: int = ENDS_LIMIT, seconds: float = ENDS_KEPT_SECONDS) -> None:
+        self._limit = limit
+        self._seconds = seconds
+        self._by_pod: OrderedDict[str, _Remembered] = OrderedDict()
+        self._by_job: dict[str, tuple[str, ...]] = {}
+
+    def add(self, end: PodEnd, *, now: float) -> None:
+        """Remember an end; one that is known is replaced unless the new one knows less."""
+        known = self._by_pod.get(end.pod_uid)
+        if known is not None:
+            if end.exit_code is not None or known.end.exit_code is None:
+                self._by_pod[end.pod_uid] = _Remembered(end, known.at)
+            return
+        self._by_pod[end.pod_uid] = _Remembered(end, now)
+        self._by_job[end.job_uid] = (*self._by_job.get(end.job_uid, ()), end.pod_uid)
+        self._expire(now)
+
+    def has(self, pod_uid: str) -> bool:
+        """Whether the Pod's end is remembered."""
+        return pod_uid in self._by_pod
+
+    def of(self, job_uid: str) -> tuple[PodEnd, ...]:
+        """The ends of a Job's Pods, oldest first."""
+        return tuple(self._by_pod[uid].end for uid in self._by_job.get(job_uid, ()))
+
+    def _expire(self, now: float) -> None:
+        while self._by_pod:
+            uid, oldest = next(iter(self._by_pod.items()))
+            if len(self._by_pod) <= self._limit and now - oldest.at <= self._seconds:
+                return
+            del self._by_pod[uid]
+            left = tuple(one for one in self._by_job[oldest.end.job_uid] if one != uid)
+            if left:
+                self._by_job[oldest.end.job_uid] = left
+            else:
+                del self._by_job[oldest.end.job_uid]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,227 @@
+"""Follows one launch of a run to its verdict by signals and timers, and stops it when one of the run's clocks expires.
+
+Between two events it holds nothing: no activity, no poll. A signal only says that the launch should be inspected; an
+activity reads from the cluster what happened. Replaces `launch_supervision` for workflows with lifecycle 2.
+"""
+
+from enum import StrEnum
+
+from temporalio import workflow
+
+from inferrun.reasons import Reason
+from inferrun.timestamps import parse, rfc3339
+from workflows import activity_options
+from workflows.activity_execution import execute_locally
+from workflows.launch_signals import LaunchSignals
+from workflows.launch_supervision import DEADLINE_GRACE, STOP_GRACE
+from workflows.messages import (
+    InspectInput,
+    LaunchReport,
+    LaunchResult,
+    LaunchStage,
+    StopLaunchInput,
+    StopLaunchResult,
+    Verdict,
+    VerdictKind,
+)
+from workflows.retry_policy import check_disruptions
+from workflows.run_state import RunState
+from workflows.signals import Started
+
+GRACE_MARGIN = 15
+"""Seconds after their grace period within which the kubelet reports that stopped Pods are gone."""
+
+FORCED_STOP_SECONDS = 10
+"""How long to wait for Pods after their deletion was forced. Then they count as fenced off: a kubelet that has lost its
+API server, or a finalizer, keeps the objects, but the API server accepts nothing more from them."""
+
+
+class _Event(StrEnum):
+    INSPECT = "Inspect"
+    EXPIRED = "Expired"
+
+
+class LaunchFollowing:
+    """The following of one launch; `supervise` returns its verdict."""
+
+    def __init__(self, state: RunState, launched: LaunchResult, signals: LaunchSignals) -> None:
+        self._state = state
+        self._launched = launched
+        self._signals = signals
+        self._pod_uid = ""
+
+    async def supervise(self) -> Verdict:
+        """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
+        event = _Event.INSPECT if self._launched.is_adopted else await self._next_event()
+        while True:
+            verdict = await (self._inspect() if event is _Event.INSPECT else self._expire())
+            if verdict is not None:
+                return verdict
+            event = await self._next_event()
+
+    async def stop(
+        self, *, grace: int, because: str, only_waiting: bool = False, only_after_seconds: float | None = None
+    ) -> StopLaunchResult:
+        """Stop the launch and wait until its Pods are gone or fenced off; a success that comes to light is reported."""
+        request = StopLaunchInput(
+            run=self._state.run,
+            job_name=self._launched.job_name,
+            job_uid=self._launched.job_uid,
+            snapshot=self._launched.snapshot,
+            pod_uid=self._pod_uid,
+            grace_seconds=grace,
+            only_waiting=only_waiting,
+            only_after_seconds=only_after_seconds,
+        )
+        first = await self._stop_once(request, because=because)
+        if not first.is_stopped:
+            return first
+        verdict, pods_left = first.report.verdict, first.pods_left
+        unconditional = {"only_waiting": False, "only_after_seconds": None}
+        for seconds, next_grace in ((grace + GRACE_MARGIN, 0), (FORCED_STOP_SECONDS, 0)):
+            if not pods_left:
+                break
+            await self._wait_for_pods(seconds)
+            again = request.model_copy(update={**unconditional, "grace_seconds": next_grace})
+            stopped = await self._stop_once(again, because=because)
+            verdict, pods_left = success_of(stopped) or verdict, stopped.pods_left
+        return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
+
+    async def _next_event(self) -> _Event:
+        """Wait until there is something to inspect or the clock that is running expires."""
+        job_uid = self._launched.job_uid
+        while True:
+            if self._signals.take_ended(job_uid):
+                return _Event.INSPECT
+            started = self._signals.take_started(job_uid)
+            if started is not None:
+                self._begin(started)
+            left = self._seconds_left()
+            if left is not None and left <= 0:
+                return _Event.EXPIRED
+            await self._wait(left)
+
+    async def _wait(self, seconds: float | None) -> None:
+        seen = self._state.signal_count
+        name = "timeoutSeconds" if self._state.started_at else "pendingTimeoutSeconds"
+        try:
+            await workflow.wait_condition(
+                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"{name} of the run"
+            )
+        except TimeoutError:
+            return
+
+    def _begin(self, started: Started) -> None:
+        """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
+        if started.pod_uid == self._pod_uid:
+            return
+        now = workflow.now()
+        self._pod_uid = started.pod_uid
+        self._state.started_at = rfc3339(min(parse(started.started_at), now))
+        self._show_running()
+
+    def _show_running(self) -> None:
+        attempt = self._state.progress.attempt
+        workflow.set_current_details(f"**Running** since {self._state.started_at}, attempt {attempt}.")
+
+    async def _inspect(self) -> Verdict | None:
+        """The verdict on the launch, None if it goes on."""
+        request = InspectInput(
+            run=self._state.run,
+            job_name=self._launched.job_name,
+            job_uid=self._launched.job_uid,
+            snapshot=self._launched.snapshot,
+            pod_uid=self._pod_uid,
+        )
+        summary = f"inspect {self._launched.job_name}"
+        report = await execute_locally(activity_options.INSPECT, request, LaunchReport, summary=summary)
+        return await self._act_on(report)
+
+    async def _act_on(self, report: LaunchReport) -> Verdict | None:
+        if report.stage is LaunchStage.ENDED:
+            return report.verdict
+        if report.stage is LaunchStage.STUCK and report.verdict is not None:
+            return await self._conclude(report.verdict)
+        if report.stage is LaunchStage.POD_LOST:
+            return await self._lose_pod(report)
+        self._continue(report)
+        return None
+
+    def _continue(self, report: LaunchReport) -> None:
+        """Take over what the report says about a launch that goes on."""
+        if report.stage is LaunchStage.RUNNING and report.started_at is not None:
+            self._pod_uid = report.pod_uid
+            self._state.started_at = report.started_at
+            self._show_running()
+
+    async def _lose_pod(self, report: LaunchReport) -> Verdict | None:
+        self._pod_uid = ""
+        self._state.lose_pod(is_disrupted=report.is_disrupted, now=workflow.now())
+        exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
+        return await self._conclude(exceeded) if exceeded is not None else None
+
+    async def _conclude(self, verdict: Verdict) -> Verdict:
+        """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
+        return success_of(await self.stop(grace=STOP_GRACE, because=verdict.reason)) or verdict
+
+    async def _expire(self) -> Verdict | None:
+        """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
+        is_running = self._state.started_at is not None
+        stopped = await (self._stop_at_deadline() if is_running else self._stop_waiting())
+        if not stopped.is_stopped:
+            if is_running and stopped.report.stage is LaunchStage.WAITING:
+                return await self._lose_pod(stopped.report)
+            return await self._act_on(stopped.report)
+        return success_of(stopped) or (self._deadline_verdict() if is_running else self._waited_too_long(stopped))
+
+    async def _stop_at_deadline(self) -> StopLaunchResult:
+        allowed = self._state.timeout_seconds - self._state.progress.seconds_used
+        return await self.stop(
+            grace=DEADLINE_GRACE, because=Reason.DEADLINE_EXCEEDED, only_after_seconds=max(0.0, allowed)
+        )
+
+    async def _stop_waiting(self) -> StopLaunchResult:
+        return await self.stop(grace=STOP_GRACE, because=Reason.PENDING_TIMEOUT, only_waiting=True)
+
+    def _deadline_verdict(self) -> Verdict:
+        return Verdict(
+            kind=VerdictKind.OUT_OF_TIME,
+            reason=Reason.DEADLINE_EXCEEDED,
+            message=f"it ran for its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
+            started_at=self._state.started_at,
+            finished_at=rfc3339(workflow.now()),
+        )
+
+    def _waited_too_long(self, stopped: StopLaunchResult) -> Verdict:
+        waited = f"it waited more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
+        last = stopped.report.wait_message
+        message = f"{waited}; last: {last}" if last else waited
+        return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
+
+    async def _stop_once(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
+        summary = f"{because}: stop {request.job_name}"
+        return await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
+
+    async def _wait_for_pods(self, seconds: int) -> None:
+        """Wait for the signal that no Pod is left, at most so long."""
+        job_uid = self._launched.job_uid
+        try:
+            await workflow.wait_condition(
+                lambda: self._signals.take_ended(job_uid),
+                timeout=seconds,
+                timeout_summary=f"Pods of {self._launched.job_name} end",
+            )
+        except TimeoutError:
+            return
+
+    def _seconds_left(self) -> float | None:
+        now = workflow.now()
+        if self._state.started_at is not None:
+            return self._state.running_seconds_left(now=now)
+        return self._state.pending_seconds_left(self._launched, now=now)
+
+
+def success_of(stopped: StopLaunchResult) -> Verdict | None:
+    """The verdict on a launch that had succeeded before it was stopped, else None."""
+    verdict = stopped.report.verdict
+    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None

@@ -1,0 +1,37 @@
+"""The signals by which the worker's observer reports changes of a launch to the workflow of its run.
+
+Both are level-triggered: they say only that the workflow should look. A signal may arrive more than once, late, or for
+a launch that is over; what happened is read from the cluster. Names and fields are recorded in histories and are never
+renamed.
+"""
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+STARTED_SIGNAL: Final = "started"
+ENDED_SIGNAL: Final = "ended"
+
+
+class Started(BaseModel):
+    """The container of a launch is running, since `started_at` (RFC 3339, never in the future)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    job_uid: str
+    launch: int
+    pod_uid: str
+    started_at: str
+
+
+class Ended(BaseModel):
+    """There is something to judge: the Job is finished or gone, or its Pod cannot start or was taken away.
+
+    `pod_uid` names the Pod in the last two cases; it is empty if it is not known or if the launch as a whole ended.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    job_uid: str
+    launch: int
+    pod_uid: str = ""
