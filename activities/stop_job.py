@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.deletion import delete_if_present
-from activities.cluster.job_objects import list_events, list_pods
+from activities.cluster.job_objects import list_events, list_pods_and_orphans
 from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.object_metadata import name_of, uid_of
@@ -49,7 +49,8 @@ class JobStopper:
         return before
 
     async def _list_pods(self, request: StopInput) -> list[Object]:
-        return await list_pods(self._api, request.run.namespace, request.job_uid)
+        pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
+        return [*pods, *orphans]
 
     async def _delete(self, request: StopInput, pods: list[Object]) -> None:
         """Pods first, with their grace period: the garbage collector would delete them with the template's."""

@@ -7,7 +7,7 @@ containers have ended is learned from the watch; a second call reports what the 
 from temporalio import activity
 
 from activities.cluster.deletion import delete_if_present
-from activities.cluster.job_objects import list_events, list_pods
+from activities.cluster.job_objects import list_events, list_pods_and_orphans
 from activities.cluster.launch_reader import LaunchReader
 from activities.rules import pod_state
 from activities.rules.diagnosis import diagnose, find_event_subject
@@ -16,6 +16,7 @@ from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
+from inferrun.kube.runs import RunStore
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options
 from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult
@@ -27,8 +28,9 @@ START_TOLERANCE = 1.0
 class LaunchStopper:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, launches: LaunchReader) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader) -> None:
         self._api = api
+        self._runs = runs
         self._launches = launches
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
@@ -41,17 +43,26 @@ class LaunchStopper:
             return StopLaunchResult(report=report)
         if report.stage is LaunchStage.WAITING and snapshot is not None:
             report = await self._explain_waiting(request, objects, report, snapshot)
-        pods = await self._delete(request)
-        left = [pod for pod in pods if pod_state.may_run(pod)]
-        return StopLaunchResult(report=report, is_stopped=True, pods_left=len(left))
+        await self._delete(request)
+        return StopLaunchResult(report=report, is_stopped=True, pods_left=await self._pods_left(request))
 
-    async def _delete(self, request: StopLaunchInput) -> list[Object]:
-        """Delete the Job, then the Pods; returns the Pods that are there afterwards."""
+    async def _delete(self, request: StopLaunchInput) -> None:
+        """Delete the Job, then the Pods."""
         namespace, grace = request.run.namespace, request.grace_seconds
         await delete_if_present(self._api, JOBS, namespace, request.job_name, uid=request.job_uid)
-        for pod in await list_pods(self._api, namespace, request.job_uid):
+        for pod in await self._pods(request):
             await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
-        return await list_pods(self._api, namespace, request.job_uid)
+
+    async def _pods_left(self, request: StopLaunchInput) -> int:
+        """The number of Pods that may still run. A run that was deleted does not wait for them: nothing follows it."""
+        left = [pod for pod in await self._pods(request) if pod_state.may_run(pod)]
+        if left and await self._runs.read(request.run) is None:
+            return 0
+        return len(left)
+
+    async def _pods(self, request: StopLaunchInput) -> list[Object]:
+        pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
+        return [*pods, *orphans]
 
     async def _explain_waiting(
         self, request: StopLaunchInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot

@@ -171,7 +171,7 @@ class WorkerProcess:
         return [
             launcher.launch_job,
             LaunchInspector(launches, logs=PodLogs(self._api)).inspect_launch,
-            LaunchStopper(self._api, launches).stop_launch,
+            LaunchStopper(self._api, self._runs, launches).stop_launch,
             JobStopper(self._api).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             recorder.record_outcome,

@@ -4,6 +4,7 @@ Between two events it holds nothing: no activity, no poll. A signal only says th
 activity reads from the cluster what happened. Replaces `launch_supervision` for workflows with lifecycle 2.
 """
 
+from datetime import timedelta
 from enum import StrEnum
 
 from temporalio import workflow
@@ -76,16 +77,30 @@ class LaunchFollowing:
         first = await self._stop_once(request, because=because)
         if not first.is_stopped:
             return first
-        verdict, pods_left = first.report.verdict, first.pods_left
-        unconditional = {"only_waiting": False, "only_after_seconds": None}
-        for seconds, next_grace in ((grace + GRACE_MARGIN, 0), (FORCED_STOP_SECONDS, 0)):
-            if not pods_left:
-                break
-            await self._wait_for_pods(seconds)
-            again = request.model_copy(update={**unconditional, "grace_seconds": next_grace})
-            stopped = await self._stop_once(again, because=because)
-            verdict, pods_left = success_of(stopped) or verdict, stopped.pods_left
+        last = await self._until_no_pod_is_left(request, first, because=because)
+        verdict = success_of(last) or first.report.verdict
         return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
+
+    async def _until_no_pod_is_left(
+        self, request: StopLaunchInput, stopped: StopLaunchResult, *, because: str
+    ) -> StopLaunchResult:
+        """Wait for the Pods within their grace period, then force their deletion; returns the last report.
+
+        A signal only says that it is worth looking; deletion is forced only when the time is up.
+        """
+        again = request.model_copy(update={"only_waiting": False, "only_after_seconds": None})
+        until = workflow.now() + timedelta(seconds=request.grace_seconds + GRACE_MARGIN)
+        is_forced = False
+        while stopped.pods_left:
+            is_signalled = await self._wait_for_pods((until - workflow.now()).total_seconds())
+            if not is_signalled and is_forced:
+                break
+            if not is_signalled:
+                is_forced = True
+                again = again.model_copy(update={"grace_seconds": 0})
+                until = workflow.now() + timedelta(seconds=FORCED_STOP_SECONDS)
+            stopped = await self._stop_once(again, because=because)
+        return stopped
 
     async def _next_event(self) -> _Event:
         """Wait until there is something to inspect or the clock that is running expires."""
@@ -187,23 +202,25 @@ class LaunchFollowing:
         return Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
-            message=f"it ran for its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
+            message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
             started_at=self._state.started_at,
             finished_at=rfc3339(workflow.now()),
         )
 
     def _waited_too_long(self, stopped: StopLaunchResult) -> Verdict:
-        waited = f"it waited more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
+        waited = f"the run waited for more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
         last = stopped.report.wait_message
-        message = f"{waited}; last: {last}" if last else waited
+        message = f"{waited}; last reason: {last}" if last else waited
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
 
     async def _stop_once(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
         summary = f"{because}: stop {request.job_name}"
         return await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
 
-    async def _wait_for_pods(self, seconds: int) -> None:
-        """Wait for the signal that no Pod is left, at most so long."""
+    async def _wait_for_pods(self, seconds: float) -> bool:
+        """Wait for the signal that no Pod is left; False if the time is up first."""
+        if seconds <= 0:
+            return False
         job_uid = self._launched.job_uid
         try:
             await workflow.wait_condition(
@@ -212,7 +229,8 @@ class LaunchFollowing:
                 timeout_summary=f"Pods of {self._launched.job_name} end",
             )
         except TimeoutError:
-            return
+            return False
+        return True
 
     def _seconds_left(self) -> float | None:
         now = workflow.now()

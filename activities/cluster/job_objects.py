@@ -1,6 +1,6 @@
 """Lists what belongs to a Job, from the API server rather than from a watch that may lag behind."""
 
-from activities.rules.object_metadata import is_controlled_by, uid_of
+from activities.rules.object_metadata import has_controller, is_controlled_by, uid_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
 
@@ -9,8 +9,20 @@ MAX_EVENTS = "50"
 
 async def list_pods(api: KubeClient, namespace: str, job_uid: str) -> list[Object]:
     """The Pods of a Job, which are those that it controls: anybody who may create Pods can give them its labels."""
+    pods, _ = await list_pods_and_orphans(api, namespace, job_uid)
+    return pods
+
+
+async def list_pods_and_orphans(api: KubeClient, namespace: str, job_uid: str) -> tuple[list[Object], list[Object]]:
+    """The Pods that a Job controls, and those with its labels that nothing controls.
+
+    The latter were left behind when the Job was deleted without them, or were planted: they must end with the launch,
+    but nothing that they report counts.
+    """
     found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/controller-uid={job_uid}")
-    return [pod for pod in found.get("items") or [] if is_controlled_by(pod, job_uid)]
+    labelled = found.get("items") or []
+    pods = [pod for pod in labelled if is_controlled_by(pod, job_uid)]
+    return pods, [pod for pod in labelled if not has_controller(pod)]
 
 
 async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:

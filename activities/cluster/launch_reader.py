@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from activities.cluster.config_maps import find_config_map
-from activities.cluster.job_objects import list_pods
+from activities.cluster.job_objects import list_pods_and_orphans
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects
 from activities.rules.object_metadata import uid_of
@@ -27,8 +27,8 @@ class LaunchReader:
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
         job = await self._job(request)
-        pods = await list_pods(self._api, request.run.namespace, request.job_uid)
-        return LaunchObjects(job, pods, tuple(self._ended_pods(request.job_uid)))
+        pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
+        return LaunchObjects(job, pods, tuple(orphans), tuple(self._ended_pods(request.job_uid)))
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:
         """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""

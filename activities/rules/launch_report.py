@@ -20,16 +20,19 @@ from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 
 @dataclass(frozen=True)
 class LaunchObjects:
-    """What the cluster has of a launch: `job` is None if it is gone; `ended_pods` were seen to end but may be gone."""
+    """What the cluster has of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
+    `ended_pods` were seen to end but may be gone.
+    """
 
     job: Object | None
     pods: list[Object]
+    orphans: tuple[Object, ...] = ()
     ended_pods: tuple[Object, ...] = ()
 
     @property
     def pods_that_may_run(self) -> list[Object]:
         """The Pods whose containers run or may still be started."""
-        return [pod for pod in self.pods if pod_state.may_run(pod)]
+        return [pod for pod in (*self.pods, *self.orphans) if pod_state.may_run(pod)]
 
 
 def report_on(objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str) -> LaunchReport:

@@ -31,3 +31,8 @@ def is_controlled_by(item: Object, uid: str) -> bool:
     """Whether the object with this UID is the controller of the item."""
     owners = item["metadata"].get("ownerReferences") or []
     return any(owner.get("uid") == uid and owner.get("controller") for owner in owners)
+
+
+def has_controller(item: Object) -> bool:
+    """Whether some object is the controller of the item."""
+    return any(owner.get("controller") for owner in item["metadata"].get("ownerReferences") or [])

@@ -436,7 +436,7 @@ class Cluster:
         ran = (now - parse(report.started_at)).total_seconds() if report.started_at else 0.0
         is_too_early = request.only_after_seconds is not None and ran < request.only_after_seconds - 1
         is_spared = is_too_early or (request.only_waiting and report.stage is LaunchStage.RUNNING)
-        if report.stage is LaunchStage.ENDED or is_spared:
+        if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
             return StopLaunchResult(report=report)
         job.stopped_at, job.grace = now, request.grace_seconds
         return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)
