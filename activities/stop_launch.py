@@ -4,6 +4,8 @@ The Job is deleted first, so that it creates no Pod in between; the Pods then ge
 containers have ended is learned from the watch; a second call reports what the first one led to.
 """
 
+import asyncio
+
 from temporalio import activity
 
 from activities.cluster.deletion import delete_if_present
@@ -20,6 +22,11 @@ from inferrun.kube.runs import RunStore
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options
 from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult
+
+VANISHING_SECONDS = 2.0
+VANISHING_INTERVAL = 0.2
+"""How long, and how often, to look for the objects of Pods whose containers have ended: users see a run's end and expect
+to see no Pod."""
 
 START_TOLERANCE = 1.0
 """Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
@@ -55,10 +62,21 @@ class LaunchStopper:
 
     async def _pods_left(self, request: StopLaunchInput) -> int:
         """The number of Pods that may still run. A run that was deleted does not wait for them: nothing follows it."""
-        left = [pod for pod in await self._pods(request) if pod_state.may_run(pod)]
+        left = await self._running_pods(request)
         if left and await self._runs.read(request.run) is None:
             return 0
         return len(left)
+
+    async def _running_pods(self, request: StopLaunchInput) -> list[Object]:
+        """The Pods that may still run; waits a moment for the objects of those whose containers have ended to go."""
+        deadline = asyncio.get_running_loop().time() + VANISHING_SECONDS
+        while True:
+            pods = await self._pods(request)
+            running = [pod for pod in pods if pod_state.may_run(pod)]
+            is_settled = running or not any(pod_state.is_vanishing(pod) for pod in pods)
+            if is_settled or asyncio.get_running_loop().time() >= deadline:
+                return running
+            await asyncio.sleep(VANISHING_INTERVAL)
 
     async def _pods(self, request: StopLaunchInput) -> list[Object]:
         pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from activities.rules.manifests import CONTAINER
 from inferrun.kube.objects import Object
 
+JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+"""Removed by the Job controller once it has counted the Pod."""
+
 
 @dataclass(frozen=True)
 class ContainerEnd:
@@ -90,6 +93,13 @@ def may_run(pod: Object) -> bool:
         return True
     is_scheduled = bool((pod.get("spec") or {}).get("nodeName"))
     return is_scheduled and container_end(pod) is None
+
+
+def is_vanishing(pod: Object) -> bool:
+    """Whether the Pod is being deleted and nobody but the control plane holds its object: it is gone in a moment."""
+    metadata = pod["metadata"]
+    finalizers = set(metadata.get("finalizers") or []) - {JOB_TRACKING_FINALIZER}
+    return bool(metadata.get("deletionTimestamp")) and not finalizers
 
 
 def newest(pods: list[Object]) -> Object | None:

@@ -188,7 +188,7 @@ def test_the_example_program_prints_the_result(space: Space) -> None:
     assert done.returncode == 0, done.stderr
     head, _, result = done.stdout.partition("{")
     assert json.loads("{" + result)["name"] == key
-    assert f"Waits for InferenceRun `{space.name}/{key}`." in head
+    assert f"Waiting for InferenceRun `{space.name}/{key}`." in head
 
 
 def test_the_example_program_cancels_its_run_when_it_is_interrupted(space: Space) -> None:
