@@ -25,8 +25,7 @@ from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopL
 
 VANISHING_SECONDS = 2.0
 VANISHING_INTERVAL = 0.2
-"""How long, and how often, to look for the objects of Pods whose containers have ended: users see a run's end and expect
-to see no Pod."""
+"""How long, and how often, to look for the objects of Pods whose containers have ended."""
 
 START_TOLERANCE = 1.0
 """Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
@@ -46,12 +45,18 @@ class LaunchStopper:
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
-        if report.stage is LaunchStage.ENDED or _is_spared(request, report):
+        if _is_spared(request, report):
             return StopLaunchResult(report=report)
+        if report.stage is LaunchStage.ENDED:
+            _, vanishing = await self._settle(request)
+            return StopLaunchResult(report=report, pods_vanishing=len(vanishing))
         if report.stage is LaunchStage.WAITING and snapshot is not None:
             report = await self._explain_waiting(request, objects, report, snapshot)
         await self._delete(request)
-        return StopLaunchResult(report=report, is_stopped=True, pods_left=await self._pods_left(request))
+        running, vanishing = await self._settle(request)
+        if running and await self._runs.read(request.run) is None:
+            running = []  # nothing follows a run that was deleted
+        return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
 
     async def _delete(self, request: StopLaunchInput) -> None:
         """Delete the Job, then the Pods."""
@@ -60,22 +65,15 @@ class LaunchStopper:
         for pod in await self._pods(request):
             await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
 
-    async def _pods_left(self, request: StopLaunchInput) -> int:
-        """The number of Pods that may still run. A run that was deleted does not wait for them: nothing follows it."""
-        left = await self._running_pods(request)
-        if left and await self._runs.read(request.run) is None:
-            return 0
-        return len(left)
-
-    async def _running_pods(self, request: StopLaunchInput) -> list[Object]:
-        """The Pods that may still run; waits a moment for the objects of those whose containers have ended to go."""
+    async def _settle(self, request: StopLaunchInput) -> tuple[list[Object], list[Object]]:
+        """The Pods that may still run, and those that have ended and vanish; waits a moment for the latter."""
         deadline = asyncio.get_running_loop().time() + VANISHING_SECONDS
         while True:
             pods = await self._pods(request)
             running = [pod for pod in pods if pod_state.may_run(pod)]
-            is_settled = running or not any(pod_state.is_vanishing(pod) for pod in pods)
-            if is_settled or asyncio.get_running_loop().time() >= deadline:
-                return running
+            vanishing = [pod for pod in pods if not pod_state.may_run(pod) and pod_state.is_vanishing(pod)]
+            if running or not vanishing or asyncio.get_running_loop().time() >= deadline:
+                return running, vanishing
             await asyncio.sleep(VANISHING_INTERVAL)
 
     async def _pods(self, request: StopLaunchInput) -> list[Object]:

@@ -32,6 +32,10 @@ from workflows.signals import Started
 GRACE_MARGIN = 15
 """Seconds after their grace period within which the kubelet reports that stopped Pods are gone."""
 
+VANISHING_CHECKS = 4
+"""How often to look again, two seconds each, for the objects of Pods whose containers have ended: users who see that a run
+has ended expect to see no Pod."""
+
 FORCED_STOP_SECONDS = 10
 """How long to wait for Pods after their deletion was forced. Then they count as fenced off: a kubelet that has lost its
 API server, or a finalizer, keeps the objects, but the API server accepts nothing more from them."""
@@ -91,7 +95,12 @@ class LaunchFollowing:
         again = request.model_copy(update={"only_waiting": False, "only_after_seconds": None})
         until = workflow.now() + timedelta(seconds=request.grace_seconds + GRACE_MARGIN)
         is_forced = False
-        while stopped.pods_left:
+        vanishing_checks = 0
+        while stopped.pods_left or (stopped.pods_vanishing and vanishing_checks < VANISHING_CHECKS):
+            if not stopped.pods_left:
+                vanishing_checks += 1
+                stopped = await self._stop_once(again, because=because)
+                continue
             is_signalled = await self._wait_for_pods((until - workflow.now()).total_seconds())
             if not is_signalled and is_forced:
                 break

@@ -229,13 +229,16 @@ class StopLaunchInput(InspectInput):
 
 
 class StopLaunchResult(Frozen):
-    """The state of the launch before it was stopped. `is_stopped` is false if it was left alone or had ended;
-    `pods_left` counts the Pods whose containers may still run.
+    """The state of the launch before it was stopped. `is_stopped` is false if it was left alone or had ended.
+
+    `pods_left` counts the Pods whose containers may still run, `pods_vanishing` those that have ended, but whose objects
+    the control plane has not removed yet.
     """
 
     report: LaunchReport
     is_stopped: bool = False
     pods_left: int = 0
+    pods_vanishing: int = 0
 
 
 class PublishInput(Frozen):
