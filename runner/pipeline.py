@@ -57,6 +57,9 @@ class Pipeline:
         self._report = report
         self._retry_seconds = limits.retry_seconds
         self._slots = Slots(limits.concurrency)
+        self._lookahead = limits.concurrency
+        self._unsent: set[int] = set()
+        self._read_on = asyncio.Event()
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
         self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
         self._duration: float | None = None
@@ -75,10 +78,18 @@ class Pipeline:
             batches = self._source.read(chunk, first=first)
             while (batch := await asyncio.to_thread(_next, batches)) is not None:
                 first += len(batch.rows)
+                await self._wait_for_lookahead()
+                self._unsent.add(batch.first)
                 await self._window.enter(batch)
                 self._pending.put_nowait(_Sent(batch, group.create_task(self._send(batch))))
             await self._pending.put(chunk)
         await self._pending.put(None)
+
+    async def _wait_for_lookahead(self) -> None:
+        """Keep the reader only a few batches ahead of the requests, so that the window is used for reordering alone."""
+        while len(self._unsent) >= self._lookahead:
+            self._read_on.clear()
+            await self._read_on.wait()
 
     async def _send(self, batch: Batch) -> Sequence[Prediction]:
         predictions = await with_retries(
@@ -88,14 +99,23 @@ class Pipeline:
             raise InferenceError(
                 f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
             )
+        self._window.add(batch, predictions)
         return predictions
 
     async def _try(self, batch: Batch) -> Sequence[Prediction]:
+        while True:
+            await self._window.wait_until_sendable(batch)
+            async with self._slots.slot(batch.first):
+                if self._window.is_sendable(batch):
+                    self._unsent.discard(batch.first)
+                    self._read_on.set()
+                    return await self._predict(batch)
+
+    async def _predict(self, batch: Batch) -> Sequence[Prediction]:
         loop = asyncio.get_running_loop()
-        async with self._slots.slot(batch.first):
-            started = loop.time()
-            predictions = await self._model.predict(batch)
-            self._observe(loop.time() - started)
+        started = loop.time()
+        predictions = await self._model.predict(batch)
+        self._observe(loop.time() - started)
         return predictions
 
     def _observe(self, duration: float) -> None:
@@ -112,7 +132,7 @@ class Pipeline:
             else:
                 predictions = await item.predictions
                 await self._sink.write(item.batch, predictions)
-                self._window.leave(item.batch)
+                self._window.leave(predictions)
                 results += count_predictions(predictions)
         return results
 

@@ -94,6 +94,12 @@ class KrateoOutput:
     async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
         """Spool one line per value."""
         lines = _lines(flat(predictions))
+        if self._size + len(lines) > self._limits.spool_bytes:
+            raise OutputError(
+                f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
+                "larger INFERRUN_SPOOL_BYTES in the image",
+                is_retryable=False,
+            )
         with self._spooling():
             self._size += self._spool.write(lines)
         self._escaped += len(escape(lines))

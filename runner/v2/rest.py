@@ -79,7 +79,7 @@ class V2Rest:
             async with self._session.request(
                 method, url, data=body, headers=_HEADERS, allow_redirects=False
             ) as response:
-                content = await response.read()
+                content = await self._read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = describe_failure(error, seconds=self._limits.request_timeout)
             failed = InferenceError(f"{self._target()}: {text}")
@@ -90,6 +90,22 @@ class V2Rest:
             busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
             raise TransientError(busy, retry_after=retry_after_of(response))
         return response.status, content
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read a body up to the limit."""
+        limit = self._limits.response_bytes
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > limit:
+                raise InferenceError(
+                    f"{self._target()} returned more than {limit} bytes; set a smaller INFERRUN_BATCH_ROWS or a larger "
+                    "INFERRUN_RESPONSE_BYTES in the image",
+                    is_retryable=False,
+                )
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _width_hint(self, batch: Batch) -> str:
         """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""
