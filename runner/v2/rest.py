@@ -14,7 +14,14 @@ import aiohttp
 import orjson
 
 from inferrun.plugins import Batch, InferenceError, Limits, Model, Prediction, TransientError
-from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient, retry_after_of
+from runner.http_failures import (
+    CONNECT_SECONDS,
+    describe_failure,
+    excerpt,
+    is_connection_lost,
+    is_transient,
+    retry_after_of,
+)
 from runner.retries import TRANSIENT_STATUSES, with_retries
 from runner.v2.address import infer_url, metadata_url
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
@@ -22,7 +29,6 @@ from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_in
 _log = logging.getLogger(__name__)
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
-_CONNECT_SECONDS = 10.0
 
 
 class V2Rest:
@@ -139,7 +145,7 @@ async def open_v2(model: Model, limits: Limits) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
     url = infer_url(model.model_url, model.model_name)
     timeout = aiohttp.ClientTimeout(
-        total=limits.request_timeout, sock_connect=min(_CONNECT_SECONDS, limits.request_timeout)
+        total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
     connector = aiohttp.TCPConnector(limit=limits.concurrency)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
