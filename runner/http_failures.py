@@ -56,6 +56,11 @@ def is_connection_lost(error: Exception) -> bool:
     return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
 
 
+def is_timeout(error: Exception) -> bool:
+    """Return whether a request was sent and its response did not arrive in time."""
+    return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
+
+
 def retry_after_of(response: aiohttp.ClientResponse) -> float | None:
     """Return the seconds that a response asks to wait, or None."""
     return seconds_of(response.headers.get("Retry-After"), now=datetime.now(UTC))

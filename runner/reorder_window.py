@@ -44,8 +44,9 @@ class ReorderWindow:
             await self._change()
 
     def is_sendable(self, batch: Batch) -> bool:
-        """Return whether there is room for the predictions of a batch."""
-        return self._held_bytes <= self._limit or self._held[0][0] is batch
+        """Return whether there is room for the predictions of a batch or of a part of it."""
+        oldest, _ = self._held[0]
+        return self._held_bytes <= self._limit or batch.first < oldest.first + len(oldest.rows)
 
     def add(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         """Count the predictions of a held batch."""

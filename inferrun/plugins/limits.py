@@ -18,6 +18,10 @@ class Limits(BaseModel):
     """Maximum number of records in one request to the model server. Default 1000: the fixed cost of a request is then less
     than a tenth of its total cost."""
 
+    request_seconds: float = Field(default=5.0, ge=0)
+    """Target duration of one request in seconds: requests to slow models have fewer records. 0: always `batch_rows` records.
+    Default 5: far below the timeout, and little is lost if a Pod is stopped."""
+
     batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
     """Maximum bytes of input text in one request, so that batches of wide records are smaller. Default 1 MiB: decoded numbers
     take about eight times as much memory."""

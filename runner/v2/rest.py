@@ -19,6 +19,7 @@ from runner.http_failures import (
     describe_failure,
     excerpt,
     is_connection_lost,
+    is_timeout,
     is_transient,
     retry_after_of,
 )
@@ -91,7 +92,9 @@ class V2Rest:
             failed = InferenceError(f"{self._target()}: {text}")
             if not is_transient(error):
                 raise failed from error
-            raise TransientError(failed, is_connection_lost=is_connection_lost(error)) from error
+            raise TransientError(
+                failed, is_connection_lost=is_connection_lost(error), is_timeout=is_timeout(error)
+            ) from error
         if response.status in TRANSIENT_STATUSES:
             busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
             raise TransientError(busy, retry_after=retry_after_of(response))
