@@ -8,14 +8,13 @@ one that was presumed dead, changes nothing that is committed, and the next Pod 
 import asyncio
 import errno
 import hashlib
-import io
 import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -40,6 +39,7 @@ from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDo
 from runner.file.exclusive_publish import check_volume, create_folder, publish, publish_name, sync_folder
 from runner.file.hashing import HashingReader
 from runner.file.layout import Layout, Part
+from runner.file.part_writer import PartWriter
 from runner.file.spec import FileSpec, read_spec
 
 T = TypeVar("T")
@@ -68,12 +68,9 @@ class FileOutput:
         self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
         self._own = self._layout.attempts / (Path(context.pod_uid).name or f"pid-{os.getpid()}")
-        self._open_part: BinaryIO | None = None
+        self._part = PartWriter(self._own, record_format)
         self._plan: InputPlan | None = None
         self._next_record = 0
-        self._written_records = 0
-        self._written_bytes = 0
-        self._written_digest = hashlib.sha256()
         self._descriptions: dict[str, ManifestPart] = {}
         self._disk = threading.Lock()
         self._commit_step = threading.Lock()
@@ -92,7 +89,7 @@ class FileOutput:
 
     async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         """Append to the current chunk."""
-        await self._on_disk(lambda: self._append(batch, predictions), committed=lambda _: None)
+        await self._on_disk(lambda: self._part.append(batch, predictions), committed=lambda _: None)
 
     async def commit(self, chunk: Chunk) -> None:
         """Publish the current chunk."""
@@ -116,9 +113,7 @@ class FileOutput:
         if not self._disk.acquire(timeout=_CLOSING_SECONDS):
             return
         self._is_closed = True
-        if self._open_part:
-            with suppress(OSError):  # a full volume; the data is discarded anyway
-                self._open_part.close()
+        self._part.close()
         shutil.rmtree(self._own, ignore_errors=True)
         with suppress(OSError):  # other attempts may still be working there
             self._layout.attempts.rmdir()
@@ -218,37 +213,12 @@ class FileOutput:
             )
         return _plan_of(run)
 
-    def _append(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        text = io.BytesIO()
-        self._format.write(text, batch, predictions)
-        self._part().write(text.getbuffer())
-        self._written_digest.update(text.getbuffer())
-        self._written_bytes += len(text.getbuffer())
-        self._written_records += len(predictions)
-
-    def _part(self) -> BinaryIO:
-        if self._open_part is None:
-            self._own.mkdir(parents=True, exist_ok=True)
-            self._open_part = (self._own / "part").open("wb")
-        return self._open_part
-
     def _publish_part(self, chunk: Chunk) -> None:
-        final = self._layout.part(chunk.index, self._next_record)
-        description = ManifestPart(
-            file=f"predictions/{final.name}",
-            first=self._next_record,
-            records=self._written_records,
-            bytes=self._written_bytes,
-            sha256=self._written_digest.hexdigest(),
-        )
-        part = self._part()
-        self._next_record += self._written_records
-        self._open_part, self._written_records, self._written_bytes = None, 0, 0
-        self._written_digest = hashlib.sha256()
-        with part:
-            part.flush()
-            os.fsync(part.fileno())
-        if publish(self._own / "part", final):
+        first = self._next_record
+        final = self._layout.part(chunk.index, first)
+        self._next_record += self._part.records
+        description = self._part.publish(final, first=first)
+        if description:
             self._descriptions[final.name] = description
 
     def _publish_manifest(self, counts: Counts) -> CommittedRun:

@@ -18,8 +18,6 @@ in front of it may have given up waiting. The result names the `pod_uid` whose p
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -34,12 +32,10 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     InputPlan,
-    Json,
     Output,
     OutputError,
     OutputStore,
     Prediction,
-    RecordError,
     StorageObject,
     StoreContext,
     TransientError,
@@ -48,6 +44,7 @@ from inferrun.plugins.limits import MIB
 from runner.http_failures import excerpt, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
+from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
 from runner.krateo.spec import Api, read_spec, reject_reserved
 from runner.retries import TRANSIENT_STATUSES, with_retries
 
@@ -56,24 +53,12 @@ _PIECE = 256 * 1024
 _ROOM_FOR_KEYS = 64
 """Maximum bytes of the members `chunk` and `offset`."""
 
-_WITHOUT_COMMA = {int, float, bool, type(None)}
-
 _NOT_PROCESSED = 429
 """The only status after which the predictions are certainly not stored and a retry may help."""
 
 _UNKNOWN = "it is unknown whether the predictions were stored"
 
 DECLARATION = ("Accept-Chunks", "predictions")
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A range of the spool that is sent in one POST."""
-
-    start: int
-    end: int
-    escaped: int
-    offset: int
 
 
 class KrateoOutput:
@@ -103,7 +88,7 @@ class KrateoOutput:
 
     async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
         """Spool one line per value."""
-        lines = _lines(flat(predictions))
+        lines = lines_of(flat(predictions))
         if self._size + len(lines) > self._limits.spool_bytes:
             raise OutputError(
                 f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
@@ -127,7 +112,7 @@ class KrateoOutput:
         if self._is_chunked:
             await self._post_in_chunks()
         else:
-            await self._post(_Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
+            await self._post(Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
         return CommittedRun(
             total=counts.total,
             completed=counts.completed,
@@ -153,6 +138,7 @@ class KrateoOutput:
 
     async def _post_in_chunks(self) -> None:
         room = self._limits.post_limit - self._body_size(0) - _ROOM_FOR_KEYS
+        self._spool.seek(0)
         for number, part in enumerate(split(self._spool, room=room)):
             await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
 
@@ -172,7 +158,7 @@ class KrateoOutput:
         """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
         return len(self._head) + len(b',"predictions":"[') + max(escaped - 1, 0) + len(b']"}')
 
-    async def _post(self, part: _Part, *, extra: bytes) -> None:
+    async def _post(self, part: Part, *, extra: bytes) -> None:
         size = self._body_size(part.escaped) + len(extra)
 
         async def attempt() -> None:
@@ -191,7 +177,7 @@ class KrateoOutput:
 
         await with_retries(attempt, budget=self._limits.retry_seconds)
 
-    async def _body(self, part: _Part, extra: bytes) -> AsyncIterator[bytes]:
+    async def _body(self, part: Part, extra: bytes) -> AsyncIterator[bytes]:
         yield self._head + extra + b',"predictions":"['
         self._spool.seek(part.start)
         left = part.end - part.start
@@ -223,28 +209,6 @@ async def _read_start(response: aiohttp.ClientResponse) -> bytes:
     return body
 
 
-def flat(predictions: Sequence[Prediction]) -> list[Json]:
-    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
-    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
-    while any(isinstance(value, list) for value in values):
-        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
-    return values
-
-
-def _lines(values: list[Json]) -> bytes:
-    """Format one value per line. Numbers contain no comma, so they are encoded in one call."""
-    if not values:
-        return b""
-    if set(map(type, values)) <= _WITHOUT_COMMA:
-        return orjson.dumps(values)[1:-1].replace(b",", b"\n") + b"\n"
-    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
-
-
-def escape(text: bytes) -> bytes:
-    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and left as they are."""
-    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-
-
 _CONFIRMING = (b"", b"ok")
 
 
@@ -257,22 +221,6 @@ def is_confirmed(body: bytes) -> bool:
     except orjson.JSONDecodeError:
         return False
     return not (isinstance(value, dict) and value.get("error"))
-
-
-def split(spool: BinaryIO, *, room: int) -> list[_Part]:
-    """Divide the spool into ranges of whole lines whose escaped text fits into `room` bytes each."""
-    parts: list[_Part] = []
-    spool.seek(0)
-    start = position = escaped = offset = 0
-    for count, line in enumerate(spool):
-        size = len(escape(line))
-        if escaped and escaped + size > room:
-            parts.append(_Part(start=start, end=position, escaped=escaped, offset=offset))
-            start, escaped, offset = position, 0, count
-        position += len(line)
-        escaped += size
-    parts.append(_Part(start=start, end=position, escaped=escaped, offset=offset))
-    return parts
 
 
 def _too_large(size: int, limit: int, url: str) -> str:
