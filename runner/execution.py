@@ -12,9 +12,11 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    InferenceError,
     InputError,
     InputPlan,
     OutputStore,
+    RecordError,
     RunnerError,
     Source,
     StoreContext,
@@ -72,6 +74,7 @@ async def execute(
                 await model.prepare()
             pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report)
             counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+            _require_a_prediction(counts, pipeline.first_record_error)
             committed_run = await _commit(source, sink, counts)
         except (RunnerError, ExceptionGroup, asyncio.CancelledError):
             committed_by_other = await _find_commit(sink)
@@ -113,6 +116,15 @@ async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint)
         },
     )
     return plan
+
+
+def _require_a_prediction(counts: Counts, error: RecordError | None) -> None:
+    """A run of which every record failed has not succeeded."""
+    if counts.total > 0 and counts.completed == 0:
+        detail = f": {error.message}" if error else ""
+        raise InferenceError(
+            f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False
+        )
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts) -> CommittedRun:

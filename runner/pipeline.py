@@ -18,6 +18,7 @@ from inferrun.plugins import (
     ModelProtocol,
     OutputStore,
     Prediction,
+    RecordError,
     ResultCounts,
     Source,
     count_predictions,
@@ -51,6 +52,7 @@ class Pipeline:
         self._report = report
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
         self._sender = Sender(model, self._window, limits=limits)
+        self.first_record_error: RecordError | None = None
         self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
 
     async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
@@ -90,8 +92,14 @@ class Pipeline:
                 predictions = await item.predictions
                 await self._sink.write(item.batch, predictions)
                 self._window.leave(predictions)
+                self._observe(predictions)
                 results += count_predictions(predictions)
         return results
+
+    def _observe(self, predictions: Sequence[Prediction]) -> None:
+        if self.first_record_error is None:
+            errors = (one for one in predictions if isinstance(one, RecordError))
+            self.first_record_error = next(errors, None)
 
     def _report_committed(self, results: ResultCounts, *, total: int) -> None:
         self._report(Counts(total=total, completed=results.completed, failed=results.failed))
