@@ -1,4 +1,4 @@
-# One command for each thing that people and CI do; `make help` lists them.
+# One command for each task of developers and CI; `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -6,74 +6,83 @@ MAKEFLAGS += --no-print-directory
 
 DEVCLUSTER := python3 -m tools.devcluster
 IN_VENV := .venv/bin/
-# What of the cluster a test needs is in this file, written by `make cluster`.
-ATTACHED := set -a; . ./.devcluster/env; set +a;
-# The order in which `make test` runs them: cheap and telling first.
-STAGES := lint types generated unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
+# Exports the addresses and paths in the env file that `make cluster` writes.
+WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
+# The stages of `make test` in order: the fastest first.
+STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lint types generated unit test cluster cluster-down status images load conformance workflow integration e2e \
+.PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
 	demo demo-down bench
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-demo: venv cluster images ## set everything up and run the main job on real parts
+demo: venv ## create a cluster (or use INFERRUN_CONTEXT=kind-...) and play the demo
+	@$(DEVCLUSTER) up --images product --images examples
 	@$(IN_VENV)python -m examples.demo up
 
-demo-down: venv ## remove what the demo made
+demo-down: venv ## remove what the demo installed
 	@$(IN_VENV)python -m examples.demo down
 
-test: ## set up what is needed and run every check and test; stops at the first stage that fails
+test: ## create a cluster and run all checks and tests; stops at the first failure
 	@$(DEVCLUSTER) stages $(STAGES)
 
-cluster: ## a Kubernetes node and a Temporal server on this machine (INFERRUN_CONTEXT, TEMPORAL_ADDRESS: use yours)
+cluster: ## create a Kubernetes node and a Temporal server on this machine (INFERRUN_CONTEXT, TEMPORAL_ADDRESS: use existing ones)
 	@$(DEVCLUSTER) up
 
-cluster-down: ## end the cluster and remove its data
+cluster-down: ## delete the cluster and its data
 	@$(DEVCLUSTER) down
 
-status: ## say which parts of the cluster run
+status: ## show the state of the cluster's components
 	@$(DEVCLUSTER) status
 
-images: ## build the product's images and bring them onto the node
+images: ## build the product's images and load them into the cluster
 	@$(DEVCLUSTER) images
 
-load: ## bring an image archive onto the node: make load IMAGE=<archive>
-	@test -n "$(IMAGE)" || { echo 'error: no archive named'; echo 'cure:  make load IMAGE=<archive>'; exit 1; } >&2
+load: ## load an image archive into the cluster: make load IMAGE=<archive>
+	@test -n "$(IMAGE)" || { echo 'error: IMAGE is not set'; echo 'fix:   make load IMAGE=<archive>'; exit 1; } >&2
 	@$(DEVCLUSTER) load "$(IMAGE)"
 
-venv: ## the locked Python packages in .venv
+venv: ## install the locked Python packages into .venv
 	@$(DEVCLUSTER) venv
 
-lint: venv ## style, layout and who imports whom
+lock: ## resolve the dependencies of pyproject.toml into requirements/*.txt
+	@python3 -m tools.locks
+
+lint: venv ## check style, formatting and import rules
 	@$(IN_VENV)ruff check .
 	@$(IN_VENV)ruff format --check .
 	@$(IN_VENV)lint-imports --no-cache
 
-types: venv ## strict type checking, tests included
+types: venv ## check types, tests included
 	@$(IN_VENV)mypy
 	@$(IN_VENV)mypy -p deploy -p benchmarks -p tools
 
-generated: venv ## compare committed generated files with what generates them
+generated: venv ## check that generated files are up to date
 	@$(IN_VENV)python -m deploy.crds.generate --check
-	@$(IN_VENV)python -m tools.docs_tables --check
+	@$(IN_VENV)python -m tools.reference --check
 
-unit: venv ## tests that open no socket
+docs: venv ## build the documentation site into build-output/site; any warning or broken link fails
+	@rm -rf build-output/site
+	@$(IN_VENV)sphinx-build -q -E -W --keep-going -n -d build-output/doctrees -b html docs build-output/site
+	@echo 'built build-output/site/index.html'
+
+unit: venv ## run the unit tests, which open no sockets
 	@$(IN_VENV)pytest -q tests/unit
 
-conformance: venv ## every store against one suite
+conformance: venv ## run the conformance tests of all stores
 	@$(IN_VENV)pytest -q tests/conformance
 
-workflow: venv ## tests of workflows on a Temporal server
+workflow: venv ## run the workflow tests on a Temporal server
 	@$(DEVCLUSTER) test-packages
-	@$(ATTACHED) $(IN_VENV)pytest -q tests/workflow
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/workflow
 
-integration: venv ## tests against the API server
-	@$(ATTACHED) $(IN_VENV)pytest -q tests/integration
+integration: venv ## run the tests against the API server
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/integration
 
-e2e: venv ## tests on the node, through the chart
-	@$(ATTACHED) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
-	@$(ATTACHED) $(IN_VENV)pytest -q -m alone tests/e2e
+e2e: venv ## run the tests on the node, with the product installed by its chart
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
 
-bench: venv cluster ## measure against the control plane and Temporal
-	@$(ATTACHED) $(IN_VENV)python -m benchmarks
+bench: venv cluster ## run the benchmarks on a control plane of their own
+	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks

@@ -1,1 +1,1 @@
-"""Measurements against real servers; each is a package with a `run` of its own, started by `python -m benchmarks`."""
+"""Benchmarks against real servers: one package each, with a `run` function that `python -m benchmarks` calls."""

@@ -1,6 +1,6 @@
-"""`python -m benchmarks [--passes N] [--size N]`: measures on real servers that it starts and ends itself.
+"""`python -m benchmarks [--passes N] [--size N]`: starts real servers, measures, and stops them.
 
-Needs the programs of the development cluster (`make cluster` builds them), not the cluster itself.
+Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster itself.
 """
 
 import argparse
@@ -9,31 +9,35 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks.burst.run import Order, run
-from benchmarks.burst.sightings import TooSlow
-from benchmarks.control_plane import NoPrograms
-from benchmarks.programs import NotStarted
+from benchmarks.burst.job_watch import WaitTimeout
+from benchmarks.burst.run import Options, run
+from benchmarks.control_plane import MissingPrograms
+from benchmarks.processes import StartFailed
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Run the benchmark; the exit code."""
-    parser = argparse.ArgumentParser(prog="benchmarks", description="How fast runs get their Jobs")
-    parser.add_argument("--size", type=int, default=60, help="runs of a burst (60)")
-    parser.add_argument("--passes", type=int, default=5, help="passes reported, after one to warm up (5)")
-    words = parser.parse_args()
-    # SIGTERM ends what was started, like Ctrl-C.
+    """Run the benchmark and return the exit code."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Measure how quickly runs get their Jobs")
+    parser.add_argument("--size", type=int, default=60, help="number of runs in a burst (default: 60)")
+    parser.add_argument(
+        "--passes", type=int, default=5, help="number of measured passes, after one for warm-up (default: 5)"
+    )
+    arguments = parser.parse_args()
+    # Stop all processes on SIGTERM, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     binaries = Path(os.environ.get("INFERRUN_BIN") or CHECKOUT / ".devcluster" / "bin")
-    order = Order(binaries, CHECKOUT / "build-output" / "bench-burst.json", size=words.size, passes=words.passes)
+    options = Options(
+        binaries, CHECKOUT / "build-output" / "bench-burst.json", size=arguments.size, passes=arguments.passes
+    )
     try:
-        run(order)
-    except (NoPrograms, NotStarted, TooSlow) as error:
+        run(options)
+    except (MissingPrograms, StartFailed, WaitTimeout) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; everything that was started has ended\n")
+        sys.stderr.write("interrupted; all processes have been stopped\n")
         return 130
     return 0
 

@@ -1,8 +1,8 @@
-"""A Kubernetes control plane and a Temporal server for one measurement: the real programs, on loopback, in a folder.
+"""A Kubernetes control plane and a Temporal server for one measurement: the real programs, on loopback, in a temporary directory.
 
-etcd, kube-apiserver and kube-controller-manager are those of the development cluster, but there is no scheduler and no
-kubelet, so that Jobs and Pods are made and no Pod ever starts. Nothing else writes to it: no other installation takes
-part in what is measured, and no cluster that somebody works with is slowed down or changed.
+The programs are those of the development cluster, but there is no scheduler and no kubelet, so Jobs and Pods are created and
+never start. Nothing else uses these servers, so nothing else is measured, and the development cluster is neither slowed down
+nor changed.
 """
 
 import json
@@ -16,39 +16,39 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.programs import Program, free_port, listens, start
+from benchmarks.processes import Process, free_port, listens, start
 
 TOKEN = "benchmark"
-"""Of a server on loopback that lives for minutes."""
+"""A fixed token is sufficient for a server that listens on loopback for a few minutes."""
 
 START_SECONDS = 60
 
 
-class NoPrograms(Exception):
-    """The programs of the development cluster are not there."""
+class MissingPrograms(Exception):
+    """The development cluster has not been set up on this machine."""
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What runs, and how to reach it."""
+    """The running servers and their addresses."""
 
     kubeconfig: Path
     temporal_address: str
-    programs: tuple[Program, ...]
+    programs: tuple[Process, ...]
 
 
 @contextmanager
 def control_plane(folder: Path, *, binaries: Path) -> Iterator[ControlPlane]:
-    """Start everything below `folder`, and end it, whatever happens in between."""
+    """Start the servers, with their data in `folder`, and stop them at the end of the block."""
     _check(binaries)
     ports = {name: free_port() for name in ("etcd", "etcd-peer", "api", "manager", "temporal")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    programs: list[Program] = []
+    programs: list[Process] = []
     with ExitStack() as ends:
 
         def up(name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
             program = start(name, command, logs=folder, environment=environment)
-            ends.callback(program.end)
+            ends.callback(program.stop)
             programs.append(program)
             program.wait_until(is_ready, seconds=START_SECONDS)
 
@@ -67,11 +67,11 @@ def _check(binaries: Path) -> None:
     missing = [name for name in names if not (binaries / name).exists()]
     missing += [] if shutil.which("etcd") else ["etcd"]
     if missing:
-        raise NoPrograms(f"{', '.join(missing)} not found; `make cluster` builds or installs them")
+        raise MissingPrograms(f"{', '.join(missing)} not found; to install them, run `make cluster`")
 
 
 def _temporal(folder: Path, binaries: Path, port: int) -> list[str]:
-    """The pragmas are the development cluster's: without them the server itself is what is measured."""
+    """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck."""
     flags = ["--ip", "127.0.0.1", "--port", str(port), "--headless", "--log-level", "error"]
     storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
     return [
@@ -124,7 +124,7 @@ def _api_server(folder: Path, binaries: Path, ports: dict[str, int]) -> list[str
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={folder / 'accounts.pub'}",
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
-        # An address on loopback is no endpoint that the API server would accept for its own Service.
+        # The API server does not accept a loopback address as the endpoint of its own Service.
         "--endpoint-reconciler-type=none",
         "--feature-gates=SizeBasedListCostEstimate=false",
     ]
@@ -146,7 +146,7 @@ def _controller_manager(folder: Path, binaries: Path, port: int, kubeconfig: Pat
 
 
 def _kubeconfig(folder: Path, port: int) -> Path:
-    """JSON, which is YAML too."""
+    """Write the kubeconfig as JSON, which is valid YAML."""
     cluster = {
         "server": f"https://127.0.0.1:{port}",
         "certificate-authority": str(folder / "certificates" / "apiserver.crt"),
@@ -166,7 +166,7 @@ def _kubeconfig(folder: Path, port: int) -> Path:
 
 
 def _is_ready(folder: Path, port: int) -> Callable[[], bool]:
-    def question() -> bool:
+    def condition() -> bool:
         certificate = folder / "certificates" / "apiserver.crt"
         if not certificate.exists():
             return False
@@ -175,9 +175,9 @@ def _is_ready(folder: Path, port: int) -> Callable[[], bool]:
         )
         try:
             tls = ssl.create_default_context(cafile=str(certificate))
-            with urllib.request.urlopen(request, timeout=2, context=tls) as answer:  # noqa: S310 -- our own https URL
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(request, timeout=2, context=tls) as response:  # noqa: S310 -- an https URL on loopback
+                return bool(response.status == 200)
         except (OSError, ssl.SSLError):
             return False
 
-    return question
+    return condition

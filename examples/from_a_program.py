@@ -1,11 +1,11 @@
-"""Starts an inference run from a program, follows it and prints its result, with nothing but the plain Temporal client.
+"""Starts an inference run, shows its progress and prints its result, using only the plain Temporal client.
 
     pip install temporalio
     python from_a_program.py --id iris-2026-11-21
 
-The id is the caller's choice, and the same id is the same run: started twice, the program finds its run again. Ctrl-C
-cancels the run. Address, namespace, API key and TLS come from the environment (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, …)
-or Temporal's own configuration file.
+The caller chooses the id, and the same id always denotes the same run: if the program is started again, it attaches to the
+existing run. Ctrl-C cancels the run. Address, namespace, API key and TLS are read from the environment (TEMPORAL_ADDRESS,
+TEMPORAL_NAMESPACE, …) or from Temporal's own configuration file.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 TASK_QUEUE = "inferrun"
-LOOK_SECONDS = 2
+POLL_SECONDS = 2
 
 REQUEST = {
     "namespace": "kserve-test",
@@ -48,13 +48,13 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
     try:
         result = await handle.result()
     except WorkflowFailureError as failure:
-        return tell_failure(failure)
+        return print_failure(failure)
     except RPCError as error:
-        print(f"Temporal is out of reach ({error.message}); the same id finds the run again", file=sys.stderr)
+        print(f"cannot reach Temporal ({error.message}); to attach to the run again, use the same id", file=sys.stderr)
         return 1
     except asyncio.CancelledError:
         await handle.cancel()
-        print("asked for the run's end")
+        print("requested cancellation")
         raise
     finally:
         ended.set()
@@ -64,23 +64,23 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
 
 
 async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
-    """Print what the workflow says of itself (as the Temporal UI shows it), whenever it says something new."""
-    told = ""
+    """Print the workflow's current details, which the Temporal UI also shows, whenever they change."""
+    printed = ""
     while not ended.is_set():
         try:
             metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
             details = metadata.current_details
         except RPCError:
-            details = told
-        if details and details != told:
+            details = printed
+        if details and details != printed:
             print(f"  {details.splitlines()[0]}")
-            told = details
+            printed = details
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(ended.wait(), POLL_SECONDS)
 
 
-def tell_failure(failure: WorkflowFailureError) -> int:
-    """The failure's type is the run's reason; its details are the same object that a success returns."""
+def print_failure(failure: WorkflowFailureError) -> int:
+    """The failure's type is the run's reason; its details are the same object that a successful run returns."""
     cause = failure.cause
     if isinstance(cause, ApplicationError):
         print(f"failed, reason {cause.type}: {cause.message}", file=sys.stderr)
@@ -93,12 +93,14 @@ def tell_failure(failure: WorkflowFailureError) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Start an inference run through Temporal and wait for its result.")
-    parser.add_argument("--id", required=True, help="the workflow's id; the same id is the same run")
-    parser.add_argument("--request", default=json.dumps(REQUEST), help="the request as JSON, if not the built-in one")
+    parser.add_argument("--id", required=True, help="the workflow's id; the same id denotes the same run")
+    parser.add_argument(
+        "--request", default=json.dumps(REQUEST), help="the request as JSON; default: a run of the config iris"
+    )
     arguments = parser.parse_args()
     try:
         code = asyncio.run(main(arguments.id, json.loads(arguments.request)))
     except KeyboardInterrupt:
         code = 130
     sys.stdout.flush()
-    os._exit(code)  # the client's threads may crash an interpreter that winds down: temporalio/sdk-python#300
+    os._exit(code)  # the client's threads may crash the interpreter during shutdown: temporalio/sdk-python#300

@@ -1,4 +1,4 @@
-"""Logs as JSON lines: one object a record, a static message and the record's own fields. Standard library only."""
+"""Logging as JSON lines: a static message and structured fields per record. Uses only the standard library."""
 
 import json
 import logging
@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 ERROR_LIMIT = 4000
-"""Characters of a traceback that are kept, its end."""
+"""Maximum length of a traceback; its end is kept."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and what was given as `extra`."""
+    """One JSON object per line: time, level, logger, message, and the fields passed as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line; a traceback is a field of it."""
+        """The record as one line; a traceback becomes a field."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_as_json(stream: TextIO, *, level: str = "INFO") -> None:
-    """Send the process's log to a stream as JSON lines."""
+    """Write the log of the process to a stream as JSON lines."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,73 +1,79 @@
-"""Names that outlive a process: Jobs, workflows, submitted runs.
+"""Names of Jobs, workflows, schedules and runs that the product creates.
 
-Every name is a pure function of what it names, so that a second writer finds the first one's object instead of making
-another. The rule of the Job's base name is the Krateo controller's and must stay exact.
+Every name is a pure function of what it names, so that a second writer finds the existing object instead of creating
+another one. The base name of a Job must remain exactly that of the Krateo controller.
 """
 
 import hashlib
 import re
 
+from inferrun.run_ref import RunRef
+
 BASE_NAME_LIMIT = 62
-"""Characters of a Job's base name at most: `inf-` and the run's part (53), `-`, eight of the UID."""
+"""Maximum length of a Job's base name: 53 characters for `inf-` and the run's name, `-`, and eight characters of the UID."""
 
 LABEL_LIMIT = 63
-"""Characters of a DNS-1123 label, which a Job's name must be since its Pods carry it as a label."""
+"""Maximum length of a DNS-1123 label. A Job's name must be one, because its Pods carry the name as a label."""
 
 SUBDOMAIN_LIMIT = 253
-"""Characters of a DNS-1123 subdomain, which an InferenceRun's name must be."""
+"""Maximum length of a DNS-1123 subdomain, such as the name of an InferenceRun."""
 
 WORKFLOW_NAME_LIMIT = 100
-"""Characters of a run's name in a workflow's id."""
+"""Maximum length of a run's name within a workflow id."""
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""A DNS-1123 subdomain, such as the name of most objects."""
+
+LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""A DNS-1123 label, such as the name of a namespace."""
 
 
 def job_base_name(run_name: str, uid: str) -> str:
-    """The name of a run's ConfigMap and first Job: `My.Run..v2` with UID `5be07ada-…` gives `inf-my-run-v2-5be07ada`."""
+    """The name of a run's ConfigMap and first Job, such as `inf-my-run-v2-5be07ada` for `My.Run..v2` with UID `5be07ada-…`."""
     stem = re.sub(r"[^a-z0-9]+", "-", f"inf-{run_name}".lower()).rstrip("-")
     stem = stem[:53].rstrip("-")
     return f"{stem}-{re.sub('[^A-Za-z0-9]', '', uid)[:8].lower()}"
 
 
 def job_name(base: str, launch: int) -> str:
-    """The name of the Job of a launch, counted from 1; a name is never used twice. At most 63 characters."""
+    """The name of the Job of a launch, which is counted from 1; at most 63 characters. Names are never reused."""
     if launch <= 1:
         return base
     suffix = f"-{launch}"
     return base[: LABEL_LIMIT - len(suffix)].rstrip("-") + suffix
 
 
-def run_workflow_id(namespace: str, name: str, uid: str) -> str:
-    """The id of the workflow that executes a run, or of the schedule that starts them.
+def run_workflow_id(run: RunRef) -> str:
+    """The id of the workflow that executes a run, or of the schedule of a scheduled run.
 
-    Temporal's SQL stores hold ids of 255 characters, and a schedule or a clean-up appends up to 23: a long name is cut,
-    the UID keeps the id unique.
+    Temporal's SQL stores limit ids to 255 characters, of which a schedule or cleanup needs up to 23. A long name is
+    truncated; the UID keeps the id unique.
     """
-    return f"inferencerun/{namespace}/{name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{uid}"
+    return f"inferencerun/{run.namespace}/{run.name[:WORKFLOW_NAME_LIMIT].rstrip('-.')}/{run.uid}"
 
 
 def cleanup_workflow_id(run_workflow: str) -> str:
-    """The id of the workflow that deletes a finished run after its delay."""
+    """The id of the workflow that deletes a finished run after a delay."""
     return f"{run_workflow}/cleanup"
 
 
 def recover_workflow_id(run_workflow: str) -> str:
-    """The id of the workflow that takes over a run whose own workflow ended before the run did."""
+    """The id of the workflow that takes over a run whose own workflow closed before the run ended."""
     return f"{run_workflow}/recover"
 
 
-def schedule_id(namespace: str, name: str, uid: str) -> str:
+def schedule_id(run: RunRef) -> str:
     """The id of the Temporal schedule of a scheduled run."""
-    return run_workflow_id(namespace, name, uid)
+    return run_workflow_id(run)
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether a string is a DNS-1123 subdomain, the form of an InferenceRun's name."""
-    return len(name) <= SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+    """Whether a string is a DNS-1123 subdomain."""
+    return len(name) <= SUBDOMAIN_LIMIT and re.fullmatch(SUBDOMAIN_PATTERN, name) is not None
 
 
 def submitted_run_name(workflow_id: str) -> str:
-    """The name of the run that a submission makes: its workflow id, or a readable form of it with a hash."""
+    """The name of the run that a submission creates: its workflow id, or a readable form of it with a hash."""
     if is_subdomain(workflow_id):
         return workflow_id
     digest = hashlib.sha256(workflow_id.encode()).hexdigest()[:10]
@@ -77,9 +83,9 @@ def submitted_run_name(workflow_id: str) -> str:
 
 
 def scheduled_run_name(parent: str, nominal_time: str) -> str:
-    """The name of a schedule's child for one nominal time, an RFC 3339 instant in UTC with whole seconds.
+    """The name of the run that a schedule creates for a nominal time (RFC 3339 in UTC with whole seconds).
 
-    A parent's name that is too long is cut and carries a hash, so that two long parents never share a child.
+    A long name of the schedule is truncated and gets a hash, so that two schedules never create runs of the same name.
     """
     suffix = re.sub(r"[^0-9]", "", nominal_time)[:14]
     limit = SUBDOMAIN_LIMIT - len(suffix) - 1

@@ -1,15 +1,15 @@
-"""Every reason that a status, an Event, a termination message or a workflow's failure carries.
+"""The reasons in statuses, Events, termination messages and workflow failures.
 
-Reasons are part of the API: declared here once, explained with cause and cure in docs/reasons.md, never renamed.
+Reasons are part of the API: they are declared here, documented with cause and fix, and never renamed.
 """
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a run or a config is in the state that it is in."""
+    """Why a run or a config is in its current state."""
 
-    # Waiting: the run is Pending.
+    # Waiting: the phase is Pending.
     ACCEPTED = "Accepted"
     CONFIG_NOT_FOUND = "ConfigNotFound"
     CONFIG_NOT_READY = "ConfigNotReady"
@@ -28,11 +28,11 @@ class Reason(StrEnum):
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
 
-    # Under way and good ends.
+    # Running and succeeded.
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
 
-    # Ends that are not good.
+    # Failed.
     INVALID_SPEC = "InvalidSpec"
     INVALID_CONTRACT = "InvalidContract"
     CONTRACT_TOO_LARGE = "ContractTooLarge"
@@ -69,12 +69,12 @@ class Reason(StrEnum):
 
 
 def known_reason(text: str | None) -> Reason:
-    """The reason of that name; `RunnerFailed` for one that this version does not know, of a status that another wrote."""
+    """The reason of this name; `RunnerFailed` for an unknown one, which another version may have written."""
     return Reason(text) if text in set(Reason) else Reason.RUNNER_FAILED
 
 
 class Phase(StrEnum):
-    """Where a run stands. `Succeeded` and `Failed` are terminal and never change."""
+    """The phase of a run. `Succeeded` and `Failed` are terminal."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -85,5 +85,5 @@ class Phase(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether no later status may follow."""
+        """Whether the phase can no longer change."""
         return self in (Phase.SUCCEEDED, Phase.FAILED)

@@ -1,13 +1,17 @@
-"""The identity of a run: what every layer passes around to say which run it means."""
+"""The identity of a run, as every layer passes it around."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class RunRef(BaseModel):
-    """One run, for good: a name may be used again, a UID never."""
+    """Identifies one run permanently: a name may be reused after a deletion, a UID never is."""
 
     model_config = ConfigDict(frozen=True)
 
     namespace: str
     name: str
     uid: str
+
+    def __str__(self) -> str:
+        """Namespace and name, as kubectl users write it."""
+        return f"{self.namespace}/{self.name}"

@@ -1,46 +1,81 @@
-"""What leaves the Pod without API rights: the runner's result (termination message) and its progress (log lines).
+"""What a Pod reports without access to the API: the runner's result (termination message) and its progress (log lines).
 
-Both are untrusted input on the control side: everything is bounded, and what does not parse is shown as text or left out.
+Both are untrusted input on the control side: everything is bounded, and what cannot be parsed is shown as text or ignored.
+`RecordCounts`, `Output` and `Delivery` are also parts of an InferenceRun's status; the strings under their fields are shown
+by `kubectl explain`.
 """
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.reasons import Reason
 
 MESSAGE_LIMIT = 3 * 1024
-"""Bytes of a termination message at most; the kubelet cuts at 4,096."""
+"""Maximum size of a termination message in bytes; the kubelet truncates at 4,096."""
 
 MAX_COUNT = 2**63 - 1
-"""The largest number that the API server stores."""
+"""The largest integer that the API server stores."""
+
+LOCATION_LIMIT = 1024
+"""Maximum number of characters of a location in a runner's report, so that the report fits in its termination message."""
+
+DIGEST_LIMIT = 64
+"""Number of characters of a SHA-256 digest in hexadecimal."""
 
 Delivery = Literal["ExactlyOnce", "AtLeastOnce", "Unknown"]
+"""What the store of the predictions guarantees for each record."""
+
+
+def _check_storable(count: int) -> int:
+    """A validator instead of a constraint, because the API server's schema knows 64-bit integers already."""
+    if count > MAX_COUNT:
+        raise ValueError(f"at most {MAX_COUNT}")
+    return count
+
+
+Count = Annotated[int, Field(ge=0), AfterValidator(_check_storable)]
 
 
 class RecordCounts(BaseModel):
-    """Counts of records, in OpenAI Batch's words; `total` is null while it is not known."""
+    """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and failed add up to total."""
 
     model_config = ConfigDict(frozen=True)
 
-    total: int | None = Field(default=None, ge=0, le=MAX_COUNT)
-    completed: int = Field(default=0, ge=0, le=MAX_COUNT)
-    failed: int = Field(default=0, ge=0, le=MAX_COUNT)
+    total: Count | None = None
+    """Number of input records; not set until it is known."""
+
+    completed: Count = 0
+    """Number of records with a prediction."""
+
+    failed: Count = 0
+    """Number of records with an error instead of a prediction."""
 
 
 class Output(BaseModel):
-    """Where the predictions are, and the commit that makes them the run's."""
+    """The location of the predictions and of the manifest that commits them."""
 
     model_config = ConfigDict(frozen=True)
 
-    location: str = Field(default="", max_length=1024)
-    manifest: str = Field(default="", max_length=1024)
-    sha256: str = Field(default="", max_length=64)
+    location: str = Field(default="", max_length=4096)
+    """Location of the predictions, such as a path on a claim or a URL."""
+
+    manifest: str = Field(default="", max_length=4096)
+    """Location of the manifest that commits the predictions."""
+
+    sha256: str = Field(default="", max_length=256)
+    """SHA-256 digest of the manifest."""
+
+
+def _check_fits_in_message(output: Output) -> Output:
+    if max(len(output.location), len(output.manifest)) > LOCATION_LIMIT or len(output.sha256) > DIGEST_LIMIT:
+        raise ValueError(f"locations have at most {LOCATION_LIMIT} characters, a digest {DIGEST_LIMIT}")
+    return output
 
 
 class RunnerResult(BaseModel):
-    """How a runner's process ended, as it says itself."""
+    """How a runner's process ended, as reported by the runner."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,12 +84,12 @@ class RunnerResult(BaseModel):
     message: str = Field(default="", max_length=2048)
     records: RecordCounts = RecordCounts()
     delivery: Delivery = "Unknown"
-    output: Output = Output()
+    output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
     retryable: bool = True
 
 
 class Progress(BaseModel):
-    """One progress line of a runner's log."""
+    """A progress line in a runner's log."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -63,7 +98,7 @@ class Progress(BaseModel):
 
 
 def dump_result(result: RunnerResult) -> str:
-    """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is cut to fit."""
+    """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
     message = result.message
     while True:
         text = result.model_copy(update={"message": message}).model_dump_json()
@@ -74,7 +109,7 @@ def dump_result(result: RunnerResult) -> str:
 
 
 def parse_result(message: str) -> RunnerResult | None:
-    """The runner's result in a termination message, or None where the message is something else."""
+    """The runner's result in a termination message, or None if the message is not one."""
     try:
         return RunnerResult.model_validate_json(message)
     except ValidationError:
@@ -82,7 +117,7 @@ def parse_result(message: str) -> RunnerResult | None:
 
 
 def parse_progress(log: str) -> Progress | None:
-    """The latest progress in a piece of log, or None; lines that are something else are passed over."""
+    """The latest progress in a log excerpt, or None; other lines are ignored."""
     for line in reversed(log.splitlines()):
         if '"progress"' not in line:
             continue
@@ -91,9 +126,3 @@ def parse_progress(log: str) -> Progress | None:
         except (ValueError, RecursionError):
             continue
     return None
-
-
-def one_line(text: str, *, limit: int = 512) -> str:
-    """Foreign text as it may be shown in a status: one line, printable, at most `limit` characters."""
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -1,9 +1,9 @@
-"""What a program, another workflow or a schedule asks for when it starts `SubmitInferenceRun`: one JSON object.
+"""The argument of the workflow `SubmitInferenceRun`, which programs, other workflows and schedules start: a JSON object.
 
     {"namespace": "kserve-test", "configRef": "iris", "parameters": {"day": "2026-11-21"}, "timeoutSeconds": 600}
 
-The argument is validated here and not by Temporal's converter: an argument that a converter refuses fails the
-workflow's task again and again, and the caller hears nothing; one that is refused here is an answer. Pure.
+The argument is validated here and not by Temporal's data converter. If the converter rejects an argument, the workflow task
+is retried indefinitely and the caller gets no answer; an error raised here fails the workflow. Pure.
 """
 
 import hashlib
@@ -18,14 +18,21 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
-from inferrun.resources.scalars import NamespaceName, Seconds, one_line
+from inferrun.resources.scalars import NamespaceName, Seconds
+from inferrun.text import one_line
+
+WORKFLOW_TYPE: Final = "SubmitInferenceRun"
+"""The workflow that a program starts, with a submission as its argument."""
+
+DEFAULT_TASK_QUEUE: Final = "inferrun"
+"""The task queue of an installation that does not choose another one."""
 
 MAX_PROBLEMS: Final = 5
-"""Problems that a refusal lists at most; the first ones help, the hundredth does not."""
+"""Maximum number of problems in an error message."""
 
 
 class InvalidSubmission(ValueError):
-    """The argument is not a submission; the text names each field that is wrong, its value and what is allowed."""
+    """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
 
 def _named(value: object) -> object:
@@ -39,21 +46,21 @@ class _Part(BaseModel):
 
 
 class Parent(_Part):
-    """The scheduled InferenceRun on whose behalf a schedule submits; what to run is read from its spec."""
+    """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the run."""
 
     name: str
     uid: str
 
 
 class Following(_Part):
-    """The run that a submission follows already, when its workflow is continued as new."""
+    """The run that the submission is already waiting for; set when its workflow continues as new."""
 
     name: str
     uid: str
 
 
 class Submission(_Part):
-    """One run to make. `parent` and `following` are the product's own; programs leave them out."""
+    """A request for one run. `parent` and `following` are internal; programs do not set them."""
 
     namespace: NamespaceName
     config_ref: Annotated[ConfigReference | None, BeforeValidator(_named)] = None
@@ -68,27 +75,31 @@ class Submission(_Part):
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if self.parent is not None:
-            self._refuse_beside_parent()
+            self._check_parent_is_alone()
         elif self.config_ref is None:
-            raise ValueError("configRef: missing; it names the InferenceConfig, as a text or as {name, namespace}")
+            raise ValueError("configRef: missing; set it to the name of an InferenceConfig or to {name, namespace}")
         reserved = sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS))
         if reserved:
-            raise ValueError(f"parameters: {reserved[0]!r} is reserved; reserved are {', '.join(RESERVED_PARAMETERS)}")
-        ours = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
-        if ours:
             raise ValueError(
-                f"labels: {ours[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
+                f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
+            )
+        internal = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
+        if internal:
+            raise ValueError(
+                f"labels: {internal[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
             )
         return self
 
-    def _refuse_beside_parent(self) -> None:
+    def _check_parent_is_alone(self) -> None:
         asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude={"namespace", "parent", "following"})
         if asked:
-            raise ValueError(f"{next(iter(asked))}: not beside parent; what a schedule runs is read from its spec")
+            raise ValueError(
+                f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
+            )
 
     @property
     def request_hash(self) -> str:
-        """SHA-256 of what is asked for: the same for every spelling of the same request."""
+        """SHA-256 digest of the request, the same for all equivalent requests."""
         asked = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"following"})
         reference = asked.get("configRef")
         if reference is not None and reference.get("namespace") == self.namespace:
@@ -98,7 +109,7 @@ class Submission(_Part):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def run_spec(self) -> dict[str, Any]:  # Any: JSON of a resource
-        """The spec of the InferenceRun that a program asks for."""
+        """The spec of the InferenceRun to create."""
         wanted = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=wanted)
 
@@ -106,7 +117,7 @@ class Submission(_Part):
 def parse_submission(argument: object) -> Submission:
     """The submission in a decoded JSON value. Raises `InvalidSubmission`."""
     if not isinstance(argument, dict):
-        text = 'one JSON object is wanted, such as {"namespace": "default", "configRef": "iris"}'
+        text = 'the argument must be a JSON object such as {"namespace": "default", "configRef": "iris"}'
         raise InvalidSubmission(f"{text}; given: {one_line(json.dumps(argument, default=str), limit=64)}")
     try:
         return Submission.model_validate(argument)
@@ -125,8 +136,8 @@ def _problem(item: ErrorDetails) -> str:
         return f"{field}: missing"
     if item["type"] == "extra_forbidden":
         known = [name for name in _public_fields() if name.lower() == field.replace("_", "").lower()]
-        hint = f"did you mean {known[0]}?" if known else f"known are {', '.join(_public_fields())}"
-        return f"{field}: not a field; {hint}"
+        hint = f"did you mean {known[0]}?" if known else f"allowed fields: {', '.join(_public_fields())}"
+        return f"{field}: unknown field; {hint}"
     return f"{field}: {message} (given: {one_line(json.dumps(item['input'], default=str), limit=64)})"
 
 

@@ -1,8 +1,8 @@
-"""The names by which Kubernetes knows us: group, version, kinds, labels and annotations.
+"""Names in Kubernetes: group, version, kinds, labels and annotations.
 
-They are API: stored in clusters, typed by people, matched by selectors. None is ever renamed. Everything of ours
-is under ``inferrun.dev/``; what begins with ``krateo.io`` belongs to the controller that this product replaces and is
-honoured, never written. This module holds constants only and imports nothing.
+They are API, because clusters store them, users type them and selectors match them; none is ever renamed. The product's own
+names start with ``inferrun.dev/``. Names that start with ``krateo.io`` belong to the controller that this product replaces:
+they are honoured but never written. This module contains only constants and imports nothing.
 """
 
 from typing import Final
@@ -29,37 +29,37 @@ LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "inferrun"
 
 LABEL_INSTALLATION: Final = f"{DOMAIN}/installation"
-"""On every Job, Pod and ConfigMap: which installation made it. Sweeps touch only their own."""
+"""On every Job, Pod and ConfigMap: the installation that created it. Sweeps are limited to their own installation."""
 
 LABEL_RUN_UID: Final = f"{DOMAIN}/run-uid"
-"""On every Job, Pod and ConfigMap: the UID of the InferenceRun (a name may be longer than a label's 63 characters)."""
+"""On every Job, Pod and ConfigMap: the UID of the InferenceRun. Its name may exceed the 63 characters of a label."""
 
 LABEL_LAUNCH: Final = f"{DOMAIN}/launch"
-"""On every Job and Pod: which launch of the run this is, from 1."""
+"""On every Job and Pod: the number of the launch, starting from 1."""
 
 LABEL_ATTEMPT: Final = f"{DOMAIN}/attempt"
-"""On every Job and Pod: which attempt (counted against backoffLimit) the launch belongs to, from 1."""
+"""On every Job and Pod: the number of the attempt, starting from 1; attempts count towards backoffLimit."""
 
 LABEL_SCHEDULE_UID: Final = f"{DOMAIN}/schedule-uid"
-"""On a run that a schedule made: the UID of the InferenceRun that holds the schedule."""
+"""On a run created by a schedule: the UID of the scheduled InferenceRun."""
 
 ANNOTATION_RUN: Final = f"{DOMAIN}/run"
 """On Jobs, Pods and ConfigMaps: the name of the InferenceRun."""
 
 ANNOTATION_SCHEDULED_TIME: Final = f"{DOMAIN}/scheduled-time"
-"""On a run that a schedule made: the nominal time of the fire, RFC 3339."""
+"""On a run created by a schedule: its nominal time in RFC 3339."""
 
 ANNOTATION_WORKFLOW_ID: Final = f"{DOMAIN}/submitted-by"
-"""On a run made through the front door: the id of the SubmitInferenceRun workflow."""
+"""On a submitted run: the id of its SubmitInferenceRun workflow."""
 
 ANNOTATION_REQUEST_HASH: Final = f"{DOMAIN}/request-hash"
-"""On a run made through the front door: SHA-256 of the request, so that the same id with another request is seen."""
+"""On a submitted run: SHA-256 digest of the request, which detects a different request with the same id."""
 
 ANNOTATION_PAUSED: Final = "krateo.io/paused"
-"""Set to "true" on a run or a config: it is left alone."""
+"""Set to "true" on a run or a config: the product ignores it."""
 
 LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
-"""Left on runs by the controller that this product replaces; it must not keep a run from being deleted."""
+"""Finalizer of the Krateo controller on older runs; it must not prevent their deletion."""
 
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
-"""Set to "true" on a run: it is to end as Cancelled. A request that outlives whoever made it."""
+"""Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""

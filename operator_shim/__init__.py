@@ -1,1 +1,1 @@
-"""The watch shim: watches the resources, decides, and starts, signals or cancels workflows."""
+"""The watch shim: watches both resources and starts, signals or cancels workflows."""

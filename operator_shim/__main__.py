@@ -1,6 +1,6 @@
-"""`python -m operator_shim`: watches the resources until SIGTERM.
+"""`python -m operator_shim`: runs the shim until SIGTERM.
 
-Exit codes: 0 after SIGTERM, 2 for a wrong setting, 1 for anything that ended it otherwise.
+Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error.
 """
 
 from inferrun.control.process import leave, run_program

@@ -1,4 +1,4 @@
-"""The composition root of the shim: builds the clients and hands them to its parts."""
+"""The composition root of the shim: creates the clients and passes them to the other modules."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class ShimProcess:
-    """Everything that one shim process runs."""
+    """Everything that a shim process runs."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ShimProcess:
                 api, client, installation=installation, task_queue=common.task_queue, has_attributes=has_attributes
             ),
             namespace=common.watch_namespace,
-            lookers=settings.lookers,
+            workers=settings.workers,
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
             runner_account=settings.runner_account,
@@ -55,7 +55,7 @@ class ShimProcess:
     @classmethod
     @asynccontextmanager
     async def start(cls, settings: ShimSettings) -> AsyncIterator[Self]:
-        """Connect to both servers; close the connections in the end."""
+        """Connect to the API server and to Temporal; close the connections on exit."""
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
@@ -76,10 +76,10 @@ class ShimProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the watches have been filled."""
+        """Whether all watched resources have been listed."""
         return self._shim.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
-        """Watch until told to stop; what ends a part ends the process."""
-        logger.info("the shim watches")
+        """Watch until `stopped` is set; if a task fails, the process ends."""
+        logger.info("shim started")
         await work_until(stopped, [asyncio.create_task(self._shim.run()), asyncio.create_task(self._defaults.run())])

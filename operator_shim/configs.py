@@ -1,7 +1,6 @@
-"""Says on a config's status whether runs can use it, and if not, what is wrong and what is allowed."""
+"""Reports on the status of a config whether runs can use it and, if not, which fields are invalid."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -12,20 +11,21 @@ from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus, parse_config
-from inferrun.resources.validation import parse_problems, told
+from inferrun.resources.validation import describe, parse_problems
+from inferrun.timestamps import utc_now
 from operator_shim.decisions import config_verdict
 
 
 class ConfigStatuses:
-    """The statuses of configs."""
+    """Writes the statuses of configs."""
 
     def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
         self._api = api
         self._defaults = defaults
         self._runner_account = runner_account
 
-    async def tell(self, item: Object) -> None:
-        """Write the status where it says something else by now; a config that changed meanwhile is looked at again."""
+    async def update(self, item: Object) -> None:
+        """Write the status if it has changed; on a conflict the watch delivers the newer config."""
         metadata = item["metadata"]
         if (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true":
             return
@@ -41,7 +41,7 @@ class ConfigStatuses:
         try:
             await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
         except (Conflict, NotFound):
-            return  # the watch brings the new one
+            return
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         reason, message = self._verdict(item)
@@ -54,7 +54,7 @@ class ConfigStatuses:
             status=status,
             reason=str(reason),
             message=message,
-            last_transition_time=before.last_transition_time if before and is_same else datetime.now(UTC),
+            last_transition_time=before.last_transition_time if before and is_same else utc_now(),
             observed_generation=generation,
         )
         if condition == before:
@@ -67,7 +67,7 @@ class ConfigStatuses:
         try:
             config = parse_config({key: value for key, value in item.items() if key != "status"})
         except ValidationError as error:
-            return Reason.INVALID_SPEC, told(parse_problems(error))
+            return Reason.INVALID_SPEC, describe(parse_problems(error))
         action = config_verdict(config, allowed_service_accounts=allowed)
         return action.reason, action.message
 

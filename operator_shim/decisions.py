@@ -1,6 +1,6 @@
-"""What to do about a run, from the run alone: pure, and the same whatever event led to the look.
+"""Decides what to do about a run from its current state alone. Pure.
 
-An event only says "look again". The decision never rests on what happened, only on what is.
+A watch event only triggers a decision; it never influences it.
 """
 
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from enum import StrEnum
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.validation import config_problems, run_problems, told
+from inferrun.resources.validation import config_problems, describe, run_problems
 
 
 class ActionKind(StrEnum):
     """What the shim does about a run."""
 
     NOTHING = "Nothing"
-    REFUSE = "Refuse"
+    REJECT = "Reject"
     START = "Start"
     CANCEL = "Cancel"
     SCHEDULE = "Schedule"
-    LET_GO = "LetGo"
-    RELEASE = "Release"
+    CLEAN_UP = "CleanUp"
+    REMOVE_LEGACY_FINALIZER = "RemoveLegacyFinalizer"
 
 
 @dataclass(frozen=True)
 class Action:
-    """The kind, and for a refusal what the status is to say."""
+    """What to do; `reason` and `message` are written to the status if the spec is rejected."""
 
     kind: ActionKind
     reason: Reason = Reason.ACCEPTED
@@ -39,17 +39,16 @@ _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.IN
 
 
 def decide(run: InferenceRun) -> Action:
-    """The action for a run that exists."""
+    """The action for an existing run."""
     if run.metadata.is_being_deleted:
-        return Action(
-            ActionKind.RELEASE if wellknown.LEGACY_FINALIZER in run.metadata.finalizers else ActionKind.LET_GO
-        )
-    if run.is_paused or run.status.is_terminal or is_of_the_old_controller(run):
+        has_finalizer = wellknown.LEGACY_FINALIZER in run.metadata.finalizers
+        return Action(ActionKind.REMOVE_LEGACY_FINALIZER if has_finalizer else ActionKind.CLEAN_UP)
+    if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
         return NOTHING
     problems = run_problems(run) if not run.status.contract else ()
     if problems:
         reason = _REASONS.get(problems[0].field, Reason.INVALID_SPEC)
-        return Action(ActionKind.REFUSE, reason, told(problems))
+        return Action(ActionKind.REJECT, reason, describe(problems))
     if run.spec.is_schedule:
         return Action(ActionKind.SCHEDULE)
     if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
@@ -57,22 +56,22 @@ def decide(run: InferenceRun) -> Action:
     return Action(ActionKind.START)
 
 
-def is_of_the_old_controller(run: InferenceRun) -> bool:
-    """Whether the controller that this product replaces has executed the run: such a run is never executed again."""
+def was_executed_by_krateo_controller(run: InferenceRun) -> bool:
+    """Whether the controller that this product replaces has executed the run; such a run is never executed again."""
     has_status = bool(run.status.conditions or run.status.contract or run.status.job_status)
     return run.status.phase is None and has_status
 
 
-def accepts(run: InferenceRun) -> bool:
-    """Whether the shim may write the first status: only where there is none, or only a refusal of its own."""
-    refusals = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
-    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in refusals)
+def may_write_status(run: InferenceRun) -> bool:
+    """Whether the shim may write the run's status: only if it has none yet, or one with which the shim rejected it."""
+    rejections = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
+    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in rejections)
 
 
 def config_verdict(config: InferenceConfig, *, allowed_service_accounts: tuple[str, ...] | None) -> Action:
-    """What a config's status is to say."""
+    """What to report on the status of a config."""
     problems = config_problems(config, allowed_service_accounts=allowed_service_accounts)
     if not problems:
-        return Action(ActionKind.NOTHING, Reason.READY, "runs can use it")
+        return Action(ActionKind.NOTHING, Reason.READY, "runs can use this config")
     is_storage = any(problem.field.startswith("spec.storage") for problem in problems)
-    return Action(ActionKind.REFUSE, Reason.INVALID_STORAGE if is_storage else Reason.INVALID_SPEC, told(problems))
+    return Action(ActionKind.REJECT, Reason.INVALID_STORAGE if is_storage else Reason.INVALID_SPEC, describe(problems))

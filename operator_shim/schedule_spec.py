@@ -1,8 +1,8 @@
-"""When a scheduled run fires: from its spec to a plain description of a Temporal schedule. Pure.
+"""Translates the spec of a scheduled run into a description of a Temporal schedule. Pure.
 
-A description holds explicit values, so that two of them can be compared: what the server stores is put back into this
-form, and the schedule is written only where the two differ. Cron joins two restricted day fields by OR, Temporal's
-calendar by AND: such an expression becomes two calendars.
+A description contains explicit values and can be compared with what the server stores, so that a schedule is updated only
+if it differs. Cron combines two restricted day fields with OR, a Temporal calendar combines them with AND: such an
+expression becomes two calendars.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from inferrun.resources.run import STARTING_DEADLINE_SECONDS
 DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 
 MIN_CATCH_UP_SECONDS: Final = 10
-"""The server's own minimum: it takes a smaller window for this one."""
+"""The minimum of the server, which raises smaller values to it."""
 
 EVERY_DAY_OF_MONTH: Final = tuple(range(1, 32))
 EVERY_DAY_OF_WEEK: Final = tuple(range(7))
@@ -26,7 +26,7 @@ EVERY_DAY_OF_WEEK: Final = tuple(range(7))
 
 @dataclass(frozen=True, kw_only=True)
 class Calendar:
-    """Moments at which every field matches; each field holds its values, sorted. Day of week 0 is Sunday."""
+    """Fires at times that match every field. Each field lists its values in ascending order; day of week 0 is Sunday."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -37,7 +37,7 @@ class Calendar:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Values from `start` to `end`, both included, each `step`-th."""
+    """Every `step`-th value from `start` to `end` inclusive."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class Span:
 
     @property
     def values(self) -> range:
-        """What it stands for."""
+        """The values of the span."""
         return range(self.start, max(self.start, self.end) + 1, max(1, self.step))
 
 
@@ -66,13 +66,13 @@ class RunSchedule:
 
 
 def schedule_of(run: InferenceRun) -> RunSchedule:
-    """The schedule that a run's spec describes. Raises `inferrun.resources.cron.InvalidSchedule`; the run has a schedule."""
+    """The schedule that the spec of a scheduled run describes. Raises `inferrun.resources.cron.InvalidSchedule`."""
     metadata, spec = run.metadata, run.spec
     expression = spec.schedule or ""
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
     deadline = spec.starting_deadline_seconds
     return RunSchedule(
-        id=schedule_id(metadata.namespace, metadata.name, metadata.uid),
+        id=schedule_id(run.ref),
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
@@ -86,7 +86,7 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
 
 
 def calendars_of(times: CronTimes) -> frozenset[Calendar]:
-    """One calendar, or two where either of the day fields may match."""
+    """One calendar, or two if a match of either day field is sufficient."""
     if not times.either_day_matches:
         return frozenset({_calendar(times, days_of_month=times.days_of_month, days_of_week=times.days_of_week)})
     by_date = _calendar(times, days_of_month=times.days_of_month, days_of_week=EVERY_DAY_OF_WEEK)
@@ -95,7 +95,7 @@ def calendars_of(times: CronTimes) -> frozenset[Calendar]:
 
 
 def spans_of(values: Sequence[int]) -> tuple[Span, ...]:
-    """Sorted values in the fewest words: one span where the distances are alike, else runs of neighbours."""
+    """Sorted values as spans: a single one if the values are equidistant, otherwise one per run of consecutive values."""
     if len(values) > 1:
         step = values[1] - values[0]
         if all(after - before == step for before, after in pairwise(values)):
@@ -110,7 +110,7 @@ def spans_of(values: Sequence[int]) -> tuple[Span, ...]:
 
 
 def values_of(spans: Iterable[Span]) -> tuple[int, ...]:
-    """The values that spans stand for, sorted, each once."""
+    """The distinct values of spans in ascending order."""
     return tuple(sorted({value for span in spans for value in span.values}))
 
 
@@ -125,5 +125,5 @@ def _calendar(times: CronTimes, *, days_of_month: tuple[int, ...], days_of_week:
 
 
 def _note(expression: str, *, time_zone: str, is_suspended: bool) -> str:
-    text = f"{expression.strip()} ({time_zone}), kept by inferrun: edit the InferenceRun, changes here are undone"
+    text = f"{expression.strip()} ({time_zone}), managed by inferrun: edit the InferenceRun; changes made here are reverted"
     return f"suspended; {text}" if is_suspended else text

@@ -1,4 +1,4 @@
-"""What the status of a scheduled run says: pure, from when it fires and from the runs that it made."""
+"""The status of a scheduled run, derived from its fire times and from the runs it created. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ from inferrun.control.run_status import status_after
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import ActiveRun, InferenceRun, InferenceRunStatus
 from inferrun.resources.status import ACTIVE_LIMIT
+from inferrun.timestamps import parse, rfc3339
 
 NEXT_TIMES_SHOWN: Final = 5
 
@@ -21,8 +22,10 @@ def schedule_status(
     children: Iterable[InferenceRun],
     now: datetime,
 ) -> InferenceRunStatus:
-    """The status of a schedule that is kept; the times are Temporal's own."""
-    ours = [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid]
+    """The status of an active or suspended schedule; the times come from Temporal."""
+    created = [
+        child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid
+    ]
     is_suspended = bool(run.spec.suspend)
     shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
     return status_after(
@@ -32,29 +35,30 @@ def schedule_status(
         message=_message(run, shown),
         now=now,
         next_schedule_times=shown,
-        last_schedule_time=_latest(run.status.last_schedule_time, last_time, *(due(child) for child in ours)),
+        last_schedule_time=_latest(
+            run.status.last_schedule_time, last_time, *(scheduled_time(child) for child in created)
+        ),
         last_successful_time=_latest(
             run.status.last_successful_time,
-            *(child.status.completion_time for child in ours if child.status.phase is Phase.SUCCEEDED),
+            *(child.status.completion_time for child in created if child.status.phase is Phase.SUCCEEDED),
         ),
-        active=_active(ours),
+        active=_active(created),
     )
 
 
-def refused_status(run: InferenceRun, *, reason: Reason, message: str, now: datetime) -> InferenceRunStatus:
-    """The status of a schedule whose spec is wrong: nothing fires until it is mended."""
+def rejected_status(run: InferenceRun, *, reason: Reason, message: str, now: datetime) -> InferenceRunStatus:
+    """The status of a schedule with an invalid spec: it starts no runs until the spec is corrected."""
     phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
     return status_after(run, phase=phase, reason=reason, message=message, now=now, next_schedule_times=())
 
 
-def due(child: InferenceRun) -> datetime | None:
-    """The nominal time for which a schedule made a run; None where it is not told, or not in a form that we write."""
+def scheduled_time(child: InferenceRun) -> datetime | None:
+    """The nominal time for which a schedule created a run; None if its annotation is missing or invalid."""
     text = child.metadata.annotations.get(wellknown.ANNOTATION_SCHEDULED_TIME)
     try:
-        moment = datetime.fromisoformat(text) if text else None
+        return parse(text) if text else None
     except ValueError:
         return None
-    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
@@ -66,13 +70,13 @@ def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
 
 
 def _latest(*moments: datetime | None) -> datetime | None:
-    told = [moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None]
-    return max(told, default=None)
+    known = [moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None]
+    return max(known, default=None)
 
 
 def _message(run: InferenceRun, times: Sequence[datetime]) -> str:
     if run.spec.suspend:
-        return "suspended: no runs are started until spec.suspend is false"
+        return "suspended: no runs are started until spec.suspend is set to false"
     if not times:
         return "no further run is due"
-    return f"the next run is due at {times[0].astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    return f"the next run is due at {rfc3339(times[0])}"

@@ -1,11 +1,11 @@
-"""Keeps the Temporal schedules of scheduled runs: as their specs say, with what follows on their status.
+"""Keeps the Temporal schedules of scheduled runs in line with their specs and reports on their statuses.
 
-The shim writes the status of a schedule, for which no workflow exists; its runs have workflows of their own.
+The shim writes the status of a schedule because no workflow exists for it; the runs that it starts have workflows.
 """
 
 import logging
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from temporalio.client import Client
@@ -17,21 +17,22 @@ from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.timestamps import utc_now
 from operator_shim.schedule_spec import schedule_of
-from operator_shim.schedule_status import refused_status, schedule_status
+from operator_shim.schedule_status import rejected_status, schedule_status
 from operator_shim.temporal_schedules import TemporalSchedules
 
 logger = logging.getLogger(__name__)
 
-AFTER_A_FIRE: Final = 1.0
-"""Seconds after a nominal time at which the next times are read again."""
+DELAY_AFTER_FIRE: Final = 1.0
+"""Seconds after a fire time until the next fire times are read."""
 
-LONGEST_PAUSE: Final = 300.0
-"""Seconds between two looks at a schedule at most: a change made by hand in the UI is undone by then."""
+MAX_INTERVAL: Final = 300.0
+"""Maximum number of seconds between two checks of a schedule; a change made in the Temporal UI is reverted within this time."""
 
 
 class Schedules:
-    """The scheduled runs of the installation."""
+    """The scheduled runs of this installation."""
 
     def __init__(
         self, api: KubeClient, client: Client, *, installation: str, task_queue: str, has_attributes: bool = False
@@ -41,65 +42,60 @@ class Schedules:
             client, installation=installation, task_queue=task_queue, has_attributes=has_attributes
         )
 
-    async def keep(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
-        """See that the schedule is as the spec says and tell it; the seconds until it is worth another look."""
-        made = list(children)
+    async def reconcile(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
+        """Create or update the schedule and write its status; returns the seconds until the next check."""
+        created = list(children)
         try:
-            fires = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
+            times = await self._schedules.ensure(schedule_of(run), config=run.spec.config_ref.name)
         except RPCError:
-            await self._write(run, _not_kept_yet)
+            await self._write(run, _waiting_for_temporal)
             raise
-        now = datetime.now(UTC)
+        now = utc_now()
         await self._write(
             run,
             lambda current: schedule_status(
-                current, next_times=fires.next_times, last_time=fires.last_time, children=made, now=now
+                current, next_times=times.next_times, last_time=times.last_time, children=created, now=now
             ),
         )
-        return _until_next_look(fires.next_times, now=now)
+        return _seconds_until_next_check(times.next_times, now=now)
 
-    async def refuse(self, run: InferenceRun, *, reason: Reason, message: str) -> None:
-        """Let nothing fire for a spec that is wrong, and say what is wrong."""
-        metadata = run.metadata
-        identity = schedule_id(metadata.namespace, metadata.name, metadata.uid)
-        await self._schedules.pause(identity, note=f"{reason}: {message}"[:512])
-        now = datetime.now(UTC)
-        await self._write(run, lambda current: refused_status(current, reason=reason, message=message, now=now))
+    async def reject(self, run: InferenceRun, *, reason: Reason, message: str) -> None:
+        """Pause the schedule of a run with an invalid spec, and report what is invalid."""
+        await self._schedules.pause(schedule_id(run.ref), note=f"{reason}: {message}"[:512])
+        now = utc_now()
+        await self._write(run, lambda current: rejected_status(current, reason=reason, message=message, now=now))
 
     async def delete(self, run: InferenceRun) -> None:
-        """Delete the schedule of a run that is gone."""
-        metadata = run.metadata
-        await self._schedules.delete(schedule_id(metadata.namespace, metadata.name, metadata.uid))
+        """Delete the schedule of a deleted run."""
+        await self._schedules.delete(schedule_id(run.ref))
 
     async def sweep(self, known: Collection[str], *, namespace: str | None) -> None:
-        """Delete schedules whose InferenceRun is gone and whose deletion no shim has seen.
+        """Delete schedules whose InferenceRun was deleted while no shim was watching.
 
-        `known` are the UIDs of runs that the watch has; only for others the API server is asked. `namespace`: the one
-        that is watched, None for all.
+        `known` contains the UIDs of all watched runs; the API server is queried only for other runs. `namespace` is the
+        watched namespace, or None for all.
         """
-        for identity, run in (await self._schedules.kept()).items():
+        for identity, run in (await self._schedules.list_owned()).items():
             is_suspect = namespace in (None, run.namespace) and run.uid not in known
-            if is_suspect and await self._runs.read(run.namespace, run.name, run.uid) is None:
-                logger.info("a schedule has lost its InferenceRun and is deleted", extra={"schedule": identity})
+            if is_suspect and await self._runs.read(run) is None:
+                logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
                 await self._schedules.delete(identity)
 
     async def _write(self, run: InferenceRun, decide: Decide) -> None:
-        metadata = run.metadata
+        def if_current(current: InferenceRun) -> InferenceRunStatus | None:
+            return decide(current) if current.metadata.generation == run.metadata.generation else None
 
-        def of_this_spec(current: InferenceRun) -> InferenceRunStatus | None:
-            return decide(current) if current.metadata.generation == metadata.generation else None
-
-        await self._runs.update_status(metadata.namespace, metadata.name, metadata.uid, of_this_spec, read=run)
+        await self._runs.update_status(run.ref, if_current, read=run)
 
 
-def _not_kept_yet(run: InferenceRun) -> InferenceRunStatus | None:
-    """What a schedule says that was never kept, because Temporal does not answer."""
+def _waiting_for_temporal(run: InferenceRun) -> InferenceRunStatus | None:
+    """The first status of a schedule that cannot be created because Temporal is unavailable."""
     if run.status.phase is not None:
         return None
-    message = "accepted; it is scheduled once Temporal answers"
-    return status_after(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message, now=datetime.now(UTC))
+    message = "accepted; the schedule will be created when Temporal is available"
+    return status_after(run, phase=Phase.PENDING, reason=Reason.ACCEPTED, message=message, now=utc_now())
 
 
-def _until_next_look(next_times: Iterable[datetime], *, now: datetime) -> float:
-    waits = [(moment - now).total_seconds() + AFTER_A_FIRE for moment in next_times if moment > now]
-    return min([LONGEST_PAUSE, *waits])
+def _seconds_until_next_check(next_times: Iterable[datetime], *, now: datetime) -> float:
+    waits = [(moment - now).total_seconds() + DELAY_AFTER_FIRE for moment in next_times if moment > now]
+    return min([MAX_INTERVAL, *waits])

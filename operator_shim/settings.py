@@ -1,4 +1,7 @@
-"""The shim's settings, from its environment; names and meaning of the first three are the Krateo controller's."""
+"""The shim's settings, read from environment variables.
+
+POLLING_INTERVAL, MAX_RECONCILE_RATE and SA_RUNNER are named as in the Krateo controller.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,29 +16,29 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 @dataclass(frozen=True)
 class ShimSettings:
-    """Read once, at the start."""
+    """Read once, at startup."""
 
     common: CommonSettings
 
     resync_seconds: int
-    """POLLING_INTERVAL: seconds between two looks at everything that has not ended, 300, or a duration such as 1m."""
+    """POLLING_INTERVAL: interval at which all unfinished runs are reconciled; seconds or a duration such as 1m; default 300."""
 
-    lookers: int
-    """MAX_RECONCILE_RATE: objects looked at at once, 10."""
+    workers: int
+    """MAX_RECONCILE_RATE: number of runs that are reconciled concurrently; default 10."""
 
     defaults_folder: Path
-    """INFERRUN_DEFAULTS: where the ConfigMap with the operator's defaults is mounted."""
+    """INFERRUN_DEFAULTS: directory where the ConfigMap with the operator's defaults is mounted."""
 
     runner_account: str
-    """SA_RUNNER: the service account of runners' Pods, which every config may name."""
+    """SA_RUNNER: service account of runner Pods; every config may name it."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """The settings in `environment`; raises ValueError that names what is wrong."""
+        """The settings in `environment`. Raises ValueError with the name of an invalid variable."""
         return cls(
             common=CommonSettings.read(environment),
             resync_seconds=_seconds(environment.get("POLLING_INTERVAL", "").strip() or "300"),
-            lookers=whole_number(environment, "MAX_RECONCILE_RATE", default=10, least=1),
+            workers=whole_number(environment, "MAX_RECONCILE_RATE", default=10, least=1),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             runner_account=environment.get("SA_RUNNER", ""),
         )
@@ -46,6 +49,6 @@ def _seconds(text: str) -> int:
     hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
     if not hours and not minutes and not seconds:
         raise ValueError(
-            f"POLLING_INTERVAL is {text!r}; whole seconds such as 300 or a duration such as 5m are allowed"
+            f"POLLING_INTERVAL is {text!r}; must be a whole number of seconds such as 300, or a duration such as 5m"
         )
     return hours * 3600 + minutes * 60 + seconds

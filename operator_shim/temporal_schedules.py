@@ -1,7 +1,7 @@
-"""Temporal's schedules behind a small seam: see that one is as described, look at it, delete it.
+"""Creates, updates, lists and deletes Temporal schedules.
 
-The server stores a schedule in its own canonical form. What it returns is put back into the form that the product
-compares, so that an update is sent only where something differs: a change made by hand in the UI is such a difference.
+The server stores a schedule in its own canonical form. What it returns is converted back and compared with the wanted
+schedule, so that an update is sent only if they differ, for instance after a change made in the Temporal UI.
 """
 
 from collections.abc import Sequence
@@ -25,27 +25,27 @@ from temporalio.client import (
     ScheduleUpdateInput,
 )
 from temporalio.common import TypedSearchAttributes
-from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import attributes
+from inferrun.temporal.errors import ignore_not_found
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
-from workflows.messages import SUBMIT_WORKFLOW
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
     ConcurrencyPolicy.ALLOW: ScheduleOverlapPolicy.ALLOW_ALL,
     ConcurrencyPolicy.REPLACE: ScheduleOverlapPolicy.CANCEL_OTHER,
 }
-"""TERMINATE_OTHER would end the submission without ending its run."""
+"""TERMINATE_OTHER would end the submission but not its run."""
 
 POLICIES = {overlap: policy for policy, overlap in OVERLAPS.items()}
 
 
 @dataclass(frozen=True)
-class Fires:
-    """When a schedule fires next, soonest first, and when it last started a run (the nominal time)."""
+class ScheduleTimes:
+    """The next fire times of a schedule in ascending order, and the nominal time for which it last started a run."""
 
     next_times: tuple[datetime, ...]
     last_time: datetime | None
@@ -60,35 +60,32 @@ class TemporalSchedules:
         self._task_queue = task_queue
         self._has_attributes = has_attributes
 
-    async def ensure(self, wanted: RunSchedule, *, config: str) -> Fires:
-        """Create the schedule, or update it where it differs; when it fires. `config` is shown in the UI."""
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:
+        """Create the schedule, or update it if it differs. `config` is shown in the Temporal UI."""
         found = await self._describe(wanted.id)
         if found is None:
             await self._create(wanted, config=config)
-        elif not await self._is_as(wanted, found):
+        elif not await self._matches(wanted, found):
             await self._update(wanted, config=config)
         else:
-            return _fires(found)
+            return _times(found)
         stored = await self._describe(wanted.id)
-        return _fires(stored) if stored is not None else Fires((), None)
+        return _times(stored) if stored is not None else ScheduleTimes((), None)
 
     async def pause(self, schedule_id: str, *, note: str) -> None:
-        """Let a schedule fire no more; one that is not there, or is paused with that note, is left alone."""
+        """Pause a schedule; does nothing if it does not exist or is already paused with that note."""
         found = await self._describe(schedule_id)
         if found is None or (found.schedule.state.paused and found.schedule.state.note == note):
             return
         await self._client.get_schedule_handle(schedule_id).pause(note=note)
 
     async def delete(self, schedule_id: str) -> None:
-        """Delete a schedule; one that is not there is success."""
-        try:
+        """Delete a schedule; succeeds if it does not exist."""
+        with ignore_not_found():
             await self._client.get_schedule_handle(schedule_id).delete()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
 
-    async def kept(self) -> dict[str, RunRef]:
-        """The schedules of this installation with their runs, by id. Temporal lists them with a short delay."""
+    async def list_owned(self) -> dict[str, RunRef]:
+        """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
         async for item in await self._client.list_schedules():
             memo = await item.memo()
@@ -97,12 +94,9 @@ class TemporalSchedules:
         return found
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
-        try:
+        with ignore_not_found():
             return await self._client.get_schedule_handle(schedule_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
         run = RunRef(namespace=wanted.namespace, name=wanted.name, uid=wanted.uid)
@@ -115,7 +109,7 @@ class TemporalSchedules:
                 search_attributes=self._attributes(wanted, config),
             )
         except ScheduleAlreadyRunningError:
-            await self._update(wanted, config=config)  # another shim was faster
+            await self._update(wanted, config=config)  # created by another shim in the meantime
 
     async def _update(self, wanted: RunSchedule, *, config: str) -> None:
         def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
@@ -123,12 +117,12 @@ class TemporalSchedules:
 
         await self._client.get_schedule_handle(wanted.id).update(replace)
 
-    async def _is_as(self, wanted: RunSchedule, found: ScheduleDescription) -> bool:
+    async def _matches(self, wanted: RunSchedule, found: ScheduleDescription) -> bool:
         action = found.schedule.action
         if not isinstance(action, ScheduleActionStartWorkflow):
             return False
         where = (action.workflow, action.id, action.task_queue)
-        if where != (SUBMIT_WORKFLOW, wanted.id, self._task_queue):
+        if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):
             return False
         arguments = await self._client.data_converter.decode(list(action.args))
         return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
@@ -136,13 +130,13 @@ class TemporalSchedules:
     def _schedule(self, wanted: RunSchedule, *, config: str) -> Schedule:
         return Schedule(
             action=ScheduleActionStartWorkflow(
-                SUBMIT_WORKFLOW,
+                WORKFLOW_TYPE,
                 _argument(wanted),
                 id=wanted.id,
                 task_queue=self._task_queue,
                 memo={"installation": self._installation},
                 typed_search_attributes=self._attributes(wanted, config),
-                static_summary=f"due run of schedule {wanted.namespace}/{wanted.name}",
+                static_summary=f"run of schedule {wanted.namespace}/{wanted.name}",
             ),
             spec=ScheduleSpec(
                 calendars=[_calendar_spec(calendar) for calendar in _ordered(wanted)],
@@ -167,7 +161,7 @@ def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
 
 
 def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
-    """What is stored, in the form of what is wanted; None where that form cannot hold it."""
+    """The stored schedule in the form of the wanted one; None if it cannot be expressed in that form."""
     spec, state = found.spec, found.state
     is_plain = not (spec.intervals or spec.cron_expressions or spec.skip or spec.start_at or spec.end_at or spec.jitter)
     calendars = [_calendar(calendar) for calendar in spec.calendars]
@@ -223,6 +217,6 @@ def _ordered(wanted: RunSchedule) -> list[Calendar]:
     return sorted(wanted.calendars, key=lambda calendar: (calendar.days_of_month, calendar.days_of_week))
 
 
-def _fires(found: ScheduleDescription) -> Fires:
+def _times(found: ScheduleDescription) -> ScheduleTimes:
     recent = found.info.recent_actions
-    return Fires(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)
+    return ScheduleTimes(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import aiohttp
 import orjson
 
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 from runner.retries import seconds_of
 
 CONNECT_SECONDS = 10.0

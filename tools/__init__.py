@@ -1,1 +1,1 @@
-"""The documentation's tables, generated from what they are about; see `tools.docs_tables`."""
+"""Development tooling: the development cluster, lock files, and the generated parts of the documentation. Never deployed."""

@@ -1,6 +1,6 @@
 """`python -m worker`: serves the workflows and activities until SIGTERM.
 
-Exit codes: 0 after SIGTERM, 2 for a wrong setting, 1 for anything that ended it otherwise.
+Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error.
 """
 
 from inferrun.control.process import leave, run_program

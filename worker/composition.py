@@ -1,21 +1,31 @@
-"""The composition root of the worker: builds the clients, hands them to the activities, runs the two Temporal workers."""
+"""The composition root of the worker: builds the clients, passes them to the activities, runs the two Temporal workers."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Self
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.cancel_run import RunCanceller
+from activities.cluster.events import EventRecorder
+from activities.cluster.history_pruner import HistoryPruner
 from activities.cluster.job_watch import JobWatch
-from activities.cluster.publisher import Publisher
-from activities.ending import Ender
-from activities.following import Follower
-from activities.launching import Installation, Launcher
+from activities.cluster.progress_publisher import ProgressPublisher
+from activities.cluster.submission_history import SubmissionHistory
+from activities.delete_run import RunDeleter
+from activities.delete_schedule import ScheduleDeleter
+from activities.follow_job import JobFollower
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
+from activities.publish_status import StatusPublisher
+from activities.read_run import RunReader
+from activities.record_outcome import OutcomeRecorder
 from activities.rules import manifests
-from activities.submissions import Submissions
+from activities.stop_job import JobStopper
+from activities.submit_run import RunSubmitter
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
@@ -31,6 +41,8 @@ from workflows.submit import SubmitInferenceRun
 
 logger = logging.getLogger(__name__)
 
+Activity = Callable[..., object]
+
 
 class WorkerProcess:
     """Everything that one worker process runs."""
@@ -38,70 +50,28 @@ class WorkerProcess:
     def __init__(
         self, settings: WorkerSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:
+        common = settings.common
         self._settings = settings
         self._defaults = defaults
-        common = settings.common
-        runs = RunStore(api)
-        publisher = Publisher(api, runs, reporter=common.identity)
+        self._api = api
+        self._client = client
+        self._runs = RunStore(api)
+        self._events = EventRecorder(api, reporter=common.identity)
+        self._installation = Installation(
+            id=installation,
+            task_queue=common.task_queue,
+            temporal_namespace=client.namespace,
+            ui_url=common.ui_url,
+        )
         selector = manifests.selector(installation)
         self._watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
-        submissions = Submissions(
-            api,
-            client,
-            namespaces=frozenset({common.watch_namespace}) if common.watch_namespace else None,
-        )
-        launcher = Launcher(
-            api,
-            runs,
-            installation=Installation(
-                id=installation,
-                runner_account=settings.runner_account,
-                temporal_namespace=client.namespace,
-                ui_url=common.ui_url,
-            ),
-            defaults=defaults.current,
-        )
-        ender = Ender(
-            api,
-            runs,
-            publisher=publisher,
-            client=client,
-            task_queue=common.task_queue,
-            installation=installation,
-            ui_url=common.ui_url,
-            prune=submissions.prune_children,
-        )
-        follower = Follower(api, watch=self._watch, publisher=publisher)
-        self._main = Worker(
-            client,
-            task_queue=common.task_queue,
-            workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[
-                launcher.launch_job,
-                ender.stop_job,
-                ender.publish_status,
-                ender.record_outcome,
-                ender.delete_run,
-                submissions.submit_run,
-                submissions.read_run,
-                submissions.cancel_run,
-                submissions.delete_schedule,
-            ],
-            max_concurrent_activities=settings.activity_slots,
-            max_cached_workflows=settings.cached_workflows,
-            graceful_shutdown_timeout=settings.shutdown_seconds,
-        )
-        self._followers = Worker(
-            client,
-            task_queue=follower_queue(common.task_queue),
-            activities=[follower.follow_job],
-            max_concurrent_activities=settings.follower_slots,
-        )
+        self._main = self._main_worker()
+        self._followers = self._follower_worker()
 
     @classmethod
     @asynccontextmanager
     async def start(cls, settings: WorkerSettings) -> AsyncIterator[Self]:
-        """Connect to both servers; close the connections in the end."""
+        """Connect to both servers; on exit, close the connections."""
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
@@ -115,12 +85,74 @@ class WorkerProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether both workers poll and the watch has been filled."""
+        """Whether both workers poll and the watch has listed its objects."""
         return self._watch.is_synced and self._main.is_running and self._followers.is_running
 
     async def run_until(self, stopped: asyncio.Event) -> None:
-        """Serve until told to stop; what ends a part ends the process."""
+        """Serve until `stopped` is set; if one part ends with an error, the process ends."""
         background = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._defaults.run())]
         async with self._main, self._followers:
-            logger.info("the worker serves", extra={"task_queue": self._settings.common.task_queue})
+            logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
+
+    def _main_worker(self) -> Worker:
+        settings = self._settings
+        return Worker(
+            self._client,
+            task_queue=settings.common.task_queue,
+            workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
+            activities=[*self._run_activities(), *self._submission_activities()],
+            max_concurrent_activities=settings.activity_slots,
+            max_cached_workflows=settings.cached_workflows,
+            graceful_shutdown_timeout=settings.shutdown_seconds,
+        )
+
+    def _follower_worker(self) -> Worker:
+        publisher = ProgressPublisher(self._runs, events=self._events)
+        return Worker(
+            self._client,
+            task_queue=follower_queue(self._settings.common.task_queue),
+            activities=[JobFollower(self._api, watch=self._watch, publisher=publisher).follow_job],
+            max_concurrent_activities=self._settings.follower_slots,
+        )
+
+    def _run_activities(self) -> list[Activity]:
+        """The activities of a run's workflows, other than following its Jobs."""
+        launcher = JobLauncher(
+            self._api,
+            self._runs,
+            installation=self._installation,
+            defaults=self._defaults.current,
+            runner_account=self._settings.runner_account,
+        )
+        recorder = OutcomeRecorder(
+            self._api,
+            self._runs,
+            events=self._events,
+            temporal=self._client,
+            installation=self._installation,
+            prune=HistoryPruner(self._api, self._runs).prune,
+        )
+        return [
+            launcher.launch_job,
+            JobStopper(self._api).stop_job,
+            StatusPublisher(self._runs, events=self._events).publish_status,
+            recorder.record_outcome,
+            RunDeleter(self._api).delete_run,
+        ]
+
+    def _submission_activities(self) -> list[Activity]:
+        """The activities of the front door."""
+        watched = self._settings.common.watch_namespace
+        submitter = RunSubmitter(
+            self._api,
+            self._runs,
+            history=SubmissionHistory(self._client),
+            namespaces=frozenset({watched}) if watched else None,
+        )
+        return [
+            submitter.submit_run,
+            RunReader(self._runs).read_run,
+            RunCanceller(self._api, self._runs, temporal=self._client).cancel_run,
+            ScheduleDeleter(self._client).delete_schedule,
+        ]

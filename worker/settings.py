@@ -11,31 +11,31 @@ from inferrun.control.settings import CommonSettings, whole_number
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Read once, at the start."""
+    """Read once, when the process starts."""
 
     common: CommonSettings
 
     runner_account: str
-    """SA_RUNNER: the service account of runners' Pods, with its token; empty: none, and no token."""
+    """SA_RUNNER: the service account of the runners' Pods, which get its token; empty (default): none, and no token."""
 
     defaults_folder: Path
-    """INFERRUN_DEFAULTS: where the ConfigMap with the operator's defaults is mounted."""
+    """INFERRUN_DEFAULTS: folder in which the ConfigMap with the operator's defaults is mounted."""
 
     follower_slots: int
-    """FOLLOWER_SLOTS: Jobs that one worker follows at once, 200; more wait for a free slot or another worker."""
+    """FOLLOWER_SLOTS: number of Jobs that one worker follows at a time, default 200; others wait for a slot or another worker."""
 
     activity_slots: int
-    """ACTIVITY_SLOTS: short activities at once, 50: each is a few requests to the API server."""
+    """ACTIVITY_SLOTS: number of short activities at a time, default 50; each makes a few requests to the API server."""
 
     cached_workflows: int
-    """CACHED_WORKFLOWS: workflows kept in memory, 1000; one that is not is replayed from its history."""
+    """CACHED_WORKFLOWS: number of workflows kept in memory, default 1000; others are replayed from their history when needed."""
 
     shutdown_seconds: timedelta
-    """SHUTDOWN_SECONDS: how long activities may go on after SIGTERM, 10 s; followers are handed over at once."""
+    """SHUTDOWN_SECONDS: seconds that running activities get after SIGTERM, default 10; followers are handed over at once."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """The settings in `environment`; raises ValueError that names what is wrong."""
+        """The settings in `environment`; raises ValueError with the name of an invalid setting."""
         return cls(
             common=CommonSettings.read(environment),
             runner_account=environment.get("SA_RUNNER", ""),

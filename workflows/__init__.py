@@ -1,1 +1,1 @@
-"""Deterministic code: what a run, its clean-up and a submission do, step by step; never any I/O."""
+"""Deterministic workflow code: the steps of a run, of its clean-up and of a submission. It performs no I/O."""

@@ -1,6 +1,6 @@
-"""How Temporal runs each activity: its name, its timeouts, its retries. One table, each row with its reason.
+"""How Temporal runs each activity: its name, timeouts and retries, each with its reason, in one table.
 
-Names are fixed strings: a history recorded today must find its activity tomorrow.
+Names are fixed strings because histories contain them.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from temporalio.common import RetryPolicy
 
 @dataclass(frozen=True)
 class ActivityOptions:
-    """An activity: its name and how Temporal is to run it."""
+    """An activity's name and the options with which it is scheduled."""
 
     name: str
     start_to_close: timedelta
     retry: RetryPolicy
     heartbeat: timedelta | None = None
-    follower: bool = False
+    is_follower: bool = False
     """Whether it runs on the followers' own task queue."""
 
 
@@ -27,30 +27,32 @@ def follower_queue(task_queue: str) -> str:
 
 
 _SHORT = timedelta(seconds=60)
-_UNTIL_IT_WORKS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
+_UNTIL_IT_SUCCEEDS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
+"""Without a maximum number of attempts: an unreachable API server comes back, and what can never succeed is a result."""
 
-LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_WORKS)
-"""A handful of requests. An API server that is away comes back; what cannot succeed is an answer, not an error."""
+LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS)
+"""A handful of requests to the API server."""
 
 FOLLOW = ActivityOptions(
     "FollowJob",
     timedelta(days=3650),
     RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
     heartbeat=timedelta(seconds=60),
-    follower=True,
+    is_follower=True,
 )
-"""Lasts as long as its Job, which nothing bounds; the heartbeat finds a dead worker within a minute."""
+"""Lasts as long as its Job, which has no upper bound; the heartbeat detects a dead worker within a minute."""
 
-STOP = ActivityOptions("StopJob", timedelta(minutes=10), _UNTIL_IT_WORKS, heartbeat=timedelta(seconds=60))
-"""Waits until no Pod is left: the Pod's grace, and a node that is slow."""
+STOP = ActivityOptions("StopJob", timedelta(minutes=10), _UNTIL_IT_SUCCEEDS, heartbeat=timedelta(seconds=60))
+"""Waits until no Pod is left, which takes the Pods' grace period, and longer on a slow node."""
 
-PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_WORKS)
-RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_WORKS)
-"""For ever: an outcome that is not written is lost."""
+PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS)
 
-DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_WORKS)
+RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS)
+"""Retried forever: an outcome that is not written is lost."""
 
-SUBMIT = ActivityOptions("SubmitRun", _SHORT, _UNTIL_IT_WORKS)
-READ_RUN = ActivityOptions("ReadRun", _SHORT, _UNTIL_IT_WORKS)
-CANCEL_RUN = ActivityOptions("CancelRun", _SHORT, _UNTIL_IT_WORKS)
-DELETE_SCHEDULE = ActivityOptions("DeleteSchedule", _SHORT, _UNTIL_IT_WORKS)
+DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_SUCCEEDS)
+
+SUBMIT = ActivityOptions("SubmitRun", _SHORT, _UNTIL_IT_SUCCEEDS)
+READ_RUN = ActivityOptions("ReadRun", _SHORT, _UNTIL_IT_SUCCEEDS)
+CANCEL_RUN = ActivityOptions("CancelRun", _SHORT, _UNTIL_IT_SUCCEEDS)
+DELETE_SCHEDULE = ActivityOptions("DeleteSchedule", _SHORT, _UNTIL_IT_SUCCEEDS)

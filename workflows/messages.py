@@ -1,54 +1,70 @@
-"""The messages between workflows and activities: one model in, one model out, and the names of workflows and signals.
+"""The messages between workflows and activities: each takes one model and returns one. Also the names of workflows and
+signals.
 
-Names and fields are recorded in histories, so they are never renamed. This module does no I/O.
+Names and fields are recorded in workflow histories and must never be renamed. This module does no I/O.
 """
 
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 from inferrun.reasons import Phase, Reason
+from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.runner_report import Delivery, Output, RecordCounts
 from inferrun.submission import Submission
 
-MAX_ATTEMPTS_KEPT = 20
-"""Attempts that a status lists at most; the oldest are left out."""
+RUN_WORKFLOW = "InferenceRun"
+CLEANUP_WORKFLOW = "InferenceRunCleanup"
+
+LOOK_AGAIN_SIGNAL = "look_again"
+SPEC_CHANGED_SIGNAL = "spec_changed"
+RUN_ENDED_SIGNAL = "run_ended"
 
 
 class Frozen(BaseModel):
-    """A value that crosses a process."""
+    """An immutable value that is passed between processes."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class AttemptRecord(Frozen):
-    """How one launch ended, as the status lists it."""
+class RunProgress(Frozen):
+    """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
 
-    launch: int
-    attempt: int
-    job_name: str
-    start_time: str | None = None
-    completion_time: str | None = None
-    exit_code: int | None = None
-    reason: Reason
-    message: str = ""
+    launch: int = Field(default=1, description="Number of the current launch; every Job is one")
+    attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
+    attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
+    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+
+    @property
+    def progress(self) -> "RunProgress":
+        """These fields alone, without those of the message."""
+        return RunProgress(
+            launch=self.launch, attempt=self.attempt, attempts=self.attempts, seconds_used=self.seconds_used
+        )
 
 
-class LaunchInput(Frozen):
-    """Start a launch: resolve the config and write contract and snapshot where that has not happened, create the Job."""
+class RunInput(RunRef, RunProgress):
+    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
+
+    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
+    disruptions: int = 0
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+
+
+class LaunchInput(RunProgress):
+    """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
-    launch: int = 1
-    attempt: int = 1
-    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
-    timeout_seconds: int | None = Field(default=None, description="A later edit of timeoutSeconds; None: the spec's")
-    attempts: tuple[AttemptRecord, ...] = ()
 
 
 class LaunchState(StrEnum):
-    """What became of a launch."""
+    """The outcome of a launch."""
 
     LAUNCHED = "Launched"
     WAITING = "Waiting"
@@ -58,22 +74,22 @@ class LaunchState(StrEnum):
     GONE = "Gone"
 
 
-class LaunchResult(Frozen):
-    """The Job that runs now, or why there is none."""
+class LaunchResult(RunProgress):
+    """The Job that was created or adopted, or the reason why there is none.
+
+    The limits are those of the snapshot and are meaningful only if the run was launched; `timeout_seconds` is what the
+    spec said at the launch.
+    """
 
     state: LaunchState
     reason: Reason = Reason.ACCEPTED
     message: str = ""
     job_name: str = ""
     job_uid: str = ""
-    launch: int = 1
-    attempt: int = 1
-    attempts: tuple[AttemptRecord, ...] = ()
-    seconds_used: float = 0
     timeout_seconds: int = 0
     pending_timeout_seconds: int = 0
-    backoff_limit: int = 2
-    max_disruptions: int = 20
+    backoff_limit: int = 0
+    max_disruptions: int = 0
     pending_since: str = ""
 
 
@@ -85,7 +101,7 @@ class FollowUntil(StrEnum):
 
 
 class FollowInput(Frozen):
-    """Follow a Job until its container starts, or until it has finished."""
+    """Follow a Job until its container starts, or until the Job has finished."""
 
     run: RunRef
     job_name: str
@@ -96,14 +112,14 @@ class FollowInput(Frozen):
 
 
 class VerdictKind(StrEnum):
-    """What a Job's end means for its run."""
+    """What the end of a launch means for its run."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     NEVER_RAN = "NeverRan"
-    """The Pod ended before its container started, by the Pod's own time limit: a wait, not an attempt."""
+    """The Pod's own time limit expired before its container started: this was waiting, not an attempt."""
     OUT_OF_TIME = "OutOfTime"
-    """The runner or the Pod ended at the deadline that it was given at its start."""
+    """The runner or the Pod ended at the deadline that it was given when it was launched."""
     JOB_GONE = "JobGone"
 
 
@@ -123,8 +139,9 @@ class Verdict(Frozen):
 
 
 class FollowResult(Frozen):
-    """The container runs since `started_at`; or the launch has a verdict, `must_stop` where its Job still goes on; or,
-    with neither, its Pod is gone and the next one waits, `is_disrupted` where the cluster took the Pod away.
+    """One of three results: the container has been running since `started_at`; the launch has a `verdict`, with
+    `must_stop` if its Job is still active; or, with neither, the Pod is gone and its replacement is waiting, with
+    `is_disrupted` if the cluster removed the Pod.
     """
 
     started_at: str | None = None
@@ -135,7 +152,7 @@ class FollowResult(Frozen):
 
 
 class StopInput(Frozen):
-    """End a Job and its Pods, and say how it stood; `only_if_waiting`: not where its container has started."""
+    """Delete a Job and its Pods and report their last state; with `only_if_waiting`, not if the container has started."""
 
     run: RunRef
     job_name: str
@@ -145,7 +162,9 @@ class StopInput(Frozen):
 
 
 class StopResult(Frozen):
-    """The Job's verdict where it had ended by itself, or what it was waiting for; `started_at` where it goes on."""
+    """The Job's verdict if it had ended on its own, else what it was waiting for; with `started_at`, the Job was left
+    running because its container had started.
+    """
 
     verdict: Verdict | None = None
     last_wait_message: str = ""
@@ -154,65 +173,52 @@ class StopResult(Frozen):
 
 
 class PublishInput(Frozen):
-    """Say where a run that has not ended stands."""
+    """Write the status of a run that has not ended."""
 
     run: RunRef
     phase: Phase
     reason: Reason
     message: str
     attempt: int = 1
-    attempts: tuple[AttemptRecord, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     warning: bool = False
 
 
 class RecordInput(Frozen):
-    """Write the end of a run, once, and set off what follows from it."""
+    """Record the outcome of a run, once, and start what follows from it."""
 
     run: RunRef
     phase: Phase
     reason: Reason
     message: str
     attempt: int = 1
-    attempts: tuple[AttemptRecord, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
     records: RecordCounts | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     started_at: str | None = None
-    finished_at: str | None = Field(default=None, description="When its container ended; None: now")
-    job_name: str = ""
-    job_uid: str = ""
+    finished_at: str | None = Field(default=None, description="When the container ended; None: now")
 
 
-class RecordResult(Frozen):
-    """What the status says now; `gone` where there was no run left to write to."""
+class StatusResult(Frozen):
+    """The run's status after it was written; `gone` if the run no longer exists."""
 
     gone: bool = False
     phase: Phase = Phase.FAILED
     reason: Reason = Reason.RUN_DELETED
     message: str = ""
-
-
-class RunResult(Frozen):
-    """The result of a run's workflow, and of a submission: read by programs, so in camelCase like the resources."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
-
-    namespace: str
-    name: str
-    uid: str
-    phase: Phase
-    reason: Reason
-    message: str = ""
-    exit_code: int | None = None
-    records: RecordCounts | None = None
-    delivery: Delivery | None = None
-    output: Output | None = None
     duration: str = ""
 
 
+class SpecChanged(Frozen):
+    """The run's spec was edited: `timeout_seconds` is its current value, 0 if the field is not set."""
+
+    timeout_seconds: int
+
+
 class DeleteRunInput(Frozen):
-    """Delete a finished run, of that UID only."""
+    """Delete a finished run with exactly this UID."""
 
     run: RunRef
 
@@ -224,51 +230,41 @@ class CleanupInput(Frozen):
     delay_seconds: int
 
 
-class SpecChanged(Frozen):
-    """The spec's fields that act while a run is under way."""
+class DeleteScheduleInput(Frozen):
+    """Delete the Temporal schedule of a scheduled run that no longer exists."""
 
-    generation: int
-    timeout_seconds: int
+    parent: RunRef
 
 
-RUN_WORKFLOW = "InferenceRun"
-CLEANUP_WORKFLOW = "InferenceRunCleanup"
-SUBMIT_WORKFLOW = "SubmitInferenceRun"
+class DeletionResult(Frozen):
+    """The object no longer exists, whether this deletion removed it or an earlier one."""
 
-LOOK_AGAIN_SIGNAL = "look_again"
-SPEC_CHANGED_SIGNAL = "spec_changed"
-RUN_ENDED_SIGNAL = "run_ended"
+    gone: bool = True
 
 
 class SubmitInput(Frozen):
-    """Create the run that a submission asks for, or find the one that it made before."""
+    """Create the run of a submission, or find the one that it created earlier."""
 
     submission: Submission
     workflow_id: str
     execution_run_id: str
-    nominal_time: str | None = Field(default=None, description="When a schedule was due, RFC 3339; None without one")
+    nominal_time: str | None = Field(default=None, description="Scheduled time, RFC 3339; None without a schedule")
 
 
 class CancelRunInput(Frozen):
-    """End a run as cancelled: durably asked for on the run, and told to its workflow where there is one."""
+    """Cancel a run: record the request on the resource and cancel its workflow if there is one."""
 
     run: RunRef
 
 
 class ReadRunInput(Frozen):
-    """Look how a run stands."""
+    """Read the state of a submission's run."""
 
     run: RunRef
 
 
-class DeleteScheduleInput(Frozen):
-    """Delete the schedule of a scheduled run that is gone."""
-
-    parent: RunRef
-
-
-class Standing(StrEnum):
-    """Where a submission stands."""
+class SubmissionState(StrEnum):
+    """The state of a submission."""
 
     UNDER_WAY = "UnderWay"
     ENDED = "Ended"
@@ -277,10 +273,12 @@ class Standing(StrEnum):
     NO_PARENT = "NoParent"
 
 
-class Submitted(Frozen):
-    """What became of a submission; `result` where the run has ended, `run` where there is one."""
+class SubmissionStatus(Frozen):
+    """The state of a submission, in `standing`, a key that histories contain. `run` is set once there is one, `result`
+    once it has ended.
+    """
 
-    standing: Standing
+    standing: SubmissionState
     run: RunRef | None = None
     result: RunResult | None = None
     reason: Reason = Reason.ACCEPTED

@@ -1,1 +1,1 @@
-"""How activities read and write the cluster."""
+"""The code with which activities read and write the cluster and Temporal."""

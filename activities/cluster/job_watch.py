@@ -1,7 +1,7 @@
-"""One shared watch of an installation's Jobs and Pods per worker, for all followers.
+"""One watch of an installation's Jobs and Pods per worker, shared by all followers.
 
-Ten thousand runs cost two watches, not ten thousand, and no request per run and poll. A follower asks for a view of its
-Job and waits until something about that Job changes.
+Ten thousand runs cost two watches and no request per run. A follower reads its Job from the watch's copy and waits until
+the Job or one of its Pods changes.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class JobWatch:
-    """Run it as one task beside the worker."""
+    """`run` is one background task of the worker."""
 
     def __init__(self, api: KubeClient, *, namespace: str | None, selector: str) -> None:
         self._pods_of: dict[Key, dict[str, Object]] = defaultdict(dict)
@@ -25,7 +25,7 @@ class JobWatch:
         self._pods = Informer(api, PODS, namespace=namespace, selector=selector, listener=self._pod_changed)
 
     async def run(self) -> None:
-        """Follow both collections until cancelled."""
+        """Watch both collections until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._jobs.run())
             tasks.create_task(self._pods.run())
@@ -41,11 +41,11 @@ class JobWatch:
         return self._jobs.synced.is_set() and self._pods.synced.is_set()
 
     def job(self, namespace: str, name: str) -> Object | None:
-        """The Job as last seen."""
+        """The last observed state of the Job."""
         return self._jobs.get(namespace, name)
 
     def pods(self, namespace: str, job_name: str) -> list[Object]:
-        """The Job's Pods as last seen."""
+        """The last observed state of the Job's Pods."""
         return list(self._pods_of.get((namespace, job_name), {}).values())
 
     def subscribe(self, namespace: str, job_name: str) -> asyncio.Event:
@@ -55,7 +55,7 @@ class JobWatch:
         return event
 
     def unsubscribe(self, namespace: str, job_name: str, event: asyncio.Event) -> None:
-        """Forget an event of `subscribe`."""
+        """Remove an event that `subscribe` returned."""
         waiting = self._waiting[(namespace, job_name)]
         waiting.discard(event)
         if not waiting:
@@ -86,7 +86,7 @@ class JobWatch:
 
 
 async def changed(event: asyncio.Event, *, seconds: float) -> bool:
-    """Wait for an event of `subscribe`, at most so long, and clear it; False when the time passed."""
+    """Wait for an event of `subscribe` for at most `seconds`, and clear it; False if it was not set."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,7 +1,7 @@
-"""The InferenceRuns that the front door and schedules make, and which of a schedule's finished ones go. Pure.
+"""The InferenceRuns that the front door and schedules create, and which finished ones of a schedule are deleted. Pure.
 
-A run made for a program carries the id of its submission and a hash of the request, so that the same id finds the same
-run. A schedule's child is named after its parent and its nominal time, so that one time never makes two.
+A run created for a program carries the id of its submission and a hash of the request, so that the same id finds the same
+run. A schedule's child is named after its parent and its nominal time, so that one time never creates two runs.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Output, RecordCounts
+from inferrun.run_result import RunResult
 from inferrun.submission import Submission
-from workflows.messages import RunResult
+from inferrun.timestamps import rfc3339
 
 CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
-"""What a child takes from its schedule's spec: everything that says how to execute, nothing that says when."""
+"""The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
 
 
 class Match(StrEnum):
-    """Whose a run of the wanted name is."""
+    """Who created an existing run of the wanted name."""
 
     SAME = "Same"
     OTHER_REQUEST = "OtherRequest"
@@ -33,7 +33,7 @@ class Match(StrEnum):
 
 
 def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
-    """The InferenceRun that a program asks for."""
+    """The InferenceRun that a program requests."""
     metadata: Object = {
         "name": submitted_run_name(workflow_id),
         "namespace": submission.namespace,
@@ -49,7 +49,7 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
     """The child of a schedule for one nominal time."""
-    due = nominal_time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    due = rfc3339(nominal_time)
     queue_labels = {key: value for key, value in parent.metadata.labels.items() if key.startswith(PASSED_LABELS)}
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),
@@ -76,20 +76,22 @@ def _run(metadata: Object, spec: Object) -> Object:
 
 
 def match(wanted: Object, found: InferenceRun) -> Match:
-    """Whether the run that is there is the one that is wanted."""
+    """Whether the existing run is the wanted one."""
     metadata = wanted["metadata"]
     schedule = metadata.get("labels", {}).get(wellknown.LABEL_SCHEDULE_UID)
     if schedule is not None:
         return Match.SAME if found.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == schedule else Match.FOREIGN
-    there = found.metadata.annotations
-    if there.get(wellknown.ANNOTATION_WORKFLOW_ID) != metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID]:
+    annotations = found.metadata.annotations
+    if annotations.get(wellknown.ANNOTATION_WORKFLOW_ID) != metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID]:
         return Match.FOREIGN
-    same = there.get(wellknown.ANNOTATION_REQUEST_HASH) == metadata["annotations"][wellknown.ANNOTATION_REQUEST_HASH]
+    same = (
+        annotations.get(wellknown.ANNOTATION_REQUEST_HASH) == metadata["annotations"][wellknown.ANNOTATION_REQUEST_HASH]
+    )
     return Match.SAME if same else Match.OTHER_REQUEST
 
 
 def result_of(run: InferenceRun) -> RunResult:
-    """What the status says of a run that has ended."""
+    """The result of a run that has ended, from its status."""
     status = run.status
     return RunResult(
         namespace=run.metadata.namespace,
@@ -99,21 +101,21 @@ def result_of(run: InferenceRun) -> RunResult:
         reason=known_reason(status.reason),
         message=status.message or "",
         exit_code=status.exit_code,
-        records=RecordCounts.model_validate(status.records.model_dump(exclude_none=True)) if status.records else None,
-        delivery=status.delivery.value if status.delivery else None,
-        output=Output.model_validate(status.output.model_dump(exclude_none=True)) if status.output else None,
+        records=status.records,
+        delivery=status.delivery,
+        output=status.output,
         duration=status.duration or "",
     )
 
 
 def schedule_of(run: InferenceRun) -> RunRef | None:
-    """The scheduled run that made this one, or None."""
+    """The scheduled run that created this one, or None."""
     owner = run.schedule_owner
     return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
 
 
 def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
-    """The finished children of a schedule that its history limits do not keep, oldest first."""
+    """The finished children of a schedule beyond its history limits, oldest first."""
     spec = parent.spec
     keep_succeeded = spec.successful_jobs_history_limit
     keep_failed = spec.failed_jobs_history_limit
@@ -123,15 +125,15 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
     }
     ours = [run for run in runs if is_finished_child(parent.metadata.uid, run)]
     ours.sort(key=_age_key)
-    gone = []
+    surplus = []
     for phase, limit in limits.items():
         ended = [run for run in ours if run.status.phase is phase]
-        gone += ended[: max(0, len(ended) - limit)]
-    return sorted(gone, key=_age_key)
+        surplus += ended[: max(0, len(ended) - limit)]
+    return sorted(surplus, key=_age_key)
 
 
 def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:
-    """Whether a run was made by that schedule, has ended and is not being deleted already."""
+    """Whether a run was created by that schedule, has ended and is not being deleted."""
     parent = schedule_of(run)
     is_ours = parent is not None and parent.uid == parent_uid
     return is_ours and run.status.is_terminal and not run.metadata.is_being_deleted

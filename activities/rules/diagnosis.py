@@ -1,24 +1,28 @@
-"""Why a run waits, in one line with its cure: from a Job, its Pods and their Events. Pure.
+"""Why a run is waiting, in one line with the fix: from a Job, its newest Pod and their Events. Pure.
 
-Events say what no status does: a quota's refusal stands only in the Job's, a Secret that a volume lacks only in the
-Pod's. They are read late (they cost a request) and believed only as far as the status does not say otherwise.
+Some reasons appear only in Events: a quota's rejection in the Job's, a volume's missing Secret in the Pod's. Reading Events
+costs a request, so they are read late, and the status takes precedence over them.
 """
 
 import re
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.rules import observed
+from activities.rules import job_state, pod_state
+from activities.rules.object_metadata import age_seconds, name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 EVENTS_AFTER = 5.0
-"""Seconds without a Pod, or with one that has not started, after which the Events are read."""
+"""Seconds after which Events are read if there is no Pod or it has not started."""
 
 SLOW_PULL_AFTER = 20.0
-"""Seconds of pulling an image after which that is told."""
+"""Seconds after which an image pull in progress is reported."""
+
+CREATE_IT = "create it and the run resumes automatically"
 
 _SECRET = re.compile(r'secret "([^"]+)" not found')
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -26,25 +30,24 @@ _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 @dataclass(frozen=True)
 class Wait:
-    """Why the run waits; `is_warning` where somebody has to do something."""
+    """Why the run is waiting; `is_warning` if somebody has to act."""
 
     reason: Reason
     message: str
     is_warning: bool = False
 
 
-def wants_events(job: Object, pod: Object | None, *, now: datetime) -> Object | None:
-    """The object whose Events may tell why nothing starts, or None while it is too early for them."""
+def find_event_subject(job: Object, pod: Object | None, *, now: datetime) -> Object | None:
+    """The object whose Events may contain the reason, or None while it is too early to read them."""
     if pod is None:
-        is_held = bool((job.get("spec") or {}).get("suspend"))
-        return job if not is_held and observed.age(job, now=now) >= EVENTS_AFTER else None
-    return pod if observed.age(pod, now=now) >= EVENTS_AFTER and observed.started_at(pod) is None else None
+        return job if not job_state.is_suspended(job) and age_seconds(job, now=now) >= EVENTS_AFTER else None
+    return pod if age_seconds(pod, now=now) >= EVENTS_AFTER and pod_state.started_at(pod) is None else None
 
 
 def diagnose(
     job: Object, pod: Object | None, events: list[Object], *, snapshot: Snapshot, namespace: str, now: datetime
 ) -> Wait:
-    """Why no container of the launch runs yet."""
+    """Why the launch has no running container yet."""
     if pod is None:
         return _without_pod(job, events)
     return (
@@ -52,43 +55,51 @@ def diagnose(
         or _scheduling(pod)
         or _mount(events, snapshot=snapshot, namespace=namespace)
         or _container(pod)
-        or Wait(Reason.POD_SCHEDULED, f"Pod {observed.name(pod)} is being prepared on its node")
+        or Wait(Reason.POD_SCHEDULED, f"Pod {name_of(pod)} was scheduled; its node is preparing the container")
     )
 
 
 def _without_pod(job: Object, events: list[Object]) -> Wait:
-    if (job.get("spec") or {}).get("suspend"):
-        return Wait(Reason.QUEUED, f"Job {observed.name(job)} is held by a queue until there is room")
-    refusal = _latest(events, "FailedCreate")
-    if refusal is None:
-        return Wait(Reason.JOB_CREATED, f"Job {observed.name(job)} was created, its Pod follows")
-    message = one_line(str(refusal.get("message", "")))
+    if job_state.is_suspended(job):
+        return Wait(
+            Reason.QUEUED, f"Job {name_of(job)} is suspended; the queueing system resumes it when there is capacity"
+        )
+    rejection = _latest(events, "FailedCreate")
+    if rejection is None:
+        return Wait(Reason.JOB_CREATED, f"Job {name_of(job)} was created; waiting for its Pod")
+    message = one_line(str(rejection.get("message", "")))
     if "exceeded quota" in message:
-        return Wait(Reason.QUOTA_EXCEEDED, f"a quota of the namespace leaves no room: {message}", is_warning=True)
-    return Wait(Reason.POD_REJECTED, f"the API server refuses its Pod: {message}", is_warning=True)
+        return Wait(
+            Reason.QUOTA_EXCEEDED,
+            f"a resource quota of the namespace does not allow the Pod: {message}",
+            is_warning=True,
+        )
+    return Wait(Reason.POD_REJECTED, f"the API server rejected the Pod: {message}", is_warning=True)
 
 
 def _image(pod: Object, events: list[Object], *, snapshot: Snapshot, namespace: str, now: datetime) -> Wait | None:
-    reason, message = observed.waiting(pod)
+    reason, message = pod_state.waiting_reason(pod)
     if reason in ("ErrImagePull", "ImagePullBackOff"):
         missing = _missing_pull_secret(events, snapshot=snapshot, namespace=namespace)
         if missing:
             return missing
         text = f"image {snapshot.image!r} cannot be pulled ({one_line(_pull_error(events) or message, limit=300)})"
-        cure = "mend spec.image of the config, then delete the run and create it again (a started run keeps its image)"
-        return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {cure}", is_warning=True)
+        fix = "fix spec.image in the InferenceConfig, then delete and recreate the run (a started run keeps its image)"
+        return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {fix}", is_warning=True)
     pulling = _latest(events, "Pulling")
-    if pulling and not _latest(events, "Pulled") and observed.age(pod, now=now) >= SLOW_PULL_AFTER:
-        return Wait(Reason.IMAGE_PULLING, f"image {snapshot.image!r} is being pulled since {_time_of(pulling)}")
+    if pulling and not _latest(events, "Pulled") and age_seconds(pod, now=now) >= SLOW_PULL_AFTER:
+        return Wait(
+            Reason.IMAGE_PULLING, f"the pull of image {snapshot.image!r} has been in progress since {_time_of(pulling)}"
+        )
     return None
 
 
 def _missing_pull_secret(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait | None:
     if snapshot.pull_secret is None or _latest(events, "FailedToRetrieveImagePullSecret") is None:
         return None
-    text = f"image {snapshot.image!r} cannot be pulled and its pull secret is not there"
-    cure = missing_secret(snapshot.pull_secret, namespace=namespace, named=snapshot.pull_secret_namespace)
-    return Wait(Reason.IMAGE_PULL_SECRET_NOT_FOUND, f"{text}: {cure}", is_warning=True)
+    text = f"image {snapshot.image!r} cannot be pulled because its pull secret is missing"
+    fix = missing_secret(snapshot.pull_secret, namespace=namespace, named=snapshot.pull_secret_namespace)
+    return Wait(Reason.IMAGE_PULL_SECRET_NOT_FOUND, f"{text}: {fix}", is_warning=True)
 
 
 def _pull_error(events: list[Object]) -> str:
@@ -97,14 +108,14 @@ def _pull_error(events: list[Object]) -> str:
 
 
 def _scheduling(pod: Object) -> Wait | None:
-    condition = observed.pod_condition(pod, "PodScheduled", "False")
+    condition = pod_state.condition(pod, "PodScheduled", "False")
     if condition is None:
         return None
     message = one_line(str(condition.get("message", "")))
     if claim := _CLAIM.search(message):
-        text = f"PersistentVolumeClaim {claim.group(1)!r} is not in the run's namespace; create it, the run goes on by itself"
+        text = f"PersistentVolumeClaim {claim.group(1)!r} does not exist in the run's namespace; {CREATE_IT}"
         return Wait(Reason.CLAIM_NOT_FOUND, text, is_warning=True)
-    return Wait(Reason.UNSCHEDULABLE, f"no node takes Pod {observed.name(pod)}: {message}", is_warning=True)
+    return Wait(Reason.UNSCHEDULABLE, f"Pod {name_of(pod)} cannot be scheduled: {message}", is_warning=True)
 
 
 def _mount(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait | None:
@@ -121,22 +132,22 @@ def _mount(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait 
 
 
 def missing_secret(secret: str, *, namespace: str, named: str) -> str:
-    """The sentence for a Secret that is not there, with the command that copies it where it was named elsewhere."""
-    text = f"Secret {secret!r} is not in namespace {namespace}"
+    """The message about a missing Secret; if its reference named another namespace, it ends with the copy command."""
+    text = f"Secret {secret!r} does not exist in namespace {namespace}"
     if not named or named == namespace:
-        return f"{text}; create it there, the run goes on by itself"
-    head = f"{{apiVersion: v1, kind: Secret, metadata: {{name: {secret}}}, type: "
-    shape = f'{{"{head}"}}{{.type}}{{", data: "}}{{.data}}{{"}}"}}'
-    copy = f"kubectl get secret {secret} -n {named} -o jsonpath='{shape}' | kubectl apply -n {namespace} -f -"
-    return f"{text}; copy it and the run goes on by itself: {copy}"
+        return f"{text}; {CREATE_IT}"
+    command = shlex.join(["inferrun", "copy-secret", secret, "--from", named, "--to", namespace])
+    return f"{text}; copy it and the run resumes automatically: {command}"
 
 
 def _container(pod: Object) -> Wait | None:
-    reason, message = observed.waiting(pod)
+    reason, message = pod_state.waiting_reason(pod)
     if reason in ("", "ContainerCreating", "PodInitializing"):
         return None
     if "runAsNonRoot" in message or "run as root" in message:
-        text = f"the image insists on running as root: {one_line(message)}; set spec.runAsUser of the config"
+        text = (
+            f"the image has no numeric non-root user ({one_line(message)}); set spec.runAsUser in the InferenceConfig"
+        )
         return Wait(Reason.ROOT_NOT_ALLOWED, text, is_warning=True)
     return Wait(Reason.CONTAINER_NOT_STARTED, f"{reason}: {one_line(message)}", is_warning=True)
 

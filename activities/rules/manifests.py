@@ -1,6 +1,6 @@
-"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure; every field that acts says why."""
+"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious carry their reason."""
 
-from activities.rules.snapshot import Compiled, Snapshot
+from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
@@ -9,7 +9,7 @@ from inferrun.run_ref import RunRef
 CONTAINER = "inference"
 GROUP_ID = 65532
 TERMINATION_GRACE = 10
-"""Seconds from SIGTERM to SIGKILL for the Pod of a run that was deleted or cancelled."""
+"""Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
 
 CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
@@ -19,8 +19,8 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: Compiled, *, installation: str) -> Object:
-    """The immutable ConfigMap that serves all Jobs of a run."""
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
+    """The immutable ConfigMap that all Jobs of a run share."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -37,9 +37,9 @@ def config_map(run: RunRef, compiled: Compiled, *, installation: str) -> Object:
 
 
 def job(
-    run: RunRef, compiled: Compiled, *, installation: str, launch: int, attempt: int, seconds_left: int | None
+    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, seconds_left: int | None
 ) -> Object:
-    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without limit."""
+    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without a limit."""
     snapshot = compiled.snapshot
     labels = {
         **snapshot.labels,
@@ -79,7 +79,7 @@ def job(
 
 
 def owner_reference(run: RunRef) -> Object:
-    """Makes the garbage collector delete what belongs to a run, with all of our programs down too."""
+    """Makes the garbage collector delete what belongs to a run, even if none of our processes is running."""
     return {
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.RUN_KIND,
@@ -91,7 +91,7 @@ def owner_reference(run: RunRef) -> Object:
 
 
 def selector(installation: str) -> str:
-    """The label selector of everything that an installation makes."""
+    """The label selector of everything that an installation creates."""
     return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
 
 
@@ -103,7 +103,7 @@ def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
     }
 
 
-def _pod_spec(compiled: Compiled, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
     snapshot = compiled.snapshot
     spec: Object = {
         "restartPolicy": "Never",
@@ -161,7 +161,7 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
 
 
-def _volumes(compiled: Compiled) -> list[Object]:
+def _volumes(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
     contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
     volumes: list[Object] = [
@@ -169,7 +169,7 @@ def _volumes(compiled: Compiled) -> list[Object]:
         {"name": "contract", "configMap": contract},
     ]
     for endpoint in snapshot.endpoints:
-        # A foreign image looks for its Secret itself, so its absence must not keep the Pod from starting.
+        # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
         secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
         volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
     for claim in dict.fromkeys(claim.name for claim in snapshot.claims):
@@ -192,6 +192,6 @@ def _mounts(snapshot: Snapshot) -> list[Object]:
 
 
 def _claim_volume(snapshot: Snapshot, name: str) -> str:
-    """One volume per claim: input and output may name the same one."""
+    """One volume per claim: input and output may use the same one."""
     first = next(claim.end for claim in snapshot.claims if claim.name == name)
     return f"data-{first}"

@@ -1,6 +1,6 @@
 """What a run executes, fixed when it starts: the contract for the runner and the snapshot for the control plane.
 
-Pure. Both are kept in one immutable ConfigMap; later edits of config, run or settings do not touch them.
+Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
 """
 
 import json
@@ -9,31 +9,22 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults
 from inferrun.names import job_base_name
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
 from inferrun.resources.config import RUN_AS_USER
 
 End = Literal["input", "output"]
 
 PASSED_LABELS = ("kueue.x-k8s.io/",)
-"""Prefixes of a run's labels that its Jobs carry too, for the queues that read them."""
-
-
-class Refusal(Exception):
-    """The run cannot be started as it is; `waits` says whether an edit may still mend it."""
-
-    def __init__(self, reason: Reason, message: str, *, waits: bool = True) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.waits = waits
+"""Prefixes of the labels that a run's Jobs inherit, for queueing systems."""
 
 
 class Endpoint(BaseModel):
-    """The Secret of a `krateo` storage end, and the namespace that its reference named."""
+    """The Secret of a `krateo` input or output, and the namespace that its reference names."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,7 +34,7 @@ class Endpoint(BaseModel):
 
 
 class Claim(BaseModel):
-    """The claim of a `file` storage end."""
+    """The PersistentVolumeClaim of a `file` input or output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,11 +43,12 @@ class Claim(BaseModel):
 
 
 class Snapshot(BaseModel):
-    """Everything but the contract that a launch needs."""
+    """Everything besides the contract that a launch needs. The limits have no defaults here: they come from the config
+    and from `inferrun.control.run_defaults`, and a stored snapshot contains all of them.
+    """
 
     model_config = ConfigDict(frozen=True)
 
-    config: str
     image: str
     is_our_runner: bool
     image_pull_policy: str | None = None
@@ -68,21 +60,26 @@ class Snapshot(BaseModel):
     endpoints: tuple[Endpoint, ...] = ()
     claims: tuple[Claim, ...] = ()
     labels: dict[str, str] = {}
-    timeout_seconds: int = 0
     pending_timeout_seconds: int = 0
-    backoff_limit: int = 2
-    max_disruptions: int = 20
-    deadline_margin_seconds: int = 600
+    backoff_limit: int
+    max_disruptions: int
+    deadline_margin_seconds: int
     auto_delete_policy: AutoDeletePolicy = AutoDeletePolicy.NONE
-    auto_delete_delay_seconds: int = 300
-    ttl_seconds_after_finished: int = 86_400
-    krateo_post_limit_bytes: int = 16 * 1024 * 1024
+    auto_delete_delay_seconds: int
+    ttl_seconds_after_finished: int
+    krateo_post_limit_bytes: int
     foreign_log_tail: bool = False
+
+    def deletes(self, phase: Phase | None) -> bool:
+        """Whether autoDeletePolicy deletes a run that ended in this phase."""
+        if self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
+            return phase is Phase.SUCCEEDED
+        return self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_COMPLETION
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """The two texts of a run's ConfigMap and the snapshot as a value."""
+class CompiledRun:
+    """The contract as stored in a run's ConfigMap, and the snapshot."""
 
     base_name: str
     contract_json: str
@@ -94,14 +91,14 @@ class Compiled:
         return self.snapshot.model_dump_json(exclude_defaults=False)
 
 
-def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Compiled:
+def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
     """Contract and snapshot of a run.
 
-    `runner_account` is the installation's SA_RUNNER, empty for none. Raises `Refusal` where the texts are too large.
+    `runner_account` is the installation's SA_RUNNER, empty for none. Raises LaunchBlocked if they are too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     contract_json = dump_contract(_contract_of(run, config, base=base))
-    compiled = Compiled(
+    compiled = CompiledRun(
         base, contract_json, _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
     )
     _check_size(contract_json, compiled.snapshot_json)
@@ -113,10 +110,10 @@ def _check_size(contract_json: str, snapshot_json: str) -> None:
     if contract_size + snapshot_size <= MAX_BYTES:
         return
     text = (
-        f"the contract takes {contract_size} bytes and its snapshot {snapshot_size}, together more than {MAX_BYTES}; "
-        "make spec.parameters of the run or spec.storage of the config smaller"
+        f"the contract has {contract_size} bytes and the snapshot {snapshot_size}, together more than the allowed "
+        f"{MAX_BYTES}; reduce spec.parameters of the run or spec.storage in the InferenceConfig"
     )
-    raise Refusal(Reason.CONTRACT_TOO_LARGE, text)
+    raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
 
 
 def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
@@ -147,7 +144,6 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
     spec = config.spec
     credentials = spec.credentials_ref
     return Snapshot(
-        config=config.metadata.name,
         image=spec.image or defaults.runner_image,
         is_our_runner=spec.image in (None, defaults.runner_image),
         image_pull_policy=spec.image_pull_policy,
@@ -159,7 +155,6 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         endpoints=_endpoints_of(config),
         claims=_claims_of(config),
         labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
-        timeout_seconds=run.spec.timeout_seconds or 0,
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
         max_disruptions=defaults.max_disruptions,
@@ -208,9 +203,9 @@ def _claims_of(config: InferenceConfig) -> tuple[Claim, ...]:
     return tuple(Claim(end=end, name=str(item["claimName"])) for end, item in found if item.get("claimName"))
 
 
-def read_snapshot(data: dict[str, str]) -> Compiled:
-    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError where they are not ours."""
+def read_snapshot(data: dict[str, str]) -> CompiledRun:
+    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError if they are not ours."""
     contract_json = data["contract.json"]
-    return Compiled(
+    return CompiledRun(
         json.loads(contract_json)["jobName"], contract_json, Snapshot.model_validate_json(data["snapshot.json"])
     )

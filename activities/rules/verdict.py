@@ -1,142 +1,147 @@
-"""How a launch ended: from its Job, its Pods and the runner's last message to a verdict. Pure.
+"""How a launch ended: the verdict on its Job, from the Job, its Pods and the runner's termination message. Pure.
 
-The runner's message is untrusted: bounded, one line, and believed only where it is our runner that could have written it.
+The termination message is untrusted: it is cut to one bounded line, and interpreted only if our own runner wrote it.
 """
 
 from dataclasses import dataclass
 
-from activities.rules import observed
+from activities.rules import job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.object_metadata import name_of
+from activities.rules.pod_state import ContainerEnd
 from activities.rules.snapshot import Snapshot
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import RunnerResult, one_line, parse_progress, parse_result
+from inferrun.runner_report import RunnerResult, parse_progress, parse_result
+from inferrun.text import one_line
 from workflows.messages import Verdict, VerdictKind
-
-CLOCK_SLACK = 2.0
-"""Seconds by which a runner may be early at its deadline: the kubelet tells whole seconds, the runner rounds down."""
+from workflows.run_clock import is_expired, seconds_between
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a launch that ended."""
+    """What is known about a launch that ended."""
 
     job: Object
     pods: list[Object]
     snapshot: Snapshot
 
 
-def judge(evidence: Evidence) -> Verdict:
-    """The verdict on a Job that is terminal."""
-    if observed.job_condition(evidence.job, "Complete") is not None:
-        return _judge_success(evidence)
+def judge_finished_job(evidence: Evidence) -> Verdict:
+    """The verdict on a finished Job."""
+    if job_state.condition(evidence.job, "Complete") is not None:
+        return _judge_completion(evidence)
     return _judge_failure(evidence)
 
 
-def judge_job_gone() -> Verdict:
-    """The verdict on a Job that somebody deleted while its run went on."""
-    message = "its Job was deleted by somebody else while it ran"
+def judge_deleted_job() -> Verdict:
+    """The verdict on a Job that another client deleted while its run was in progress."""
+    message = "another client deleted the Job while the run was in progress"
     return Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
 
 
-def judge_stuck(pod: Object) -> Verdict | None:
-    """The verdict on a Pod that can never start, though its Job goes on; None for every other."""
-    reason, message = observed.waiting(pod)
+def judge_stuck_pod(pod: Object) -> Verdict | None:
+    """The verdict on a Pod that can never start although its Job stays active; None for any other Pod."""
+    reason, message = pod_state.waiting_reason(pod)
     fatal = {"InvalidImageName": Reason.INVALID_IMAGE_NAME, "ErrImageNeverPull": Reason.IMAGE_NEVER_PULL}
     if reason not in fatal:
         return None
     image = _image_of(pod)
     text = {
-        Reason.INVALID_IMAGE_NAME: f"image {image!r} is not a valid image name; mend spec.image of the config",
+        Reason.INVALID_IMAGE_NAME: f"image {image!r} is not a valid image name; fix spec.image in the InferenceConfig",
         Reason.IMAGE_NEVER_PULL: (
-            f"image {image!r} is not on the node and spec.imagePullPolicy is Never; "
-            "load the image there or set imagePullPolicy: IfNotPresent in the config"
+            f"image {image!r} is not on the node and spec.imagePullPolicy is Never; load the image onto the node "
+            "or set spec.imagePullPolicy: IfNotPresent in the InferenceConfig"
         ),
     }[fatal[reason]]
     return Verdict(
         kind=VerdictKind.FAILED,
         reason=fatal[reason],
-        message=f"{text}, then delete the run and create it again ({one_line(message, limit=200)})",
+        message=f"{text}, then delete and recreate the run ({one_line(message, limit=200)})",
         may_retry=False,
     )
 
 
-def judge_done(evidence: Evidence) -> Verdict | None:
-    """The verdict on a launch whose container exited 0, though its Job does not say so (yet); None for every other."""
-    is_done = any((end := observed.ended(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods)
-    verdict = _judge_success(evidence) if is_done else None
+def judge_success(evidence: Evidence) -> Verdict | None:
+    """The verdict on a launch whose container exited with 0 before its Job reports it; None for any other launch."""
+    is_done = any(
+        (end := pod_state.container_end(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods
+    )
+    verdict = _judge_completion(evidence) if is_done else None
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
-def _judge_success(evidence: Evidence) -> Verdict:
-    ends = (observed.ended(pod) for pod in evidence.pods)
+def _judge_completion(evidence: Evidence) -> Verdict:
+    ends = (pod_state.container_end(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
     result = _result_of(evidence.snapshot, end) if end else None
-    is_told = result is not None and result.reason is Reason.SUCCEEDED
-    if evidence.snapshot.is_our_runner and not is_told:
-        message = "the runner exited 0, but its result does not say so; the next attempt finds what it committed"
+    reports_success = result is not None and result.reason is Reason.SUCCEEDED
+    if evidence.snapshot.is_our_runner and not reports_success:
+        message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
     shown = result.message if result else one_line(end.message) if end else ""
-    return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the image exited 0", end, result)
+    return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
 
 
 def _judge_failure(evidence: Evidence) -> Verdict:
     pod = _failed_pod(evidence.pods)
     if pod is None:
-        failed = observed.job_condition(evidence.job, "Failed") or {}
+        failed = job_state.condition(evidence.job, "Failed") or {}
         detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
-        return _verdict(VerdictKind.FAILED, Reason.POD_LOST, f"its Pod is gone; the Job says: {detail}", None, None)
-    end = observed.ended(pod)
+        return _verdict(
+            VerdictKind.FAILED, Reason.POD_LOST, f"the Pod no longer exists; the Job reports: {detail}", None, None
+        )
+    end = pod_state.container_end(pod)
     if (pod.get("status") or {}).get("reason") == "DeadlineExceeded":
         return _judge_pod_deadline(pod, end)
     if end is None:
         detail = one_line(str((pod.get("status") or {}).get("message", "")))
-        text = f"Pod {observed.name(pod)} failed before its container ended: {detail or 'no reason was given'}"
+        text = f"Pod {name_of(pod)} failed before its container ended: {detail or 'no reason was reported'}"
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, text, None, None)
     return _judge_exit(evidence, pod, end)
 
 
-def _judge_pod_deadline(pod: Object, end: observed.Ended | None) -> Verdict:
-    if observed.started_at(pod) is None:
-        message = f"Pod {observed.name(pod)} waited longer than its time limit and is replaced"
+def _judge_pod_deadline(pod: Object, end: ContainerEnd | None) -> Verdict:
+    if pod_state.started_at(pod) is None:
+        message = f"Pod {name_of(pod)} waited longer than its time limit and is being replaced"
         return _verdict(VerdictKind.NEVER_RAN, Reason.CONTAINER_NOT_STARTED, message, None, None)
-    message = "its Pod ran into its time limit and was ended by the kubelet"
+    message = "the Pod reached its time limit and was terminated by the kubelet"
     return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, None)
 
 
-def _judge_exit(evidence: Evidence, pod: Object, end: observed.Ended) -> Verdict:
+def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     result = _result_of(evidence.snapshot, end)
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
-        message = result.message if result else "the runner ended itself at the deadline"
+        message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
-    said = _last_words(evidence.snapshot, end, result)
+    last_message = _last_message(evidence.snapshot, end, result)
     if end.reason == "OOMKilled":
         limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")
-        text = f"its container used more memory than {limit}; raise spec.resources.limits.memory of the config"
+        text = f"the container used more memory than {limit}; raise spec.resources.limits.memory in the InferenceConfig"
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
     if end.reason in ("StartError", "ContainerCannotRun"):
         text = f"the container of image {_image_of(pod)!r} could not be started: {one_line(end.message)}"
         return _verdict(VerdictKind.FAILED, Reason.CONTAINER_NOT_STARTED, text, end, result)
     reason = reason_of(end.exit_code)
-    if reason is Reason.DEADLINE_EXCEEDED:  # it says deadline, but had time left or no deadline at all
+    if reason is Reason.DEADLINE_EXCEEDED:  # it claims a deadline, but had time left or no deadline at all
         reason = Reason.RUNNER_FAILED
     text = f"exit code {meaning_of(end.exit_code)}"
-    text = f"{text}: {said}" if said else text
+    text = f"{text}: {last_message}" if last_message else text
     if hint := _hint(evidence.snapshot, end.exit_code):
         text = f"{text}; {hint}"
     may_retry = end.exit_code != ExitCode.CONTRACT and (result is None or result.retryable)
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
 
 
-def _result_of(snapshot: Snapshot, end: observed.Ended) -> RunnerResult | None:
-    """Counts and promises are believed of our runner only; what another image says is text."""
+def _result_of(snapshot: Snapshot, end: ContainerEnd) -> RunnerResult | None:
+    """The result of our own runner; what another image writes is only shown as text."""
     return parse_result(end.message) if snapshot.is_our_runner else None
 
 
-def _last_words(snapshot: Snapshot, end: observed.Ended, result: RunnerResult | None) -> str:
-    """What the container said last, on one line. Where our runner left no result, the kubelet gives the end of its log
-    (FallbackToLogsOnError), in which the counts tell more than the lines.
+def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
+    """The container's last message, on one line. If our runner left no result, the kubelet provides the end of its log
+    instead (FallbackToLogsOnError); the record counts in it are more useful than the lines.
     """
     if result is not None:
         return one_line(result.message)
@@ -150,23 +155,26 @@ def _last_words(snapshot: Snapshot, end: observed.Ended, result: RunnerResult | 
     return f"after {progress.records.completed} of {total if total is not None else 'an unknown number of'} records"
 
 
-def _had_its_time(job: Object, end: observed.Ended) -> bool:
+def _had_its_time(job: Object, end: ContainerEnd) -> bool:
     given = (job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
-    return given.isdigit() and observed.seconds_between(end.started_at, end.finished_at) >= int(given) - CLOCK_SLACK
+    if not given.isdigit():
+        return False
+    used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
+    return is_expired(int(given) - used)
 
 
 def _hint(snapshot: Snapshot, code: int) -> str:
     if code == ExitCode.INPUT and not snapshot.is_our_runner and snapshot.endpoints and not snapshot.service_account:
         return (
-            "this image reads its endpoint Secret through the API server and its Pod has no token: "
-            "set SA_RUNNER (chart value runnerServiceAccount) to an account that may read it"
+            "this image reads its endpoint Secret through the API server, but its Pod has no token: "
+            "set SA_RUNNER (chart value runnerServiceAccount) to a service account that may read the Secret"
         )
     return ""
 
 
 def _failed_pod(candidates: list[Object]) -> Object | None:
-    failed = [pod for pod in candidates if observed.phase(pod) == "Failed" and not observed.is_disrupted(pod)]
-    return observed.newest(failed) or observed.newest([pod for pod in candidates if observed.phase(pod) == "Failed"])
+    failed = [pod for pod in candidates if pod_state.phase(pod) == "Failed" and not pod_state.is_disrupted(pod)]
+    return pod_state.newest(failed) or pod_state.newest([pod for pod in candidates if pod_state.phase(pod) == "Failed"])
 
 
 def _image_of(pod: Object) -> str:
@@ -178,7 +186,7 @@ def _verdict(
     kind: VerdictKind,
     reason: Reason,
     message: str,
-    end: observed.Ended | None,
+    end: ContainerEnd | None,
     result: RunnerResult | None,
     *,
     may_retry: bool = True,

@@ -1,1 +1,1 @@
-"""How fast a run gets its Job: a burst of runs and lone runs, beside the bare creation of the same objects."""
+"""How quickly runs get their Jobs, for a burst and for single runs, compared with creating the same objects directly."""

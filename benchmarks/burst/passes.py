@@ -1,7 +1,7 @@
-"""One pass: a burst of runs, lone runs, and the bare creation of the same ConfigMaps and Jobs.
+"""One pass: a burst of runs, single runs, and as a baseline the direct creation of the same ConfigMaps and Jobs.
 
-Between two phases everything comes to rest, so that none pays for the one before. The runs of a pass are deleted at its
-end, and their workflows have closed before the next one begins.
+Between phases the system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at
+its end, and their workflows are closed before the next pass begins.
 """
 
 import asyncio
@@ -12,31 +12,32 @@ from typing import Any
 
 from temporalio.client import Client
 
-from benchmarks.burst.sightings import Sightings, TooSlow
-from benchmarks.programs import Program
+from benchmarks.burst.job_watch import JobWatch, WaitTimeout
+from benchmarks.processes import Process
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
+from inferrun.run_ref import RunRef
 
-APPLIERS = 10
-"""Creations under way at once, for runs and for bare objects alike."""
+CONCURRENT_CREATES = 10
+"""Concurrent create requests, for runs and for baseline objects alike."""
 
-REST_SECONDS = 1.0
-REST_LIMIT = 240.0
+IDLE_SECONDS = 1.0
+IDLE_LIMIT_SECONDS = 240.0
 
 SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts")
 
 
 @dataclass(frozen=True)
-class Volley:
-    """Objects created at once, and what came of it. Seconds."""
+class Burst:
+    """Measurements of objects that were created concurrently. All times are in seconds."""
 
     latencies: tuple[float, ...]
-    """From sending each apply to the sight of its Job."""
+    """From each create request until its Job was seen."""
     seconds: float
-    """From the first apply to the sight of the last Job."""
+    """From the first create request until the last Job was seen."""
 
     @property
     def rate(self) -> float:
@@ -46,46 +47,46 @@ class Volley:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass measured."""
+    """The measurements of one pass."""
 
-    burst: Volley
-    lone: tuple[float, ...]
-    bare: Volley
-    bare_lone: tuple[float, ...]
+    burst: Burst
+    single: tuple[float, ...]
+    baseline: Burst
+    baseline_single: tuple[float, ...]
     cpu: dict[str, float]
-    """CPU seconds by program, from the first apply of the burst until every run's status names its Job."""
-    bare_cpu: dict[str, float]
+    """CPU seconds by process, from the first create request of the burst until the status of every run names its Job."""
+    baseline_cpu: dict[str, float]
     events: tuple[int, ...]
-    """History events of each run of the burst, at rest with its Job created and followed."""
+    """History events of each run of the burst, once its Job is running."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What all passes use."""
+    """The settings and clients of all passes."""
 
     api: KubeClient
     temporal: Client
-    programs: tuple[Program, ...]
+    programs: tuple[Process, ...]
     size: int
-    lone: int
+    single: int
 
     async def one_pass(self, number: int) -> Pass:
-        """Measure once; even passes measure the bare creation last, odd ones in the middle."""
-        namespace, bare_namespace = f"burst-{number}", f"bare-{number}"
+        """Measure once. Even passes measure the baseline after the single runs, odd passes before them, to cancel out drift."""
+        namespace, baseline_namespace = f"burst-{number}", f"baseline-{number}"
         await self._prepare(namespace)
-        await self._prepare(bare_namespace)
-        async with Sightings(self.api, namespace) as seen:
+        await self._prepare(baseline_namespace)
+        async with JobWatch(self.api, namespace) as seen:
             before = self._cpu()
             burst = await self._burst(seen, namespace)
             cpu = _difference(before, self._cpu())
-            await self._rest(seen)
+            await self._wait_until_idle(seen)
             events = await self._events(seen)
             objects = await self._objects(seen, namespace)
-            lone = [] if number % 2 else await self._lone(seen, namespace)
-            bare, bare_lone, bare_cpu = await self._bare(objects, bare_namespace)
-            lone = lone or await self._lone(seen, namespace)
+            single = [] if number % 2 else await self._single(seen, namespace)
+            baseline, baseline_single, baseline_cpu = await self._baseline(objects, baseline_namespace)
+            single = single or await self._single(seen, namespace)
             await self._remove(seen)
-        return Pass(burst, tuple(lone), bare, tuple(bare_lone), cpu, bare_cpu, events)
+        return Pass(burst, tuple(single), baseline, tuple(baseline_single), cpu, baseline_cpu, events)
 
     async def _prepare(self, namespace: str) -> None:
         await self.api.create(
@@ -93,7 +94,7 @@ class Bench:
         )
         await self.api.create(CONFIGS, namespace, CONFIG)
         await until(lambda: self._has_account(namespace), what="the namespace's service account")
-        await asyncio.sleep(REST_SECONDS)
+        await asyncio.sleep(IDLE_SECONDS)
 
     async def _has_account(self, namespace: str) -> bool:
         try:
@@ -102,8 +103,8 @@ class Bench:
             return False
         return True
 
-    async def _burst(self, seen: Sightings, namespace: str) -> Volley:
-        """Apply all runs, wait for all Jobs, then for all statuses to name them."""
+    async def _burst(self, seen: JobWatch, namespace: str) -> Burst:
+        """Create all runs, wait for all Jobs, then until every status names its Job."""
         sent: dict[str, float] = {}
         began = time.monotonic()
 
@@ -112,24 +113,24 @@ class Bench:
             at = time.monotonic()
             sent[await self._apply(namespace, name)] = at
 
-        await _all_at_once(apply, self.size)
+        await _run_concurrently(apply, self.size)
         await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the Jobs of the burst")
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
-        return _volley(sent, seen, began)
+        return _measured(sent, seen, began)
 
-    async def _lone(self, seen: Sightings, namespace: str) -> list[float]:
-        """Runs applied one after the other, each once everything rests."""
+    async def _single(self, seen: JobWatch, namespace: str) -> list[float]:
+        """Create runs one after the other, each when the system is idle."""
         found = []
-        for number in range(self.lone):
+        for number in range(self.single):
             at = time.monotonic()
-            job = await self._apply(namespace, f"lone-{number}")
-            await seen.wait(lambda: job in seen.first_seen, what="the Job of a lone run")  # noqa: B023 -- waited for in the turn
+            job = await self._apply(namespace, f"single-{number}")
+            await seen.wait(lambda: job in seen.first_seen, what="the Job of a single run")  # noqa: B023 -- called in this iteration only
             found.append(seen.first_seen[job] - at)
-            await self._rest(seen)
+            await self._wait_until_idle(seen)
         return found
 
     async def _apply(self, namespace: str, name: str) -> str:
-        """Create a run; the name that its Job will have."""
+        """Create a run and return the name that its Job will have."""
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.RUN_KIND,
@@ -139,11 +140,11 @@ class Bench:
         stored = await self.api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
 
-    async def _bare(
+    async def _baseline(
         self, objects: list[tuple[Object, Object]], namespace: str
-    ) -> tuple[Volley, list[float], dict[str, float]]:
-        """Create copies of the same ConfigMaps and Jobs directly, at once and one by one."""
-        async with Sightings(self.api, namespace) as seen:
+    ) -> tuple[Burst, list[float], dict[str, float]]:
+        """Create copies of the same ConfigMaps and Jobs directly, concurrently and one by one."""
+        async with JobWatch(self.api, namespace) as seen:
             sent: dict[str, float] = {}
             before, began = self._cpu(), time.monotonic()
 
@@ -151,20 +152,22 @@ class Bench:
                 at = time.monotonic()
                 sent[await self._create(objects[number], namespace)] = at
 
-            await _all_at_once(create, len(objects))
-            await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the bare Jobs")
-            volley, cpu = _volley(sent, seen, began), _difference(before, self._cpu())
-            await self._rest(seen)
-            return volley, await self._bare_lone(objects[: self.lone], seen, namespace), cpu
+            await _run_concurrently(create, len(objects))
+            await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the baseline Jobs")
+            burst, cpu = _measured(sent, seen, began), _difference(before, self._cpu())
+            await self._wait_until_idle(seen)
+            return burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu
 
-    async def _bare_lone(self, objects: list[tuple[Object, Object]], seen: Sightings, namespace: str) -> list[float]:
+    async def _baseline_single(
+        self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str
+    ) -> list[float]:
         found = []
         for pair in objects:
             at = time.monotonic()
             name = await self._create((_renamed(pair[0]), _renamed(pair[1])), namespace)
-            await seen.wait(lambda: name in seen.first_seen, what="a bare Job")  # noqa: B023 -- waited for in the turn
+            await seen.wait(lambda: name in seen.first_seen, what="a baseline Job")  # noqa: B023 -- called in this iteration only
             found.append(seen.first_seen[name] - at)
-            await self._rest(seen)
+            await self._wait_until_idle(seen)
         return found
 
     async def _create(self, pair: tuple[Object, Object], namespace: str) -> str:
@@ -173,38 +176,38 @@ class Bench:
         await self.api.create(JOBS, namespace, job)
         return str(job["metadata"]["name"])
 
-    async def _objects(self, seen: Sightings, namespace: str) -> list[tuple[Object, Object]]:
-        """What the burst made, as somebody else would create it."""
+    async def _objects(self, seen: JobWatch, namespace: str) -> list[tuple[Object, Object]]:
+        """Copies of the objects that the burst created, without the marks of the product."""
         found = []
         for job in seen.jobs():
             config_map = await self.api.get(CONFIG_MAPS, namespace, job["metadata"]["name"])
-            found.append((_bare_copy(config_map, "v1", "ConfigMap"), _bare_copy(job, "batch/v1", "Job")))
+            found.append((_baseline_copy(config_map, "v1", "ConfigMap"), _baseline_copy(job, "batch/v1", "Job")))
         return found
 
-    async def _events(self, seen: Sightings) -> tuple[int, ...]:
+    async def _events(self, seen: JobWatch) -> tuple[int, ...]:
         lengths = []
         for run in seen.runs():
             metadata = run["metadata"]
-            workflow = run_workflow_id(metadata["namespace"], metadata["name"], metadata["uid"])
+            workflow = run_workflow_id(RunRef.model_validate(metadata))
             description = await self.temporal.get_workflow_handle(workflow).describe()
             lengths.append(description.raw_description.workflow_execution_info.history_length)
         return tuple(lengths)
 
-    async def _rest(self, seen: Sightings) -> None:
-        """Every Job has its Pod, and a moment has passed."""
+    async def _wait_until_idle(self, seen: JobWatch) -> None:
+        """Wait until every Job has its Pod, and a little longer."""
         await seen.wait(
             lambda: all(job.get("status", {}).get("active") for job in seen.jobs()), what="the Pods of the Jobs"
         )
-        await asyncio.sleep(REST_SECONDS)
+        await asyncio.sleep(IDLE_SECONDS)
 
-    async def _remove(self, seen: Sightings) -> None:
-        """Delete the runs as a person would, and wait until their workflows have closed; the rest ends with the servers."""
+    async def _remove(self, seen: JobWatch) -> None:
+        """Delete the runs and wait until their workflows are closed; everything else is discarded with the servers."""
         for run in seen.runs():
             metadata = run["metadata"]
             await self.api.delete(RUNS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
         await until(self._has_no_open_workflow, what="the workflows of deleted runs to close")
         await seen.wait(lambda: not seen.jobs(), what="the Jobs of deleted runs to go")
-        await asyncio.sleep(REST_SECONDS)
+        await asyncio.sleep(IDLE_SECONDS)
 
     async def _has_no_open_workflow(self) -> bool:
         return (await self.temporal.count_workflows("ExecutionStatus = 'Running'")).count == 0
@@ -239,33 +242,33 @@ CONFIG: dict[str, Any] = {  # Any: a manifest
         },
     },
 }
-"""The config of the demo: storages of realistic size, our runner's image."""
+"""The config of the demo, which has storage objects of realistic size and uses the product's runner."""
 
 
-async def _all_at_once(act: Callable[[int], Awaitable[None]], count: int) -> None:
+async def _run_concurrently(act: Callable[[int], Awaitable[None]], count: int) -> None:
     numbers = iter(range(count))
 
-    async def applier() -> None:
+    async def worker() -> None:
         for number in numbers:
             await act(number)
 
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(APPLIERS):
-            tasks.create_task(applier())
+        for _ in range(CONCURRENT_CREATES):
+            tasks.create_task(worker())
 
 
-async def until(question: Callable[[], Awaitable[bool]], *, what: str) -> None:
-    """Ask until it is so. Raises TooSlow."""
-    deadline = time.monotonic() + REST_LIMIT
-    while not await question():
+async def until(condition: Callable[[], Awaitable[bool]], *, what: str) -> None:
+    """Poll until the condition holds. Raises WaitTimeout."""
+    deadline = time.monotonic() + IDLE_LIMIT_SECONDS
+    while not await condition():
         if time.monotonic() > deadline:
-            raise TooSlow(f"waited {REST_LIMIT:.0f} s for {what}")
+            raise WaitTimeout(f"timed out after {IDLE_LIMIT_SECONDS:.0f} s waiting for {what}")
         await asyncio.sleep(0.2)
 
 
-def _volley(sent: dict[str, float], seen: Sightings, began: float) -> Volley:
+def _measured(sent: dict[str, float], seen: JobWatch, began: float) -> Burst:
     latencies = tuple(seen.first_seen[name] - at for name, at in sent.items())
-    return Volley(latencies, max(seen.first_seen[name] for name in sent) - began)
+    return Burst(latencies, max(seen.first_seen[name] for name in sent) - began)
 
 
 def _names_its_job(run: Object) -> bool:
@@ -276,12 +279,12 @@ def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, 
     return {name: after[name] - seconds for name, seconds in before.items()}
 
 
-def _bare_copy(item: Object, version: str, kind: str) -> Object:
-    """The object as it was sent, without an owner, which would not be there, and out of the worker's sight."""
+def _baseline_copy(item: Object, version: str, kind: str) -> Object:
+    """The object as it was sent, but without its owner, which does not exist here, and not managed by the worker."""
     metadata = item["metadata"]
     kept = {
         "name": metadata["name"],
-        "labels": {**metadata["labels"], wellknown.LABEL_MANAGED_BY: "somebody"},
+        "labels": {**metadata["labels"], wellknown.LABEL_MANAGED_BY: "benchmark"},
         "annotations": {wellknown.ANNOTATION_RUN: metadata["annotations"][wellknown.ANNOTATION_RUN]},
     }
     copy = {key: value for key, value in item.items() if key in ("data", "immutable", "spec")}
@@ -291,10 +294,10 @@ def _bare_copy(item: Object, version: str, kind: str) -> Object:
 
 
 def _as_sent(spec: Object) -> Object:
-    """A Job's spec without the selector and the labels that the API server adds."""
+    """The spec of a Job without the selector and the labels that the API server adds."""
     template = spec["template"]
     labels = {key: value for key, value in template["metadata"]["labels"].items() if not _is_of_the_server(key)}
-    labels[wellknown.LABEL_MANAGED_BY] = "somebody"
+    labels[wellknown.LABEL_MANAGED_BY] = "benchmark"
     metadata = {"labels": labels, "annotations": template["metadata"].get("annotations", {})}
     kept = {key: value for key, value in spec.items() if key not in ("selector", "template")}
     return {**kept, "template": {"metadata": metadata, "spec": template["spec"]}}

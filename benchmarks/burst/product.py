@@ -1,4 +1,4 @@
-"""The shim and the worker as the operator's image starts them, with default settings, as processes of this machine."""
+"""Runs the shim and the worker with default settings as processes on this machine."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.control_plane import ControlPlane
-from benchmarks.programs import Program, free_port, start
+from benchmarks.processes import Process, free_port, start
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = {"shim": "operator_shim", "worker": "worker"}
@@ -17,9 +17,9 @@ START_SECONDS = 60
 
 
 @contextmanager
-def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Program, ...]]:
-    """Shim and worker, ready; they end with the block."""
-    programs: list[Program] = []
+def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Process, ...]]:
+    """Start the shim and the worker, wait until both are ready, and stop them at the end of the block."""
+    programs: list[Process] = []
     try:
         for name, module in MODULES.items():
             port = free_port()
@@ -31,11 +31,11 @@ def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Program, ...]]:
         yield tuple(programs)
     finally:
         for program in programs:
-            program.end()
+            program.stop()
 
 
 def _environment(folder: Path, plane: ControlPlane, port: int) -> dict[str, str]:
-    """Nothing but where the servers are: every other setting is the product's default."""
+    """Only the addresses of the servers; all other settings have their defaults."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -48,10 +48,10 @@ def _environment(folder: Path, plane: ControlPlane, port: int) -> dict[str, str]
 
 
 def _is_ready(port: int) -> Callable[[], bool]:
-    def question() -> bool:
+    def condition() -> bool:
         try:
             return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).is_success
         except httpx.HTTPError:
             return False
 
-    return question
+    return condition

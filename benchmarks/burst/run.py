@@ -1,4 +1,4 @@
-"""The story of this benchmark: start the servers and the product, warm up, measure, print, end everything."""
+"""Runs the benchmark: start the servers and the product, warm up, measure, print the report, stop everything."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from benchmarks.burst import report
 from benchmarks.burst.passes import Bench, Pass, until
 from benchmarks.burst.product import product
 from benchmarks.control_plane import ControlPlane, control_plane
-from benchmarks.programs import Program
+from benchmarks.processes import Process
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import NotFound
@@ -23,66 +23,66 @@ DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
 @dataclass(frozen=True)
-class Order:
-    """What to measure, and where the servers' programs are."""
+class Options:
+    """What to measure, where the servers' programs are and where to write the results."""
 
     binaries: Path
     results: Path
     size: int = 60
-    lone: int = 3
+    single: int = 3
     passes: int = 5
 
 
-def run(order: Order) -> None:
-    """Measure and print; the values go to a file as well."""
+def run(options: Options) -> None:
+    """Measure, print the report and write all measurements to a file."""
     before = report.machine()
     with tempfile.TemporaryDirectory(prefix="inferrun-bench-") as name:
         folder = Path(name)
         print(
-            "starting etcd, API server, controller manager and Temporal; no scheduler, so that no Pod starts",
+            "starting etcd, the API server, the controller manager and Temporal, but no scheduler, so that no Pod starts",
             flush=True,
         )
-        with control_plane(folder, binaries=order.binaries) as plane:
-            passes = asyncio.run(_measure(order, folder, plane))
+        with control_plane(folder, binaries=options.binaries) as plane:
+            passes = asyncio.run(_measure(options, folder, plane))
     print()
-    print("\n".join(report.lines(passes, size=order.size)))
+    print("\n".join(report.lines(passes, size=options.size)))
     print()
     print(f"before: {before}\nafter:  {report.machine()}")
-    order.results.parent.mkdir(parents=True, exist_ok=True)
-    order.results.write_text(json.dumps(report.values(passes, size=order.size), indent=1))
-    print(f"values: {order.results}")
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    options.results.write_text(json.dumps(report.values(passes, size=options.size), indent=1))
+    print(f"measurements: {options.results}")
 
 
-async def _measure(order: Order, folder: Path, plane: ControlPlane) -> list[Pass]:
+async def _measure(options: Options, folder: Path, plane: ControlPlane) -> list[Pass]:
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
         await _install(api)
         with product(folder, plane) as ours:
-            return await _passes(order, api, plane, ours)
+            return await _passes(options, api, plane, ours)
     finally:
         await api.close()
 
 
-async def _passes(order: Order, api: KubeClient, plane: ControlPlane, ours: tuple[Program, ...]) -> list[Pass]:
+async def _passes(options: Options, api: KubeClient, plane: ControlPlane, ours: tuple[Process, ...]) -> list[Pass]:
     temporal = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
-    bench = Bench(api, temporal, (*plane.programs, *ours), size=order.size, lone=order.lone)
+    bench = Bench(api, temporal, (*plane.programs, *ours), size=options.size, single=options.single)
     found = []
-    for number in range(order.passes + 1):
+    for number in range(options.passes + 1):
         one = await bench.one_pass(number)
-        title = f"pass {number} of {order.passes}" if number else "warm-up"
-        print(f"{title}: {one.burst.rate:.1f} Jobs/s, bare {one.bare.rate:.1f}", flush=True)
+        title = f"pass {number} of {options.passes}" if number else "warm-up"
+        print(f"{title}: {one.burst.rate:.1f} Jobs/s, baseline {one.baseline.rate:.1f}", flush=True)
         found.append(one)
     return found[1:]
 
 
 async def _install(api: KubeClient) -> None:
-    """The definitions, as generated; they are served a moment later."""
+    """Install the custom resource definitions and wait until they are served."""
     for definition in (inference_config(), inference_run()):
         await api.create(DEFINITIONS, None, definition)
     for definition in (inference_config(), inference_run()):
         spec = definition["spec"]
         resource = Resource(f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["plural"])
-        await until(lambda: _is_served(api, resource), what=f"{resource.plural} to be served")  # noqa: B023 -- waited for in the turn
+        await until(lambda: _is_served(api, resource), what=f"{resource.plural} to be served")  # noqa: B023 -- called in this iteration only
 
 
 async def _is_served(api: KubeClient, resource: Resource) -> bool:

@@ -1,12 +1,14 @@
-"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the known storages.
+"""The CEL rules of `InferenceConfig`: the two placements of the model's fields, quantities, and the supported storages.
 
-A key that a known storage label does not have cannot be seen by a rule, because the storage objects are kept whatever
-they hold; the shim tells it on the config's status.
+A rule cannot detect an unknown key below a supported storage label, because storage objects preserve unknown fields; the
+shim reports it on the config's status.
 """
 
 from typing import Final
 
 from deploy.crds.rules import Rule, either
+from inferrun.resources.config import MODEL_VERSIONS
+from inferrun.resources.storage import HTTP_VERBS
 
 
 def _one_placement(field: str) -> Rule:
@@ -23,8 +25,8 @@ def _one_placement(field: str) -> Rule:
 
 MODEL_FIELDS: Final = ("modelName", "modelUrl", "modelVersion", "modelInputName")
 MODEL_VERSION: Final = Rule(
-    holds="self in ['', 'v1', 'v2']",
-    message="""'modelVersion is "' + self + '"; allowed are v1 and v2'""",
+    holds=f"self in {either('', *MODEL_VERSIONS)}",
+    message=f"""'modelVersion is "' + self + '"; allowed are {" and ".join(MODEL_VERSIONS)}'""",
 )
 QUANTITY: Final = Rule(
     holds="type(self) == int ? self >= 0 : isQuantity(self) && !quantity(self).isLessThan(quantity('0'))",
@@ -37,7 +39,6 @@ FILE_PATH: Final = Rule(
     holds=r"!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
     message="""'path is "' + self + '"; allowed are paths below the root of the claim: relative, without ".."'""",
 )
-HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 VERB: Final = Rule(
     holds=f"self.upperAscii() in {either(*HTTP_VERBS)}",
     message=f"""'verb is "' + self + '"; allowed are {", ".join(HTTP_VERBS)}'""",

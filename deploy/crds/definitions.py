@@ -1,7 +1,4 @@
-"""The two CustomResourceDefinitions as values: schema, rules, columns and names put together.
-
-Nothing here reads or writes a file; `deploy.crds.generate` does.
-"""
+"""Assembles the two CustomResourceDefinitions from schema, rules, columns and names. Does no I/O."""
 
 from typing import Final
 
@@ -31,28 +28,33 @@ def column(name: str, path: str, *, kind: str = "string", description: str, wide
     return entry | ({"priority": 1} if wide else {})
 
 
-AGE: Final = column("AGE", ".metadata.creationTimestamp", kind="date", description="Time since it was created")
+AGE: Final = column("AGE", ".metadata.creationTimestamp", kind="date", description="Time since creation")
 
 RUN_COLUMNS: Final = (
-    column("PHASE", ".status.phase", description="Where the run stands"),
-    column("REASON", ".status.reason", description="Why it stands there"),
-    column("CONFIG", ".spec.configRef.name", description="The InferenceConfig that is executed"),
+    column("PHASE", ".status.phase", description="Phase of the run"),
+    column("REASON", ".status.reason", description="Reason for the phase"),
+    column("CONFIG", ".spec.configRef.name", description="InferenceConfig of the run"),
     column("DONE", ".status.records.completed", kind="integer", description="Records with a prediction"),
     column("FAILED", ".status.records.failed", kind="integer", description="Records with an error"),
-    column("DURATION", ".status.duration", description="How long the run took"),
+    column("DURATION", ".status.duration", description="Duration of the run"),
     AGE,
-    column("JOB", ".status.jobStatus.name", description="The current or last Job", wide=True),
-    column("WORKFLOW", ".status.workflow.id", description="The Temporal workflow", wide=True),
-    column("OUTPUT", ".status.output.location", description="Where the predictions are", wide=True),
-    column("NEXT", ".status.nextScheduleTimes[0]", description="When a schedule is due next", wide=True),
+    column("JOB", ".status.jobStatus.name", description="Current or last Job", wide=True),
+    column("WORKFLOW", ".status.workflow.id", description="Temporal workflow", wide=True),
+    column("OUTPUT", ".status.output.location", description="Location of the predictions", wide=True),
+    column("NEXT", ".status.nextScheduleTimes[0]", description="Next scheduled time", wide=True),
 )
 
 CONFIG_COLUMNS: Final = (
-    column("READY", ".status.conditions[?(@.type=='Ready')].status", description="Whether runs can use it"),
-    column("REASON", ".status.conditions[?(@.type=='Ready')].reason", description="Why, or why not"),
+    column("READY", ".status.conditions[?(@.type=='Ready')].status", description="Whether runs can use the config"),
+    column("REASON", ".status.conditions[?(@.type=='Ready')].reason", description="Reason for the readiness"),
     AGE,
-    column("IMAGE", ".spec.image", description="The runner's image, if not the product's own", wide=True),
-    column("MESSAGE", ".status.conditions[?(@.type=='Ready')].message", description="What is wrong", wide=True),
+    column("IMAGE", ".spec.image", description="Custom image of the runner", wide=True),
+    column(
+        "MESSAGE",
+        ".status.conditions[?(@.type=='Ready')].message",
+        description="Explanation if it is not ready",
+        wide=True,
+    ),
 )
 
 
@@ -91,14 +93,14 @@ def inference_config() -> Schema:
 
 
 def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema:
-    """The schema of a whole resource; the API server itself describes its metadata."""
+    """The schema of a resource; the API server provides the description of its metadata."""
     return {
         "description": paragraph(model.__doc__ or ""),
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"description": f"Version of this schema: {wellknown.API_VERSION}.", "type": "string"},
-            "kind": {"description": f"Kind of this object: {model.__name__}.", "type": "string"},
+            "apiVersion": {"description": f"API version of this resource: {wellknown.API_VERSION}.", "type": "string"},
+            "kind": {"description": f"Kind of this resource: {model.__name__}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
             "status": status,
@@ -107,7 +109,7 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
 
 
 def _describe_known_labels(end: Schema) -> None:
-    """Types what stands under a label that we know; keys beyond that are kept everywhere, for custom images."""
+    """Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images."""
     end["properties"] = {label: structural(model) for label, model in KNOWN_LABELS.items()}
     _keep_unknown_keys(end)
 
@@ -169,6 +171,6 @@ def _node_at(schema: Schema, path: str) -> Schema:
 
 
 def _set_list_kinds(schema: Schema) -> None:
-    """Conditions are one per type, so that writers who apply them do not overwrite each other's."""
+    """Make conditions a map by type, so that server-side apply merges the conditions of several writers."""
     conditions = schema["properties"]["status"]["properties"]["conditions"]
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}

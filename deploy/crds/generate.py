@@ -1,6 +1,6 @@
-"""Writes the CRDs to deploy/crds and to the chart, or with ``--check`` says which files are not what they should be.
+"""Writes the CRDs to deploy/crds and to the chart; with ``--check`` reports which files are out of date.
 
-``python -m deploy.crds.generate [--check]``, from anywhere. Exit code 1: a file differs.
+``python -m deploy.crds.generate [--check]``, from any directory. Exit code 1: a file is out of date.
 """
 
 import argparse
@@ -19,7 +19,7 @@ HEADER: Final = "# Generated from inferrun/resources by `python -m deploy.crds.g
 
 
 class _NoAliases(yaml.SafeDumper):
-    """Writes a value that occurs twice twice: kubectl and people read no YAML anchors."""
+    """Writes repeated values in full instead of using YAML anchors."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 -- the base class's signature
         return True
@@ -31,7 +31,7 @@ def rendered(definition: Schema) -> str:
 
 
 def expected_files() -> dict[Path, str]:
-    """Every generated file with its text."""
+    """The text of every generated file."""
     definitions = (inference_config(), inference_run())
     return {
         folder / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": rendered(definition)
@@ -41,9 +41,9 @@ def expected_files() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or compares; returns the process's exit code."""
+    """Write or compare the files; returns the exit code."""
     parser = argparse.ArgumentParser(description="Generate the CRDs from the models.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
     only_check = parser.parse_args(arguments).check
     stale = [
         path for path, text in expected_files().items() if not path.exists() or path.read_text(encoding="utf-8") != text

@@ -1,8 +1,8 @@
-"""What a CEL rule of a CRD is, and how values become CEL.
+"""CEL rules of a CRD, and the conversion of values to CEL.
 
-Every message holds the field's JSON name, the value and what is allowed. Rules on a spec stand at `.spec` or below,
-where the API server skips them while nothing changes, so that an object stored before a rule existed stays writable at
-`/status`; at the root stand transition rules only. A rule on `.status` alone would let `status: null` pass.
+Every message contains the field's JSON name, its value and what is allowed. Rules about a spec are attached to `.spec` or
+below, where the API server skips them for unchanged values, so that the status of an object stored before a rule existed
+can still be updated. Only transition rules are attached to the root. A rule on `.status` alone would allow `status: null`.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ ROOT: Final = ""
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One CEL rule. `message` is a CEL expression that gives text; `field` is a path below the rule's node."""
+    """A CEL rule. `message` is a CEL expression that evaluates to a string; `field` is a path relative to the rule's node."""
 
     holds: str
     message: str
     field: str | None = None
 
-    # Any: a CRD is a tree of anything
+    # Any: a CRD is an arbitrary JSON tree
     def to_manifest(self) -> dict[str, Any]:
         """The entry of `x-kubernetes-validations`."""
         entry: dict[str, Any] = {"rule": self.holds, "messageExpression": self.message}
@@ -30,17 +30,19 @@ class Rule:
 
 
 def text(value: str) -> str:
-    """`value` as a CEL string."""
+    """`value` as a CEL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def either(*names: str) -> str:
-    """`names` as a CEL list."""
+    """`names` as a CEL list literal."""
     return "[" + ", ".join(text(name) for name in names) + "]"
 
 
 def unchanged(path: str) -> str:
-    """CEL: the field at `path` below a root is as it was, set or unset. (The API server's cost estimate knows the size
-    of a field, but not of an optional, so `.?field == .?field` would be refused for strings.)
+    """A CEL expression that is true if the field at `path` below the root has not changed.
+
+    It does not use `.?field == .?field`, because the API server's cost estimate assumes no maximum size for an optional
+    string and would reject the rule.
     """
     return f"has(self.{path}) == has(oldSelf.{path}) && (!has(self.{path}) || self.{path} == oldSelf.{path})"

@@ -1,16 +1,16 @@
-"""The CEL rules of `InferenceRun`: the schedule's form, reserved parameters, and what can no longer change.
+"""The CEL rules of `InferenceRun`: the form of the schedule, reserved parameters, and fields that cannot change.
 
-Ranges of cron fields are checked here, so that kubectl says what is wrong at once; an expression that never fires, or
-a time zone that does not exist, is the shim's to find.
+The ranges of cron fields are checked here, so that kubectl reports an error immediately. The shim reports an expression that
+never fires and a time zone that does not exist.
 """
 
 from typing import Final
 
 from deploy.crds.rules import ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
+from inferrun.resources.cron import MACROS
 from inferrun.resources.run import RESERVED_PARAMETERS
 
-MACROS: Final = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
 
@@ -69,8 +69,8 @@ SCHEDULE_ONLY_FIELDS: Final = {
     "successfulJobsHistoryLimit": "'set'",
     "failedJobsHistoryLimit": "'set'",
 }
-"""Fields that act on schedules only, each with its value as CEL text. (A number as text has no size that the API
-server's cost estimate knows, so it would refuse the rule.)"""
+"""Fields that are only allowed for schedules, each with its value as CEL text. Numbers are not shown, because the API
+server's cost estimate knows no maximum size for a number converted to text and would reject the rule."""
 
 
 def _needs_schedule(field: str, *, value: str) -> Rule:
@@ -96,7 +96,7 @@ MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 
 
 def frozen_after_start(field: str) -> Rule:
-    """The rule that `field` of a run's spec cannot change once the run was given its contract."""
+    """The rule that `field` of a run's spec cannot change once the run has its contract."""
     started = "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
     return Rule(
         holds=f"!({started}) || ({unchanged(f'spec.{field}')})",
@@ -126,7 +126,7 @@ OUTCOME_STAYS: Final = Rule(
 
 
 def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
-    """The rules of a run whose spec has the fields `spec_fields`, so that a field added later is frozen as well."""
+    """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is frozen as well."""
     frozen = (frozen_after_start(field) for field in spec_fields if field not in MUTABLE_AFTER_START | {"schedule"})
     return {
         ROOT: (OUTCOME_STAYS, SCHEDULE_STAYS, *frozen),

@@ -1,8 +1,8 @@
-"""Turns a pydantic model into a structural OpenAPI v3 schema, the form that the API server takes.
+"""Converts a pydantic model to a structural OpenAPI v3 schema, as the API server requires it.
 
-It may assume models of `inferrun.resources`: camelCase aliases, the string under a field as its documentation. The API
-server knows no `$ref`, no null type and no titles, and wants a maximum at everything that a CEL rule can reach; a
-string, list or map without a maximum is refused here, so that nobody finds out from a rejected CRD.
+It assumes models of `inferrun.resources`: camelCase aliases, and the string under a field as its documentation. The API
+server does not support `$ref`, null types and titles, and requires a maximum size for everything that a CEL rule can reach.
+A string, list or map without a maximum is rejected here rather than by the API server.
 """
 
 import ast
@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-Schema = dict[str, Any]  # Any: a JSON schema is a tree of anything
+Schema = dict[str, Any]  # Any: a JSON schema is an arbitrary tree
 
 KEPT_KEYWORDS = (
     "type", "format", "pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
@@ -24,7 +24,7 @@ UNBOUNDED_FORMATS = frozenset({"date-time"})
 
 
 class NotStructural(Exception):
-    """A model holds something that no structural schema can say; the message names the place."""
+    """A model cannot be expressed as a structural schema; the message names the field."""
 
 
 def structural(model: type[BaseModel]) -> Schema:
@@ -38,7 +38,7 @@ def structural(model: type[BaseModel]) -> Schema:
 
 
 def models_below(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """`model` and every model that its fields mention, by class name."""
+    """`model` and all models that its fields refer to, by class name."""
     found: dict[str, type[BaseModel]] = {}
     waiting = [model]
     while waiting:
@@ -58,7 +58,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The string under each field of `model`, by the field's JSON name, as one paragraph each."""
+    """The documentation of each field of `model`, by the field's JSON name."""
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     if not isinstance(body, ast.ClassDef):
         raise NotStructural(f"{model.__name__} is not a class")
@@ -83,13 +83,13 @@ def paragraph(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Translation:
-    """One run over the JSON schema that pydantic made: its `$defs`, and the documentation of every model's fields."""
+    """The conversion of one JSON schema from pydantic, with its `$defs` and the documentation of all fields."""
 
     definitions: Schema
     docs: dict[str, dict[str, str]]
 
     def node(self, source: Schema, *, path: str, owner: str) -> Schema:
-        """The structural schema of `source`, which stands at `path` and belongs to the model named `owner`."""
+        """The structural schema of `source`, which is located at `path` and belongs to the model `owner`."""
         source, owner = self._resolved(source, owner=owner)
         if _is_int_or_string(source):
             return _int_or_string(source)
@@ -100,13 +100,13 @@ class _Translation:
         if "properties" in source:
             node["properties"] = self._properties(source["properties"], path=path, owner=owner)
         for keyword in ("items", "additionalProperties"):
-            if self._says_something(source.get(keyword)):
+            if self._has_constraints(source.get(keyword)):
                 node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
         _check_bounds(node, path=path)
         return node
 
-    def _says_something(self, source: object) -> bool:
-        """Whether `source` constrains anything; pydantic's JsonValue is an empty schema, which no CRD may hold."""
+    def _has_constraints(self, source: object) -> bool:
+        """Whether `source` is more than an empty schema such as JsonValue's, which is not allowed in a CRD."""
         return isinstance(source, dict) and self._resolved(source, owner="")[0] != {}
 
     def _properties(self, source: Schema, *, path: str, owner: str) -> Schema:
@@ -121,7 +121,7 @@ class _Translation:
         return properties
 
     def _resolved(self, source: Schema, *, owner: str) -> tuple[Schema, str]:
-        """`source` without references and without the null of optional fields, and the model that it belongs to."""
+        """`source` without references and null types, and the model that it belongs to."""
         if "$ref" in source:
             name = source["$ref"].rsplit("/", 1)[-1]
             here = {key: value for key, value in source.items() if key != "$ref"}

@@ -1,18 +1,19 @@
-# The program in a Job's Pod. Any Debian-like image with Python 3.11 or newer and its venv module can be the base.
+# The program in a Job's Pod. The base can be any Debian-like image with Python 3.11 or newer and its venv module.
 ARG BASE=python:3.11-slim-bookworm
 
-# The project itself is installed, not only copied: stores, protocols and formats are found by its entry points.
-FROM ${BASE} AS project
+# The library is a real distribution, so that packages which depend on it can be installed into an image made from this one.
+FROM ${BASE} AS library
 COPY requirements/build.txt /build/
-RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip \
+RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip && python3 -m venv --without-pip /opt/inferrun \
  && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /build/pip/bin/pip \
     install --disable-pip-version-check --require-hashes -r /build/build.txt
-COPY pyproject.toml LICENSE* /build/project/
-COPY inferrun /build/project/inferrun
-COPY runner /build/project/runner
-RUN touch /build/project/README.md /build/project/LICENSE \
- && /build/pip/bin/pip install --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-    --target /opt/project /build/project
+COPY pyproject.toml LICENSE* /build/source/
+COPY inferrun /build/source/inferrun
+RUN touch /build/source/README.md /build/source/LICENSE \
+ && /build/pip/bin/pip wheel --disable-pip-version-check --no-index --no-deps --no-build-isolation \
+    --wheel-dir /build/wheels /build/source \
+ && /build/pip/bin/pip --python /opt/inferrun/bin/python \
+    install --disable-pip-version-check --no-index --no-deps --no-cache-dir /build/wheels/*.whl
 
 FROM ${BASE}
 COPY requirements/runner.txt /opt/
@@ -20,7 +21,9 @@ RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && pytho
  && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \
     install --disable-pip-version-check --require-hashes -r /opt/runner.txt \
  && rm -r /tmp/pip
-COPY --from=project /opt/project /opt/project
+COPY --from=library /opt/inferrun /opt/inferrun
+# The program runs from the source tree: docs/decisions/0011-programs-run-from-the-source-tree.md.
+COPY runner /opt/project/runner
 ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1
 WORKDIR /opt/project
 USER 65532:65532

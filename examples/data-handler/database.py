@@ -1,7 +1,7 @@
 """The tables behind the data handler, in PostgreSQL.
 
-Where the server is and who logs in stands in libpq's own variables (PGHOST, PGUSER, PGPASSWORD, PGDATABASE). Which
-tables may be read and written is for the database to say: the role has rights on those only.
+The connection is configured by libpq's environment variables (PGHOST, PGUSER, PGPASSWORD, PGDATABASE). Which tables can be read
+and written is determined by the privileges of the database role.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ async def connect() -> AsyncConnection:
 
 
 async def rows(connection: AsyncConnection, request: InputRequest) -> AsyncIterator[list[list[float]]]:
-    """All columns but `id` as numbers, a few thousand rows at a time: a large table never stands in memory."""
+    """All columns except `id` as numbers, in batches, so that a large table is never completely in memory."""
     columns = [sql.Identifier(name) for name in await _feature_columns(connection, request.table)]
     query = sql.SQL("select {} from {} order by id offset %s limit %s").format(
         sql.SQL(", ").join(columns), sql.Identifier(request.table)
@@ -31,7 +31,7 @@ async def rows(connection: AsyncConnection, request: InputRequest) -> AsyncItera
 
 
 async def store(connection: AsyncConnection, request: OutputRequest) -> None:
-    """All predictions of the request or none. The same request again changes nothing: a row's key is its place."""
+    """Store all predictions of the request or none. Repeating a request changes nothing, because the key includes the position."""
     insert = sql.SQL(
         "insert into {} (jobuid, poduid, prediction, counter) values (%s, %s, %s, %s)"
         " on conflict (jobuid, poduid, counter) do update set prediction = excluded.prediction"
@@ -47,6 +47,6 @@ async def store(connection: AsyncConnection, request: OutputRequest) -> None:
 
 
 async def _feature_columns(connection: AsyncConnection, table: str) -> list[str]:
-    """The server resolves the name as in any query, so that a table that is not there is its own, clear error."""
+    """The server resolves the table's name as in any query, so a missing table results in the server's own error message."""
     cursor = await connection.execute(sql.SQL("select * from {} limit 0").format(sql.Identifier(table)))
     return [column.name for column in cursor.description or [] if column.name != "id"]

@@ -1,16 +1,16 @@
-"""What a runner asks of a data handler: the two requests of the `krateo` storage label, as values.
+"""The protocol between the runner and a data handler: the two requests of the `krateo` storage label, as values.
 
-Both are POSTs whose JSON body carries the run's parameters. The input path answers {"result": [[number, …], …]}; to the
-output path the body also brings job_uid, pod_uid and predictions, a JSON array in a string. This module decides what a
-body means and never does I/O; names of tables are quoted and looked up by whoever uses them.
+Both are POST requests with the run's parameters as the JSON body. The input path returns {"result": [[number, …], …]}. For the
+output path, the body also contains job_uid, pod_uid and predictions, a JSON array encoded as a string. This module parses the
+body and does no I/O; callers quote table names and look them up.
 
-Parameters that this handler knows:
+Parameters of this handler:
     input_table_name   the table to read (its column `id` orders the rows and is not sent)
-    output_table_name  the table that predictions go to
-    skip, limit        leave out the first rows, and send at most so many
-    fail               `input` or `output`: answer that request as a real handler does whose script broke, for trying
-                       out failures: status 200, and a traceback where the answer should be
-Others are ignored: a run's parameters go to both requests.
+    output_table_name  the table to write predictions to
+    skip, limit        the number of rows to skip, and the maximum number of rows to return
+    fail               `input` or `output`: respond to that request like a real handler whose script failed, to try out
+                       failures: status 200, and a traceback as the body
+Other parameters are ignored, because a run's parameters are sent with both requests.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 
 class BadRequest(Exception):
-    """A body that cannot be served; its text names the key, the value and what is wanted."""
+    """An invalid body; the message contains the key, the expected type and the value."""
 
 
 @dataclass(frozen=True)
 class InputRequest:
-    """Rows skip to skip+limit of a table, in the order of its ids; limit None is all of them."""
+    """Rows skip to skip+limit of a table, ordered by id; without a limit, all rows from skip on."""
 
     table: str
     skip: int = 0
@@ -35,7 +35,7 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class OutputRequest:
-    """Predictions of one Pod; values[i] belongs to the input record first + i."""
+    """Predictions of one Pod; values[i] is for the input record first + i."""
 
     table: str
     job_uid: str
@@ -51,7 +51,7 @@ def input_request(body: Mapping[str, object]) -> InputRequest:
 
 
 def output_request(body: Mapping[str, object]) -> OutputRequest:
-    """Raises BadRequest. Chunks carry the added keys `chunk` and `offset`; without `chunk` all comes in one request."""
+    """Raises BadRequest. Chunks have the additional keys `chunk` and `offset`; other requests contain all predictions."""
     first = (_count(body, "offset") or 0) if "chunk" in body else 0
     return OutputRequest(
         table=_text(body, "output_table_name"),
@@ -69,18 +69,18 @@ def wants_failure(body: Mapping[str, object], *, of: str) -> bool:
 def _text(body: Mapping[str, object], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str) or not value:
-        raise BadRequest(f"{key}: a text is wanted, got {value!r:.80}")
+        raise BadRequest(f"{key}: expected a non-empty string, got {value!r:.80}")
     return value
 
 
 def _count(body: Mapping[str, object], key: str) -> int | None:
-    """Parameters of a run are texts, added keys are numbers: both are read."""
+    """Accepts strings, because a run's parameters are strings, and numbers, which the additional keys are."""
     value = body.get(key)
     if value is None:
         return None
     if isinstance(value, (str, int)) and str(value).isdecimal():
         return int(value)
-    raise BadRequest(f"{key}: a whole number from 0 is wanted, got {value!r:.80}")
+    raise BadRequest(f"{key}: expected an integer of at least 0, got {value!r:.80}")
 
 
 def _predictions(text: str) -> tuple[float, ...]:
@@ -89,8 +89,8 @@ def _predictions(text: str) -> tuple[float, ...]:
     except ValueError as wrong:
         raise BadRequest(f"predictions: not JSON: {wrong}") from wrong
     if not isinstance(values, list):
-        raise BadRequest(f"predictions: an array of numbers is wanted, got {type(values).__name__}")
+        raise BadRequest(f"predictions: expected an array of numbers, got {type(values).__name__}")
     for i, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadRequest(f"predictions[{i}]: a number is wanted, got {value!r:.80}")
+            raise BadRequest(f"predictions[{i}]: expected a number, got {value!r:.80}")
     return tuple(float(value) for value in values)

@@ -1,13 +1,12 @@
-"""A data handler: the HTTP service between a run and a database, as Krateo's users know it.
+"""A data handler: an HTTP service between runs and a database, compatible with those that Krateo's users run.
 
-    POST /compute/sklearninput    the rows of a table
-    POST /compute/sklearnoutput   predictions into a table
-    GET  /healthz                 200 while the process works
-    GET  /readyz                  200 while the database answers
+    POST /compute/sklearninput    return the rows of a table
+    POST /compute/sklearnoutput   store predictions in a table
+    GET  /healthz                 200 while the process is running
+    GET  /readyz                  200 while the database responds
 
-Both POSTs want the bearer token that stands in the Secret of the endpoint. Configured by the environment:
-HANDLER_TOKEN, and libpq's variables for the database. What a request means is decided in protocol.py, what happens
-then is in database.py.
+Both POST requests require the bearer token from the endpoint's Secret. Configuration: the environment variable HANDLER_TOKEN, and
+libpq's variables for the database. protocol.py parses requests; database.py executes them.
 """
 
 from __future__ import annotations
@@ -23,52 +22,52 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from protocol import BadRequest, input_request, output_request, wants_failure
 
-LARGEST_REQUEST = 64 * 1024 * 1024
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
 TOKEN = web.AppKey("token", str)
 
 log = logging.getLogger("data-handler")
 
-# What the real handler sends when its script broke: the error output of that script, and status 200.
+# The real handler's response when its script fails: the script's error output, with status 200.
 TRACEBACK = """Traceback (most recent call last):
   File "/tmp/notebook.py", line 41, in <module>
     main(args['table_name'])
   File "/tmp/notebook.py", line 17, in main
     cursor.execute(query)
-RuntimeError: this failure was asked for by the parameter fail"""
+RuntimeError: this failure was requested by the parameter fail"""
 
 
 async def read_input(request: web.Request) -> web.StreamResponse:
     body = await _json_body(request)
     if wants_failure(body, of="input"):
         return web.Response(text=TRACEBACK, content_type="application/json")
-    wanted = input_request(body)
+    parsed = input_request(body)
     async with await database.connect() as connection:
-        batches = database.rows(connection, wanted)
-        # Before the first batch is there nothing is sent, so that an unknown table still gets a status of its own.
+        batches = database.rows(connection, parsed)
+        # Wait for the first batch before sending the headers, so that an unknown table still results in status 400.
         batch = await anext(batches, None)
-        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await answer.prepare(request)
-        await answer.write(b'{"result": [')
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(b'{"result": [')
         separator = b""
         while batch is not None:
-            await answer.write(separator + json.dumps(batch)[1:-1].encode())
+            await response.write(separator + json.dumps(batch)[1:-1].encode())
             separator = b", "
             batch = await anext(batches, None)
-        await answer.write(b"]}")
-        await answer.write_eof()
-    log.info("rows sent from %s", wanted.table)
-    return answer
+        await response.write(b"]}")
+        await response.write_eof()
+    log.info("rows sent from %s", parsed.table)
+    return response
 
 
 async def store_output(request: web.Request) -> web.Response:
     body = await _json_body(request)
     if wants_failure(body, of="output"):
         return web.Response(text=TRACEBACK, content_type="application/json")
-    wanted = output_request(body)
+    parsed = output_request(body)
     async with await database.connect() as connection:
-        await database.store(connection, wanted)
-    log.info("%d predictions stored in %s", len(wanted.values), wanted.table)
-    # A notebook prints nothing when all went well.
+        await database.store(connection, parsed)
+    log.info("%d predictions stored in %s", len(parsed.values), parsed.table)
+    # Like a notebook that succeeds, the response has no content.
     return web.Response(content_type="application/json")
 
 
@@ -89,10 +88,10 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except BadRequest as wrong:
         return web.json_response({"error": str(wrong)}, status=400)
     except psycopg.ProgrammingError as wrong:
-        # A table or column that is not there, or that is not for the handler.
+        # The table or column does not exist, or the role has no privileges on it.
         return web.json_response({"error": str(wrong).splitlines()[0]}, status=400)
     except psycopg.OperationalError as wrong:
-        return web.json_response({"error": f"the database does not answer: {wrong}"}, status=503)
+        return web.json_response({"error": f"the database does not respond: {wrong}"}, status=503)
 
 
 @web.middleware
@@ -109,12 +108,12 @@ async def _json_body(request: web.Request) -> dict[str, object]:
     except ValueError as wrong:
         raise BadRequest(f"the body is not JSON: {wrong}") from wrong
     if not isinstance(body, dict):
-        raise BadRequest(f"the body: a JSON object is wanted, got {type(body).__name__}")
+        raise BadRequest(f"the body: expected a JSON object, got {type(body).__name__}")
     return body
 
 
 def application(*, token: str) -> web.Application:
-    app = web.Application(middlewares=[errors_as_json, bearer_token], client_max_size=LARGEST_REQUEST)
+    app = web.Application(middlewares=[errors_as_json, bearer_token], client_max_size=MAX_REQUEST_BYTES)
     app[TOKEN] = token
     app.router.add_post("/compute/sklearninput", read_input)
     app.router.add_post("/compute/sklearnoutput", store_output)

@@ -1,12 +1,11 @@
-"""The demo: sets a small world up on the cluster of `make cluster` and plays five scenes in it.
+"""The demo: installs the product and an example application on a cluster, and plays five scenes.
 
-    python -m examples.demo up       set up and play (`make demo`)
-    python -m examples.demo scene 2  play one scene again, in the world that is set up
-    python -m examples.demo down     remove what it set up (`make demo-down`)
+    python -m examples.demo up       install and play (`make demo`)
+    python -m examples.demo scene 2  play one scene again; requires a previous `up`
+    python -m examples.demo down     remove what was installed (`make demo-down`)
 
-The cluster and the product's images are there before (`make cluster images`). It may be played again, also after it was
-interrupted. Everything is real: the commands that are shown are the ones that are run, and the first thing that is not as
-promised ends it with exit code 1.
+It requires the cluster and the images that `make demo` prepares. It can be repeated, also after an interruption. Nothing is
+simulated: the commands that are shown are executed, and if a check fails, the demo stops with exit code 1.
 """
 
 from __future__ import annotations
@@ -19,82 +18,85 @@ from pathlib import Path
 from typing import Protocol
 
 from examples.demo import (
-    closing,
-    every_minute,
-    from_outside,
-    killed_in_the_middle,
+    crash_recovery,
+    installation,
+    missing_secret,
     runs,
-    waiting_for_a_secret,
-    world,
+    schedule,
+    summary,
+    temporal_client,
     wrong_image,
 )
-from examples.demo.stage import BrokenPromise, Stage, seconds_since
+from examples.demo.terminal import DemoFailed, Terminal, seconds_since
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENVIRONMENT_FILE = CHECKOUT / ".devcluster" / "env"
 
 
 class Scene(Protocol):
-    """What a scene's module has."""
+    """The interface of a scene's module."""
 
     TITLE: str
     STORY: str
 
-    def play(self, stage: Stage) -> None: ...
+    def play(self, terminal: Terminal) -> None: ...
 
 
-SCENES: tuple[Scene, ...] = (waiting_for_a_secret, killed_in_the_middle, wrong_image, every_minute, from_outside)
+SCENES: tuple[Scene, ...] = (missing_secret, crash_recovery, wrong_image, schedule, temporal_client)
 
 
 def cluster_environment() -> dict[str, str]:
-    """This process's environment with what `make cluster` left for those who attach; its programs come first."""
+    """This process's environment and the env file of `make cluster`; the cluster's programs come first on PATH."""
     if not ENVIRONMENT_FILE.exists():
-        raise BrokenPromise("there is no cluster: .devcluster/env is missing; `make cluster` makes one")
-    words = shlex.split(ENVIRONMENT_FILE.read_text(), comments=True)
-    given = dict(word.split("=", 1) for word in words)
-    return {**os.environ, **given, "PATH": f"{given['INFERRUN_BIN']}:{os.environ['PATH']}"}
+        raise DemoFailed(
+            "there is no cluster (.devcluster/env does not exist); run `make demo` or `make cluster` first"
+        )
+    assignments = shlex.split(ENVIRONMENT_FILE.read_text(), comments=True)
+    values = dict(assignment.split("=", 1) for assignment in assignments)
+    path = os.pathsep.join([values["INFERRUN_BIN"], str(CHECKOUT / ".venv" / "bin"), os.environ["PATH"]])
+    return {**os.environ, **values, "PATH": path}
 
 
-def perform() -> None:
+def play_all() -> None:
     began = time.monotonic()
-    stage = Stage(checkout=CHECKOUT, environment=cluster_environment())
-    with stage.scene("The demo's world", story=world.STORY):
-        world.set_up(stage)
+    terminal = Terminal(checkout=CHECKOUT, environment=cluster_environment())
+    with terminal.scene(installation.TITLE, story=installation.STORY):
+        installation.install(terminal)
     for scene in SCENES:
-        play(scene, stage)
-    closing.bow(stage)
-    stage.say(f"All promises were kept, in {seconds_since(began)}.")
+        play(scene, terminal)
+    summary.print_summary(terminal)
+    terminal.info(f"All checks passed in {seconds_since(began)}.")
 
 
-def play(scene: Scene, stage: Stage) -> None:
-    with stage.scene(scene.TITLE, story=scene.STORY):
-        scene.play(stage)
+def play(scene: Scene, terminal: Terminal) -> None:
+    with terminal.scene(scene.TITLE, story=scene.STORY):
+        scene.play(terminal)
 
 
-def play_alone(number: int, stage: Stage) -> None:
-    world.remove_runs(stage)
+def play_one(number: int, terminal: Terminal) -> None:
+    installation.remove_runs(terminal)
     if number != 1:
-        world.leave_as_scene_1_does(stage)
-    play(SCENES[number - 1], stage)
+        installation.apply_result_of_scene_1(terminal)
+    play(SCENES[number - 1], terminal)
 
 
 def main(arguments: list[str]) -> int:
     try:
         match arguments:
             case [] | ["up"]:
-                perform()
+                play_all()
             case ["scene", number] if number in [str(place) for place in range(1, len(SCENES) + 1)]:
-                play_alone(int(number), Stage(checkout=CHECKOUT, environment=cluster_environment()))
+                play_one(int(number), Terminal(checkout=CHECKOUT, environment=cluster_environment()))
             case ["down"]:
-                world.take_down(Stage(checkout=CHECKOUT, environment=cluster_environment()))
+                installation.uninstall(Terminal(checkout=CHECKOUT, environment=cluster_environment()))
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2
-    except BrokenPromise as broken:
-        print(f"\n✗ {broken}\n  Look around: kubectl get inferenceruns -n {runs.NAMESPACE}", file=sys.stderr)
+    except DemoFailed as failure:
+        print(f"\n✗ {failure}\n  To investigate: kubectl get inferenceruns -n {runs.NAMESPACE}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted; start it again, or `make demo-down`", file=sys.stderr)
+        print("\ninterrupted; to start again: `make demo`; to clean up: `make demo-down`", file=sys.stderr)
         return 130
     return 0
 

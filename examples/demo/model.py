@@ -1,22 +1,22 @@
-"""What scikit-learn itself says, asked in a Pod that has the model files.
+"""Reference predictions: scikit-learn itself, called in a Pod that contains the model files.
 
-Neither the runner nor the model server nor the V2 protocol is in between, so that none of them can vouch for itself.
+They do not pass through the runner, the model server or the V2 protocol, so they can be used to check all three.
 """
 
 from __future__ import annotations
 
 import json
 
-from examples.demo.stage import Stage
+from examples.demo.terminal import Terminal
 
 Rows = list[list[float]]
 
 
-def predictions(stage: Stage, model: str, rows: Rows) -> list[int]:
-    answer = stage.read(
+def predictions(terminal: Terminal, model: str, rows: Rows) -> list[int]:
+    output = terminal.read(
         f"kubectl exec -i -n kserve-test deploy/files -- python /models/predict.py {model}",
-        given=json.dumps(rows),
-        within=120,
+        stdin=json.dumps(rows),
+        timeout=120,
     )
-    classes: list[int] = json.loads(answer)
+    classes: list[int] = json.loads(output)
     return classes

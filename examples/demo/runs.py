@@ -1,63 +1,72 @@
-"""The runs as the demo reads them: the resources, by kubectl."""
+"""Reads InferenceRuns and other resources with kubectl."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from examples.demo.stage import BrokenPromise, Stage
+from examples.demo.terminal import DemoFailed, Terminal
 
 NAMESPACE = "kserve-test"
 
 Object = dict[str, Any]  # Any: a resource as kubectl prints it
 
 
-def get(stage: Stage, kind: str, name: str, *, namespace: str = NAMESPACE) -> Object | None:
-    """A resource, or None where there is none of that name."""
-    text = stage.read(f"kubectl get {kind} {name} -n {namespace} --ignore-not-found -o json")
+def get(terminal: Terminal, kind: str, name: str, *, namespace: str = NAMESPACE) -> Object | None:
+    """A resource, or None if it does not exist."""
+    text = terminal.read(f"kubectl get {kind} {name} -n {namespace} --ignore-not-found -o json")
     found: Object = json.loads(text) if text.strip() else {}
     return found or None
 
 
-def status(stage: Stage, run: str) -> Object:
-    found = get(stage, "inferencerun", run) or {}
-    answer: Object = found.get("status") or {}
-    return answer
+def uid(terminal: Terminal, run: str) -> str:
+    found = get(terminal, "inferencerun", run)
+    if found is None:
+        raise DemoFailed(f"the InferenceRun {run} does not exist")
+    return str(found["metadata"]["uid"])
 
 
-def line(stage: Stage, run: str) -> str:
-    """Where a run stands, in one line."""
-    seen = status(stage, run)
-    records = seen.get("records") or {}
-    counted = f", {records.get('completed', 0)} of {records['total']} records" if records.get("total") else ""
-    phase, reason = seen.get("phase", "no status"), seen.get("reason", "")
-    return (phase if reason in (phase, "") else f"{phase}, {reason}") + counted
+def status(terminal: Terminal, run: str) -> Object:
+    found = get(terminal, "inferencerun", run) or {}
+    current: Object = found.get("status") or {}
+    return current
 
 
-def wait_for_reason(stage: Stage, run: str, reason: str, *, within: float) -> Object:
-    """The status once it shows `reason`; a run that ends before is a broken promise."""
+def summary(terminal: Terminal, run: str) -> str:
+    """The state of a run on one line."""
+    current = status(terminal, run)
+    records = current.get("records") or {}
+    counts = f", {records.get('completed', 0)} of {records['total']} records" if records.get("total") else ""
+    phase, reason = current.get("phase", "no status"), current.get("reason", "")
+    return (phase if reason in (phase, "") else f"{phase}, {reason}") + counts
 
-    def look() -> Object | None:
-        seen = status(stage, run)
-        if seen.get("reason") == reason:
-            return seen
-        _refuse_end(run, seen)
+
+def wait_for_reason(terminal: Terminal, run: str, reason: str, *, timeout: float) -> Object:
+    """The status once it has this reason. Raises DemoFailed if the run ends before that."""
+
+    def probe() -> Object | None:
+        current = status(terminal, run)
+        if current.get("reason") == reason:
+            return current
+        _fail_if_ended(run, current)
         return None
 
-    return stage.wait(f"{run} says {reason}", look, within=within, now=lambda: line(stage, run))
+    return terminal.wait(f"{run} has reason {reason}", probe, timeout=timeout, state=lambda: summary(terminal, run))
 
 
-def wait_for_success(stage: Stage, run: str, *, within: float) -> Object:
-    def look() -> Object | None:
-        seen = status(stage, run)
-        if seen.get("phase") == "Succeeded":
-            return seen
-        _refuse_end(run, seen)
+def wait_for_success(terminal: Terminal, run: str, *, timeout: float) -> Object:
+    """The status once the run has succeeded. Raises DemoFailed if it fails."""
+
+    def probe() -> Object | None:
+        current = status(terminal, run)
+        if current.get("phase") == "Succeeded":
+            return current
+        _fail_if_ended(run, current)
         return None
 
-    return stage.wait(f"{run} succeeds", look, within=within, now=lambda: line(stage, run))
+    return terminal.wait(f"{run} has succeeded", probe, timeout=timeout, state=lambda: summary(terminal, run))
 
 
-def _refuse_end(run: str, seen: Object) -> None:
-    if seen.get("phase") in ("Succeeded", "Failed"):
-        raise BrokenPromise(f"{run} ended: {seen.get('phase')} {seen.get('reason')}: {seen.get('message')}")
+def _fail_if_ended(run: str, current: Object) -> None:
+    if current.get("phase") in ("Succeeded", "Failed"):
+        raise DemoFailed(f"{run} ended: {current.get('phase')} {current.get('reason')}: {current.get('message')}")

@@ -1,6 +1,6 @@
-"""Asks a model in this image without its server: rows from standard input, classes to standard output, both JSON.
+"""Calls a model in this image without the server: reads rows from standard input and prints classes, both as JSON.
 
-The demo compares what runs stored with this answer, which has passed neither the runner nor the V2 protocol.
+The demo compares the results of runs with this output, which does not involve the runner or the V2 protocol.
 Usage: predict.py MODEL
 """
 

@@ -1,8 +1,8 @@
-"""Trains the models that the examples ask, while their image is built.
+"""Trains the models of the examples while the image is built.
 
-The data is scikit-learn's own copy of Fisher's 150 irises, so nothing is fetched, and all seeds are fixed, so every build
-of the image answers alike. `iris-forest` knows no more than `sklearn-iris`; it is there because 5,000 trees take their
-time, as large models do. Usage: train.py FOLDER
+The data is scikit-learn's own copy of Fisher's 150 irises, so nothing is downloaded. All seeds are fixed, so every build
+produces the same models. `iris-forest` is not a better model than `sklearn-iris`, but its 5,000 trees make it as slow as a
+large model. Usage: train.py FOLDER
 """
 
 import sys

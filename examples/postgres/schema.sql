@@ -1,4 +1,4 @@
--- The input: Fisher's 150 irises, as scikit-learn ships them (iris.csv), in centimetres.
+-- The input: Fisher's 150 irises in centimetres, from scikit-learn's copy (iris.csv).
 create table iris (
     id           integer primary key,
     sepal_length double precision not null,
@@ -8,7 +8,7 @@ create table iris (
 );
 \copy iris from '/opt/irises/iris.csv' with (format csv, header)
 
--- The output. The columns are those of Krateo's notebooks; counter is the position of the record in the input.
+-- The output, with the same columns as in Krateo's notebooks. counter is the position of the record in the input.
 create table iris_predictions (
     jobuid     text not null,
     poduid     text not null,
@@ -18,7 +18,7 @@ create table iris_predictions (
     primary key (jobuid, poduid, counter)
 );
 
--- The data handler may read the input and write predictions, nothing else.
+-- The data handler can read the input and write predictions, nothing else.
 create role data_handler login password :'password';
 grant select on iris to data_handler;
 grant select, insert, update on iris_predictions to data_handler;

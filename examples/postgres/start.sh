@@ -1,7 +1,8 @@
 #!/bin/sh
-# Starts PostgreSQL; the first time it makes the database, beside its place, so that half a database is never taken for one.
-# HANDLER_PASSWORD: what the data handler logs in with. The superuser logs in from inside the Pod only.
-# LISTEN_ADDRESSES: where it listens; default: everywhere.
+# Starts PostgreSQL. On the first start it creates the database in a temporary directory and then renames the directory, so that an
+# interruption leaves no incomplete database.
+# HANDLER_PASSWORD: the password of the data handler. The superuser can log in from inside the Pod only.
+# LISTEN_ADDRESSES: the addresses to listen on; default: all.
 set -eu
 
 if [ ! -d "$PGDATA" ]; then

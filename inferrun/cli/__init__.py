@@ -1,75 +1,135 @@
-"""The command `inferrun`: first aid for people who run the product or use it.
+"""The command `inferrun`: diagnosis and small tasks for operators and users.
 
-`main` parses the command line and starts nothing else. What a command needs beyond the plain package is imported only
-when it runs, so that a missing extra is one clear line. No mistake of a person ends in a traceback.
+`main` only parses the command line. The dependencies of a command are imported when it runs, so that a missing extra is
+reported in one line and `--help` always works. A user error never ends in a traceback.
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from inferrun.names import LABEL_LIMIT, LABEL_PATTERN, is_subdomain
+
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 DOCTOR = """\
-Looks at an installation and says what is wrong with it, each problem with its cure. It changes nothing.
+Diagnoses an installation and reports each problem with its fix. Changes nothing.
 
-It checks the two resource definitions, the rights that you and the two programs have, the Deployments of shim and
-worker and their settings, and Temporal: whether it answers, its namespace, its search attributes, and whether workers
-of this installation poll its task queues.
+Checks the two custom resource definitions, your permissions and those of shim and worker, the Deployments and settings of
+shim and worker, and Temporal: its address, namespace and search attributes, and the workers that poll its task queues.
 
-The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else ~/.kube/config; its current context or the
-one of --context. Temporal is found as every Temporal client finds it (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
-TEMPORAL_API_KEY, Temporal's own configuration file), else as the installation in the cluster names it."""
+The cluster is selected as in kubectl: by --kubeconfig, KUBECONFIG or ~/.kube/config, and by --context or the current
+context. Temporal is selected as in every Temporal client (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, or
+Temporal's configuration file), otherwise the server that the installation uses."""
 
-DOCTOR_EXIT_CODES = "exit codes: 0 nothing is wrong, 1 something is, 2 the command line or the kubeconfig is wrong"
+DOCTOR_EXIT_CODES = "exit codes: 0 no problems, 1 problems found, 2 invalid command line or kubeconfig"
+
+COPY_SECRET = """\
+Copies the data and the type of a Secret to another namespace, with your own permissions. The copy has no labels or
+annotations of the original. Values are never printed. An existing Secret is not overwritten."""
+
+COPY_SECRET_EXIT_CODES = "exit codes: 0 copied, 1 not copied, 2 invalid command line or kubeconfig"
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    root = argparse.ArgumentParser(
-        prog="inferrun", description="Batch inference on Kubernetes, durable through Temporal"
-    )
+    root = argparse.ArgumentParser(prog="inferrun", description="Durable batch inference on Kubernetes")
     root.add_argument("--version", action="version", version=f"inferrun {version('inferrun')}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_doctor(commands)
+    _add_copy_secret(commands)
+    return root
+
+
+def _add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     doctor = commands.add_parser(
         "doctor",
-        help="look at an installation and say what is wrong with it, with the cure",
+        help="diagnose an installation",
         description=DOCTOR,
         epilog=DOCTOR_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    doctor.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig; default: as kubectl")
-    doctor.add_argument("--context", metavar="NAME", help="the context in it; default: its current one")
+    _add_cluster_options(doctor)
     doctor.add_argument(
-        "--install-namespace", metavar="NAME", default="inferrun-system", help="where it is installed (%(default)s)"
+        "--install-namespace",
+        metavar="NAMESPACE",
+        default="inferrun-system",
+        help="namespace of the installation (default: %(default)s)",
     )
-    doctor.add_argument("--release", metavar="NAME", default="inferrun", help="the Helm release (%(default)s)")
+    doctor.add_argument("--release", metavar="NAME", default="inferrun", help="Helm release (default: %(default)s)")
     doctor.add_argument(
-        "-n", "--namespace", metavar="NAME", default="default", help="where you want to start runs (%(default)s)"
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        default="default",
+        help="namespace in which you want to start runs (default: %(default)s)",
     )
-    return root
+    doctor.set_defaults(run=_run_doctor)
+
+
+def _add_copy_secret(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    copy_secret = commands.add_parser(
+        "copy-secret",
+        help="copy a Secret to another namespace",
+        description=COPY_SECRET,
+        epilog=COPY_SECRET_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    copy_secret.add_argument("name", metavar="NAME", type=_object_name, help="name of the Secret")
+    copy_secret.add_argument(
+        "--from", dest="source", metavar="NAMESPACE", type=_namespace, required=True, help="namespace of the Secret"
+    )
+    copy_secret.add_argument(
+        "--to", dest="target", metavar="NAMESPACE", type=_namespace, required=True, help="namespace of the copy"
+    )
+    _add_cluster_options(copy_secret)
+    copy_secret.set_defaults(run=_run_copy_secret)
+
+
+def _add_cluster_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig (default: as in kubectl)")
+    command.add_argument("--context", metavar="NAME", help="context in the kubeconfig (default: the current context)")
+
+
+def _object_name(text: str) -> str:
+    if not is_subdomain(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid name of a Kubernetes object")
+    return text
+
+
+def _namespace(text: str) -> str:
+    if len(text) > LABEL_LIMIT or not re.fullmatch(LABEL_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid namespace")
+    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
+    """Run a command; returns the exit code."""
     words = parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = words.run
     try:
-        # An extra of the package may be missing; then the command cannot run, but its help can be read.
-        from inferrun.cli.doctor import Question, run  # noqa: PLC0415
+        return run(words)
     except ModuleNotFoundError as error:
-        text = f"this command needs more than the plain package ({error.name} is missing)"
-        sys.stderr.write(f"error: {text}\ncure:  pip install 'inferrun[control]', or '.[control]' in a checkout\n")
+        text = f"this command requires optional dependencies ({error.name} is not installed)"
+        sys.stderr.write(f"error: {text}\nfix:   pip install 'inferrun[cli]', or '.[cli]' in a checkout\n")
         return USAGE_ERROR
-    question = Question(
-        kubeconfig=Path(words.kubeconfig) if words.kubeconfig else None,
-        context=words.context,
-        install_namespace=words.install_namespace,
-        release=words.release,
-        namespace=words.namespace,
-    )
-    try:
-        return run(question)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+
+
+def _run_doctor(words: argparse.Namespace) -> int:
+    from inferrun.cli.doctor import Question, run  # noqa: PLC0415 -- an extra may be missing
+
+    question = Question(install_namespace=words.install_namespace, release=words.release, namespace=words.namespace)
+    return run(question, kubeconfig=words.kubeconfig, context=words.context)
+
+
+def _run_copy_secret(words: argparse.Namespace) -> int:
+    from inferrun.cli.copy_secret import Copy, run  # noqa: PLC0415 -- an extra may be missing
+
+    copy = Copy(name=words.name, source=words.source, target=words.target)
+    return run(copy, kubeconfig=words.kubeconfig, context=words.context)

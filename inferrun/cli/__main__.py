@@ -1,4 +1,4 @@
-"""`python -m inferrun.cli` is the command `inferrun`."""
+"""`python -m inferrun.cli` runs the command `inferrun`."""
 
 import sys
 

@@ -1,19 +1,20 @@
-"""Whether an installed CustomResourceDefinition is one that this version can work with. Pure.
+"""Checks whether an installed CustomResourceDefinition is compatible with this version. Pure.
 
-What is compared is what acts: that the version is served with its status subresource, that every field of the models is
-in its schema (Helm never upgrades definitions, so an old one may have stayed), and that the rule which freezes an outcome
-is there (the definitions of the Krateo controller have the same names and no such rule).
+The version must be served with its status subresource. The schema must contain every field of the models: Helm never upgrades
+definitions, so it may be an old one. And it must have the rule that protects outcomes: the definitions of the Krateo
+controller have the same names but no such rule.
 """
 
 import types
 import typing
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
+from inferrun.kube.objects import Object
 from inferrun.resources import (
     InferenceConfigSpec,
     InferenceConfigStatus,
@@ -21,31 +22,29 @@ from inferrun.resources import (
     InferenceRunStatus,
 )
 
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
-
 MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
     f"{wellknown.CONFIG_PLURAL}.{wellknown.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),
     f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}": (InferenceRunSpec, InferenceRunStatus),
 }
-"""Each definition's name, with the models of its spec and status."""
+"""The models of spec and status of each definition, by its name."""
 
 WITH_RULES: Final = f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}"
 SHOWN_FIELDS: Final = 5
 
-CURE: Final = (
-    "kubectl apply --server-side --force-conflicts -f crds/   (in the folder of the chart; stored objects stay)"
+FIX: Final = (
+    "kubectl apply --server-side --force-conflicts -f crds/   (in the chart's directory; existing objects are kept)"
 )
 
 
 def judge_definition(name: str, stored: Object | None) -> Finding:
-    """The finding on the definition of that name; `stored` is None where there is none."""
+    """The finding about a definition; `stored` is None if it does not exist."""
     what = f"definition {name}"
-    wrong = "it is not installed" if stored is None else _what_is_wrong(name, stored)
-    return problem(what, wrong, cure=CURE) if wrong else ok(what, "installed and current")
+    wrong = "it is not installed" if stored is None else _incompatibility(name, stored)
+    return problem(what, wrong, fix=FIX) if wrong else ok(what, "installed and current")
 
 
-def _what_is_wrong(name: str, stored: Object) -> str:
-    """Why this version cannot work with it; empty where it can."""
+def _incompatibility(name: str, stored: Object) -> str:
+    """Why the definition is incompatible with this version; empty if it is compatible."""
     version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None)
     if version is None or not version.get("served"):
         return f"it does not serve version {wellknown.VERSION}"
@@ -54,16 +53,16 @@ def _what_is_wrong(name: str, stored: Object) -> str:
     root = version.get("schema", {}).get("openAPIV3Schema", {})
     if missing := missing_fields(name, root):
         more = f" and {len(missing) - SHOWN_FIELDS} more" if len(missing) > SHOWN_FIELDS else ""
-        return f"it is of another version: {', '.join(missing[:SHOWN_FIELDS])}{more} are not in it"
+        return f"it belongs to another version and lacks {', '.join(missing[:SHOWN_FIELDS])}{more}"
     if "status" not in version.get("subresources", {}):
         return "it has no status subresource"
     if name == WITH_RULES and not root.get("x-kubernetes-validations"):
-        return "it has no rule that keeps an outcome from being changed"
+        return "it lacks the rule that protects the outcome of a run"
     return ""
 
 
 def missing_fields(name: str, root: Object) -> list[str]:
-    """The fields of this version's models that a definition's schema lacks, such as spec.pendingTimeoutSeconds."""
+    """The fields of the models that are missing in the schema of a definition, such as spec.pendingTimeoutSeconds."""
     found = set(_schema_paths(root))
     wanted = [
         f"{part}.{path}" for part, model in zip(("spec", "status"), MODELS[name], strict=True) for path in _paths(model)
@@ -80,7 +79,7 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models in `Model`, `Model | None` and `tuple[Model, ...]`; what is free-form ends the search."""
+    """The models in `Model`, `Model | None` and `tuple[Model, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return
@@ -104,7 +103,7 @@ def _is_established(stored: Object) -> bool:
 
 def _refusal(stored: Object) -> str:
     wrong = [condition for condition in _conditions(stored) if condition["status"] != "True"]
-    return "; ".join(str(condition.get("message", "")) for condition in wrong) or "it says nothing of why"
+    return "; ".join(str(condition.get("message", "")) for condition in wrong) or "no reason given"
 
 
 def _conditions(stored: Object) -> list[Object]:

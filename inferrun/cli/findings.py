@@ -1,65 +1,65 @@
-"""What a look at an installation found: values, and how they are told to a person. Pure."""
+"""Findings about an installation, and how they are formatted. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 HEALTHY = 0
-SOMETHING_IS_WRONG = 1
+PROBLEMS_FOUND = 1
 
 
 class State(StrEnum):
-    """How one thing is."""
+    """The result of a check."""
 
     OK = "ok"
     PROBLEM = "PROBLEM"
     UNKNOWN = "unknown"
-    """It could not be looked at, and that alone is nothing wrong."""
+    """The check could not be made, which is not a problem in itself."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: `what` it is, how it is, and for a problem what to do."""
+    """The result of checking one thing: what was checked, its state, and for a problem its fix."""
 
     state: State
     what: str
     detail: str = ""
-    cure: str = ""
+    fix: str = ""
 
 
 def ok(what: str, detail: str = "") -> Finding:
-    """It is as it should be."""
+    """A check that passed."""
     return Finding(State.OK, what, detail)
 
 
-def problem(what: str, detail: str, *, cure: str) -> Finding:
-    """It is not, and this is the cure."""
-    return Finding(State.PROBLEM, what, detail, cure)
+def problem(what: str, detail: str, *, fix: str) -> Finding:
+    """A problem and its fix."""
+    return Finding(State.PROBLEM, what, detail, fix)
 
 
-def unknown(what: str, detail: str, *, cure: str = "") -> Finding:
-    """It could not be seen."""
-    return Finding(State.UNKNOWN, what, detail, cure)
+def unknown(what: str, detail: str, *, fix: str = "") -> Finding:
+    """A check that could not be made."""
+    return Finding(State.UNKNOWN, what, detail, fix)
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """The findings for a person, a cure below its problem."""
+    """The findings as lines of text, with the fix below each problem."""
     for finding in findings:
         detail = f": {finding.detail}" if finding.detail else ""
         yield f"{finding.state:8} {finding.what}{detail}"
-        for number, line in enumerate(finding.cure.splitlines()):
-            yield f"         {'cure: ' if number == 0 else '      '}{line}"
+        for number, line in enumerate(finding.fix.splitlines()):
+            yield f"         {'fix: ' if number == 0 else '     '}{line}"
 
 
 def summary(findings: Iterable[Finding]) -> str:
-    """The last line."""
+    """The last line of the report."""
     states = [finding.state for finding in findings]
     wrong, unseen = states.count(State.PROBLEM), states.count(State.UNKNOWN)
-    text = "nothing is wrong" if not wrong else f"{wrong} problem{'s' if wrong > 1 else ''}"
-    return f"{text}, {states.count(State.OK)} checks passed" + (f", {unseen} could not be made" if unseen else "")
+    text = "no problems" if not wrong else f"{wrong} problem{'s' if wrong > 1 else ''}"
+    return f"{text}, {states.count(State.OK)} checks passed" + (f", {unseen} not possible" if unseen else "")
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0 where nothing is wrong, 1 where something is."""
+    """0 without problems, otherwise 1."""
     is_wrong = any(finding.state is State.PROBLEM for finding in findings)
-    return SOMETHING_IS_WRONG if is_wrong else HEALTHY
+    return PROBLEMS_FOUND if is_wrong else HEALTHY

@@ -1,22 +1,21 @@
-"""The rights that a person and the two programs need, as questions to the API server, and what its answers mean. Pure.
+"""The permissions that a user, the shim and the worker need, and the access reviews that check them. Pure.
 
-A person is asked about with a SelfSubjectAccessReview, which everybody may create; a program's service account with a
-SubjectAccessReview, which only administrators may. A test compares the two programs' tables with the chart's roles.
+A user's permissions are checked with a SelfSubjectAccessReview, which every user may create; those of a service account with a
+SubjectAccessReview, which only administrators may create. A test compares the tables with the chart's roles.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
-
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+from inferrun.kube.objects import Object
 
 
 @dataclass(frozen=True)
-class Right:
-    """One verb on one resource; `resource` may name a subresource, as in `pods/log`."""
+class Permission:
+    """A verb on a resource or subresource, such as `pods/log`."""
 
     verb: str
     group: str
@@ -26,48 +25,48 @@ class Right:
         return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
 
 
-def _rights(group: str, resource: str, *verbs: str) -> tuple[Right, ...]:
-    return tuple(Right(verb, group, resource) for verb in verbs)
+def _permissions(group: str, resource: str, *verbs: str) -> tuple[Permission, ...]:
+    return tuple(Permission(verb, group, resource) for verb in verbs)
 
 
 PERSON: Final = (
-    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "create", "patch", "delete"),
-    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
+    *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "create", "patch", "delete"),
+    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
 )
-"""What somebody needs who works with configs and runs in a namespace."""
+"""Permissions of a user who works with configs and runs in a namespace."""
 
 SHIM: Final = (
-    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "patch"),
-    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "watch"),
-    *_rights(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
-    *_rights(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
+    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "patch"),
+    *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "watch"),
+    *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
+    *_permissions(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
 )
-"""What the shim needs where it watches."""
+"""Permissions of the shim in the watched namespaces."""
 
 WORKER: Final = (
-    *_rights(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
-    *_rights(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
-    *_rights(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
-    *_rights("batch", "jobs", "get", "list", "watch", "create", "patch", "delete"),
-    *_rights("", "pods", "get", "list", "watch", "delete"),
-    *_rights("", "pods/log", "get"),
-    *_rights("", "configmaps", "get", "create"),
-    *_rights("", "events", "list", "create"),
+    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
+    *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
+    *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
+    *_permissions("batch", "jobs", "get", "list", "watch", "create", "patch", "delete"),
+    *_permissions("", "pods", "get", "list", "watch", "delete"),
+    *_permissions("", "pods/log", "get"),
+    *_permissions("", "configmaps", "get", "create"),
+    *_permissions("", "events", "list", "create"),
 )
-"""What the worker needs where it watches."""
+"""Permissions of the worker in the watched namespaces."""
 
 
-def self_review(right: Right, *, namespace: str) -> Object:
-    """The question whether the asker has a right."""
+def self_review(permission: Permission, *, namespace: str) -> Object:
+    """A review of whether the user has a permission."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": _attributes(right, namespace)},
+        "spec": {"resourceAttributes": _attributes(permission, namespace)},
     }
 
 
-def account_review(right: Right, *, namespace: str, account: str, account_namespace: str) -> Object:
-    """The question whether a service account has a right; an empty `namespace` means all of them."""
+def account_review(permission: Permission, *, namespace: str, account: str, account_namespace: str) -> Object:
+    """A review of whether a service account has a permission; an empty `namespace` means all namespaces."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -78,44 +77,42 @@ def account_review(right: Right, *, namespace: str, account: str, account_namesp
                 f"system:serviceaccounts:{account_namespace}",
                 "system:authenticated",
             ],
-            "resourceAttributes": _attributes(right, namespace),
+            "resourceAttributes": _attributes(permission, namespace),
         },
     }
 
 
-def _attributes(right: Right, namespace: str) -> Object:
-    resource, _, sub = right.resource.partition("/")
-    attributes = {"verb": right.verb, "group": right.group, "resource": resource, "namespace": namespace}
+def _attributes(permission: Permission, namespace: str) -> Object:
+    resource, _, sub = permission.resource.partition("/")
+    attributes = {"verb": permission.verb, "group": permission.group, "resource": resource, "namespace": namespace}
     return attributes | ({"subresource": sub} if sub else {})
 
 
 def is_allowed(review: Object) -> bool:
-    """What the API server answered."""
+    """Whether a review allows the request."""
     return bool(review.get("status", {}).get("allowed"))
 
 
-def judge_person(refused: Sequence[Right], *, namespace: str) -> Finding:
-    """The finding on the asker's own rights in a namespace."""
-    what = f"your rights in namespace {namespace}"
-    if not refused:
-        return ok(what, "you may work with configs and runs")
-    cure = (
-        "ask an administrator for the role edit in that namespace (the chart adds the two resources to it), for example\n"
+def judge_person(denied: Sequence[Permission], *, namespace: str) -> Finding:
+    """The finding about the user's own permissions in a namespace."""
+    what = f"your permissions in namespace {namespace}"
+    if not denied:
+        return ok(what, "sufficient for configs and runs")
+    fix = (
+        "ask an administrator for the role edit in this namespace, which includes the two resources, for example\n"
         f"kubectl create rolebinding inference --clusterrole=edit --user=YOU -n {namespace}"
     )
-    return problem(what, f"you may not {_listed(refused)}", cure=cure)
+    return problem(what, f"missing: {_listed(denied)}", fix=fix)
 
 
-def judge_account(account: str, refused: Sequence[Right], *, where: str) -> Finding:
-    """The finding on a program's service account."""
-    what = f"rights of service account {account} in {where}"
-    if not refused:
-        return ok(what, "it has all it needs")
-    cure = (
-        "helm upgrade with the chart of this version, which brings the roles; or add what is missing to the role it has"
-    )
-    return problem(what, f"it may not {_listed(refused)}", cure=cure)
+def judge_account(account: str, denied: Sequence[Permission], *, where: str) -> Finding:
+    """The finding about the permissions of a service account."""
+    what = f"permissions of service account {account} in {where}"
+    if not denied:
+        return ok(what, "sufficient")
+    fix = "helm upgrade with the chart of this version, which contains the roles; or add the permissions to the existing role"
+    return problem(what, f"missing: {_listed(denied)}", fix=fix)
 
 
-def _listed(rights: Iterable[Right]) -> str:
-    return ", ".join(str(right) for right in rights)
+def _listed(permissions: Iterable[Permission]) -> str:
+    return ", ".join(str(permission) for permission in permissions)

@@ -1,12 +1,11 @@
-"""The Deployments of shim and worker: whether they are ready, and what they were told. Pure."""
+"""Checks the Deployments of shim and worker, and reads their settings. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from inferrun.cli.findings import Finding, ok, problem
-
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+from inferrun.kube.objects import Object
 
 COMPONENTS: Final = ("shim", "worker")
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
@@ -19,7 +18,7 @@ def selector(release: str) -> str:
 
 @dataclass(frozen=True)
 class Installed:
-    """What the programs of an installation were told; empty texts where nothing is installed."""
+    """The settings of an installation's programs; empty if it is not installed."""
 
     accounts: dict[str, str]
     """Service account by component."""
@@ -31,7 +30,7 @@ class Installed:
 
     @classmethod
     def read(cls, deployments: Iterable[Object]) -> Self:
-        """From the Deployments, of which the worker's is asked last."""
+        """The settings in the Deployments; those of the worker take precedence."""
         environment: dict[str, str] = {}
         accounts = {}
         for deployment in sorted(deployments, key=_component_of):
@@ -50,31 +49,31 @@ class Installed:
 
 
 def judge_programs(deployments: list[Object], *, namespace: str, release: str) -> list[Finding]:
-    """One finding for each of the two programs."""
+    """One finding per program."""
     by_component = {_component_of(item): item for item in deployments}
     return [_judge(name, by_component.get(name), namespace=namespace, release=release) for name in COMPONENTS]
 
 
 def _judge(component: str, deployment: Object | None, *, namespace: str, release: str) -> Finding:
     if deployment is None:
-        cure = (
+        fix = (
             f"helm install {release} deploy/helm/inferrun -n {namespace} --create-namespace --set temporal.address=HOST:PORT\n"
-            "or say where it is: --install-namespace NAME --release NAME (helm list -A lists them)"
+            "or select an existing installation: --install-namespace NAMESPACE --release NAME (see helm list -A)"
         )
-        text = f"there is no Deployment of it in namespace {namespace} (release {release})"
-        return problem(component, text, cure=cure)
+        text = f"no Deployment in namespace {namespace} (release {release})"
+        return problem(component, text, fix=fix)
     name = deployment["metadata"]["name"]
     what = f"{component} (Deployment {namespace}/{name})"
     wanted = deployment["spec"].get("replicas", 1)
     ready = deployment.get("status", {}).get("readyReplicas") or 0
     if wanted == 0:
-        return problem(what, "it is scaled to 0", cure=f"kubectl -n {namespace} scale deployment/{name} --replicas=1")
+        return problem(what, "it is scaled to 0", fix=f"kubectl -n {namespace} scale deployment/{name} --replicas=1")
     if ready < wanted:
-        cure = (
-            f"kubectl -n {namespace} logs deployment/{name} says why; where there is no log:\n"
+        fix = (
+            f"read the log: kubectl -n {namespace} logs deployment/{name}; if there is none:\n"
             f"kubectl -n {namespace} describe pods -l {COMPONENT_LABEL}={component}"
         )
-        return problem(what, f"{ready} of {wanted} Pods are ready{_why(deployment)}", cure=cure)
+        return problem(what, f"{ready} of {wanted} Pods are ready{_why(deployment)}", fix=fix)
     return ok(what, f"{ready} of {wanted} Pods are ready")
 
 

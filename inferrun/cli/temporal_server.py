@@ -1,4 +1,4 @@
-"""Temporal as the doctor asks it: a seam of three questions, and the adapter that asks a real server."""
+"""The queries to Temporal that doctor needs, and their implementation for a real server."""
 
 import asyncio
 import re
@@ -25,34 +25,34 @@ KINDS = {
 
 
 class Unreachable(Exception):
-    """No server answers at the address, or it refuses the connection."""
+    """No server responds at the address, or it rejects the connection."""
 
 
-class Refused(Exception):
-    """The server does not let the asker see this."""
+class Denied(Exception):
+    """The server does not allow the query."""
 
 
 class TemporalServer(Protocol):
-    """What the doctor asks."""
+    """The queries that doctor needs."""
 
     async def has_namespace(self) -> bool:
-        """Whether the namespace is there. Raises Unreachable, Refused."""
+        """Whether the namespace exists. Raises Unreachable, Denied."""
 
     async def search_attributes(self) -> dict[str, str]:
-        """The custom search attributes with their types, such as Keyword. Raises Unreachable, Refused."""
+        """The custom search attributes with their types, such as Keyword. Raises Unreachable, Denied."""
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """Who polls a task queue for `workflows` or `activities`. Raises Unreachable, Refused."""
+        """The pollers of a task queue for `workflows` or `activities`. Raises Unreachable, Denied."""
 
 
 class Frontend:
-    """The server behind a connected client."""
+    """The server of a connected client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def has_namespace(self) -> bool:
-        """Whether the namespace is there."""
+        """Whether the namespace exists."""
         try:
             await self._client.workflow_service.describe_namespace(
                 DescribeNamespaceRequest(namespace=self._client.namespace)
@@ -60,7 +60,7 @@ class Frontend:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False
-            raise _told(error) from error
+            raise _translate(error) from error
         return True
 
     async def search_attributes(self) -> dict[str, str]:
@@ -70,24 +70,24 @@ class Frontend:
                 ListSearchAttributesRequest(namespace=self._client.namespace)
             )
         except RPCError as error:
-            raise _told(error) from error
+            raise _translate(error) from error
         return {name: _type_name(number) for name, number in found.custom_attributes.items()}
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """Who polls a task queue."""
+        """The pollers of a task queue."""
         request = DescribeTaskQueueRequest(
             namespace=self._client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=KINDS[kind]
         )
         try:
             found = await self._client.workflow_service.describe_task_queue(request)
         except RPCError as error:
-            raise _told(error) from error
+            raise _translate(error) from error
         return [Poller(poller.identity, _seconds_since(poller.last_access_time)) for poller in found.pollers]
 
 
 @dataclass(frozen=True)
 class Connected:
-    """A server that answers, and by which names."""
+    """A connected server, with its address and namespace."""
 
     server: TemporalServer
     address: str
@@ -95,10 +95,9 @@ class Connected:
 
 
 async def connect(*, address: str, namespace: str) -> Connected:
-    """The server.
+    """Connect to the server in the environment or in Temporal's configuration file, or else to `address`.
 
-    What the environment or Temporal's own configuration file names comes first; `address` and `namespace` are used where
-    they name nothing. Raises Unreachable.
+    The namespace is selected in the same way. Raises Unreachable.
     """
     settings = ClientConfig.load_client_connect_config()
     target = settings.get("target_host") or address
@@ -108,23 +107,23 @@ async def connect(*, address: str, namespace: str) -> Connected:
         async with asyncio.timeout(ANSWER_SECONDS):
             client = await Client.connect(**settings, identity="inferrun-doctor")
     except (RuntimeError, TimeoutError, ValueError) as error:
-        raise Unreachable(f"{target}: {_short(str(error)) or 'no answer in time'}") from error
+        raise Unreachable(f"{target}: {_short(str(error)) or 'no response in time'}") from error
     return Connected(Frontend(client), target, client.namespace)
 
 
 def _short(text: str) -> str:
-    """What the operating system said, where the connection's error holds it in its depths."""
+    """The message of the operating system, if the error of the connection contains one."""
     found = re.search(r'message: "([^"]+)"', text)
     return found[1] if found else text[:300]
 
 
-def _told(error: RPCError) -> Exception:
+def _translate(error: RPCError) -> Exception:
     denied = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.UNIMPLEMENTED)
-    return Refused(error.message) if error.status in denied else Unreachable(f"{error.status.name}: {error.message}")
+    return Denied(error.message) if error.status in denied else Unreachable(f"{error.status.name}: {error.message}")
 
 
 def _type_name(number: "IndexedValueType.ValueType") -> str:
-    """`INDEXED_VALUE_TYPE_KEYWORD` as people write it, `Keyword`."""
+    """The usual name of a type, such as `Keyword` for `INDEXED_VALUE_TYPE_KEYWORD`."""
     words = IndexedValueType.Name(number).removeprefix("INDEXED_VALUE_TYPE_").split("_")
     return "".join(word.capitalize() for word in words)
 

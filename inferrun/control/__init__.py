@@ -1,1 +1,1 @@
-"""What shim and worker share: settings, installation, defaults for runs, the status they write."""
+"""Code shared by shim and worker: settings, installation id, defaults for runs, and run statuses."""

@@ -1,15 +1,14 @@
-"""Which installation a process belongs to: the cluster (UID of kube-system) and the release in it.
+"""The id of an installation: its release, and its cluster as identified by the UID of kube-system.
 
-Everything that an installation makes carries this id, and it touches nothing that carries another one.
+Everything that an installation creates carries this id, and it ignores objects that carry another one.
 """
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
-
-LABEL_LIMIT = 63
+from inferrun.names import LABEL_LIMIT
 
 
 async def installation_id(api: KubeClient, *, release: str) -> str:
-    """The id as a label's value: the release, then the cluster's UID."""
+    """The id, in a form that is valid as the value of a label."""
     system = await api.get(NAMESPACES, None, "kube-system")
     return f"{release[: LABEL_LIMIT - 37]}.{system['metadata']['uid']}"

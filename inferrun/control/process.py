@@ -1,4 +1,4 @@
-"""What the deployed programs do alike: settings from the environment, logs, health endpoints, an orderly stop on SIGTERM."""
+"""The process of a deployed program: settings from the environment, logging, health endpoints, shutdown on SIGTERM."""
 
 import asyncio
 import logging
@@ -19,33 +19,34 @@ logger = logging.getLogger(__name__)
 
 
 class Settings(Protocol):
-    """What the settings of every program hold."""
+    """The settings of any program."""
 
     @property
     def common(self) -> CommonSettings:
-        """What shim and worker share."""
+        """The settings that shim and worker share."""
 
 
 class Program(Protocol):
-    """A program that has its connections."""
+    """A program that is connected to its servers."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it does its work."""
+        """Whether the program is ready."""
 
     async def run_until(self, stopped: asyncio.Event) -> None:
-        """Work until told to stop."""
+        """Run until `stopped` is set."""
 
 
 RECURSION_LIMIT = 30_000
-"""Frames: the API server stores free-form objects nested 10,000 deep, and one of those must not end a list of them all."""
+"""Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one of them must not make a
+whole list unreadable."""
 
 S = TypeVar("S", bound=Settings)
 P = TypeVar("P", bound=Program)
 
 
 def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], AbstractAsyncContextManager[P]]) -> int:
-    """Run a program until SIGTERM. The exit code: 0 then, 2 for a wrong setting, 1 for what ended it otherwise."""
+    """Run a program until SIGTERM. Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error."""
     try:
         settings = read(os.environ)
     except ValueError as error:
@@ -57,14 +58,14 @@ def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], Abs
     try:
         asyncio.run(_serve(settings, start))
     except (KubeError, RuntimeError, OSError, ExceptionGroup):
-        logger.exception("the program ends")
+        logger.exception("the program failed")
         return 1
     return 0
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with that code, without the interpreter's own farewell: Temporal's native threads may crash in it
-    (temporalio/sdk-python#300), and the exit code would be theirs.
+    """Exit without finalizing the interpreter, during which Temporal's native threads may crash the process
+    (temporalio/sdk-python#300) and change its exit code.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -82,7 +83,7 @@ async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P
 
 
 async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
-    """Wait until told to stop; a task in the background that ends, ends the program with its error."""
+    """Wait until `stopped` is set or a background task ends; an error of a task is raised."""
     ending = asyncio.create_task(stopped.wait())
     try:
         done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +105,7 @@ def _stop_event() -> asyncio.Event:
 
 
 async def _serve_health(*, port: int, is_ready: Callable[[], bool]) -> web.AppRunner:
-    """Serve `/livez` (the loop turns) and `/readyz` on all addresses of the Pod; the caller cleans the runner up."""
+    """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
 
     async def live(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -1,7 +1,7 @@
-"""The operator's defaults and limits for runs: the keys of the ConfigMap `inferrun-config`, mounted as a folder.
+"""The operator's defaults and limits for runs: the keys of the ConfigMap `inferrun-config`, mounted as a directory.
 
-One key is one file. A bad value never stops a process: the last good one stays, and the problem is told. Pure but for
-`read_folder`; who calls it decides how often.
+Each key is a file. An invalid value never stops a process: the last valid value remains in effect and the problem is
+reported. Pure, apart from `read_folder`.
 """
 
 from collections.abc import Mapping
@@ -22,50 +22,50 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 class Defaults(BaseModel):
-    """What a run gets that neither its config nor its own spec says."""
+    """Values for runs that set them neither in their spec nor in their config, and limits for all runs."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     runner_image: str = Field(default=DEFAULT_RUNNER_IMAGE, min_length=1)
-    """The image of our runner; runs whose config names no image use it."""
+    """Image of the default runner, for configs without an image."""
 
     backoff_limit: int = Field(default=2, ge=0, le=100)
-    """Failed attempts that are tried again: two, so three attempts at most."""
+    """Maximum number of retries of a failed run; 2 means at most three attempts."""
 
     auto_delete_delay_seconds: int = Field(default=300, ge=0)
-    """Seconds from a run's end to its automatic deletion: long enough to look at it."""
+    """Seconds from the end of a run to its automatic deletion, which leaves time to inspect it."""
 
     job_ttl_seconds: int = Field(default=86_400, ge=0)
-    """Seconds that a finished run keeps its Job and Pod (for its logs): one day."""
+    """Seconds for which a finished run keeps its Job and Pod, and thereby its logs; one day."""
 
     deadline_margin_seconds: int = Field(default=600, ge=1)
-    """Seconds past its deadline after which the kubelet ends a Pod by itself, when nobody else could: this lock counts
-    from the Pod's acceptance, so a short margin would end Pods that wait for an image or a Secret."""
+    """Seconds after a run's deadline at which the kubelet terminates its Pod if nothing else has. It counts from the time at
+    which the kubelet accepts the Pod, so a short margin would terminate Pods that wait for an image or a Secret."""
 
     max_disruptions: int = Field(default=20, ge=0)
-    """Evictions and preemptions of one launch that are borne."""
+    """Maximum number of evictions and preemptions tolerated per run."""
 
     allowed_service_accounts: Names = ()
-    """Service accounts that a config may name in serviceAccountName; none by default, since an account brings rights."""
+    """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""
 
     allow_cross_namespace_config: bool = False
-    """Whether a run may use a config of another namespace; off, since the namespace is the border of trust."""
+    """Whether a run may use a config in another namespace. Off by default, because namespaces separate users."""
 
     foreign_log_tail: bool = False
-    """Whether the last log lines of an image that is not ours may be shown in a status; off, since they may hold data."""
+    """Whether the last log lines of a custom image may be shown in a status. Off by default, because they may contain data."""
 
     krateo_post_limit_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
-    """Bytes of predictions that one POST to a `krateo` handler may carry."""
+    """Maximum size in bytes of the predictions in one POST request to a `krateo` data handler."""
 
 
 def parse_defaults(values: Mapping[str, str], *, last: Defaults) -> tuple[Defaults, tuple[str, ...]]:
-    """The defaults in `values`, and one line for each that is wrong and so keeps its value of `last`."""
+    """The defaults in `values`, and one line for each invalid value, which keeps its value from `last`."""
     good: dict[str, Any] = {}  # Any: validated below, one key at a time
     problems = []
     by_alias = {field.alias or name: name for name, field in Defaults.model_fields.items()}
     for key, value in values.items():
         if key not in by_alias:
-            problems.append(f"{key}: not a setting; known are {', '.join(sorted(by_alias))}")
+            problems.append(f"{key}: unknown setting; allowed are {', '.join(sorted(by_alias))}")
             continue
         try:
             Defaults.model_validate({key: value.strip()})
@@ -77,7 +77,7 @@ def parse_defaults(values: Mapping[str, str], *, last: Defaults) -> tuple[Defaul
 
 
 def read_folder(folder: Path) -> dict[str, str]:
-    """The files of a mounted ConfigMap by name; an absent folder is empty."""
+    """The files of a mounted ConfigMap by name; empty if the directory does not exist."""
     if not folder.is_dir():
         return {}
     files = (path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith("."))

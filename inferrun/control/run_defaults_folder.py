@@ -1,4 +1,4 @@
-"""Keeps the operator's defaults current: re-reads their folder and tells what is wrong in it."""
+"""Keeps the operator's defaults up to date: re-reads their directory and logs invalid values."""
 
 import asyncio
 import logging
@@ -9,11 +9,11 @@ from inferrun.control.run_defaults import Defaults, parse_defaults, read_folder
 logger = logging.getLogger(__name__)
 
 REREAD_SECONDS = 5.0
-"""Between two looks at the folder; the kubelet itself takes up to a minute to bring a change there."""
+"""Interval between reads; the kubelet itself takes up to a minute to update the directory."""
 
 
 class DefaultsFolder:
-    """The defaults as last read."""
+    """The defaults in a directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -22,20 +22,20 @@ class DefaultsFolder:
         self.reread()
 
     def current(self) -> Defaults:
-        """The last good defaults."""
+        """The last valid defaults."""
         return self._defaults
 
     def reread(self) -> None:
-        """Take over what changed; a bad value keeps its last good one and is logged."""
+        """Apply changes; an invalid value is logged and the last valid one remains in effect."""
         texts = read_folder(self._folder)
         if texts == self._texts:
             return
         is_first, self._texts = self._texts is None, texts
         self._defaults, problems = parse_defaults(texts, last=self._defaults)
         for problem in problems:
-            logger.error("a setting is wrong and keeps its last good value", extra={"problem": problem})
+            logger.error("invalid setting; its last valid value remains in effect", extra={"problem": problem})
         if not is_first:
-            logger.info("settings were read again", extra={"folder": str(self._folder)})
+            logger.info("settings reloaded", extra={"folder": str(self._folder)})
 
     async def run(self) -> None:
         """Re-read until cancelled."""
@@ -44,4 +44,4 @@ class DefaultsFolder:
             try:
                 self.reread()
             except OSError as error:
-                logger.warning("settings cannot be read", extra={"error": str(error)})
+                logger.warning("cannot read settings", extra={"error": str(error)})

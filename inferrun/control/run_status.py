@@ -1,7 +1,7 @@
-"""What a run's status says at each step of its life. Pure: from the status before, and the clock, to the status after.
+"""Computes the next status of a run from its current one. Pure.
 
-The conditions follow from the phase, for users of `kubectl wait`: `Succeeded` (Unknown while under way), `Finished`, and
-for users of the Krateo controller `Ready` (as `Succeeded`) and `Synced` (the spec was accepted).
+The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
+and for users of the Krateo controller `Ready` (same as `Succeeded`) and `Synced` (the spec was accepted).
 """
 
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ def status_after(
     now: datetime,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The run's status with that phase; `changes` are further fields, None among them leaves a field as it is."""
+    """The status with this phase. `changes` are further fields; a field that is None remains unchanged."""
     kept = run.status.model_dump()
     given = {key: value for key, value in changes.items() if value is not None}
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
@@ -51,7 +51,7 @@ def ended_status(
     finished: datetime | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The terminal status; the duration counts from the first start (else the creation) to `finished` (else now)."""
+    """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now."""
     since = changes.get("start_time") or run.status.start_time or run.metadata.creation_timestamp or now
     end = finished or now
     return status_after(
@@ -67,7 +67,7 @@ def ended_status(
 
 
 def duration_text(span: timedelta) -> str:
-    """A span as kubectl writes ages: `7s`, `1m5s`, `2h3m`, `3d4h`."""
+    """A duration as kubectl formats ages: `7s`, `1m5s`, `2h3m`, `3d4h`."""
     seconds = max(0, round(span.total_seconds()))
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,39 +1,41 @@
-"""The settings that shim and worker share, read from their environment."""
+"""The settings that shim and worker share, read from environment variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from inferrun.submission import DEFAULT_TASK_QUEUE
+
 
 @dataclass(frozen=True)
 class CommonSettings:
-    """The settings that shim and worker share, from their environment. Wrong values raise ValueError with the name."""
+    """The settings that shim and worker share. An invalid value raises ValueError with the name of its variable."""
 
     watch_namespace: str | None
-    """WATCH_NAMESPACE: the one namespace that is served; empty: all."""
+    """WATCH_NAMESPACE: the only namespace that is watched; empty: all namespaces."""
 
     task_queue: str
-    """INFERRUN_TASK_QUEUE: Temporal's task queue, `inferrun`; two installations on one Temporal need two."""
+    """INFERRUN_TASK_QUEUE: Temporal task queue; default `inferrun`. Two installations in one Temporal namespace need two."""
 
     release: str
-    """INFERRUN_RELEASE: the name of this installation in its cluster, `inferrun`."""
+    """INFERRUN_RELEASE: name of this installation within its cluster; default `inferrun`."""
 
     ui_url: str
-    """TEMPORAL_UI_URL: the Temporal UI's address, for links; empty: no links."""
+    """TEMPORAL_UI_URL: address of the Temporal UI, used in links; empty: no links."""
 
     identity: str
-    """POD_NAME, or the host's name: which of several processes this is."""
+    """POD_NAME, or the host name: identifies the process among several."""
 
     kubeconfig: Path | None
-    """INFERRUN_KUBECONFIG: a kubeconfig for a process outside of the cluster. KUBECONFIG itself is never read: a file
-    that lies around must not decide which cluster is written to."""
+    """INFERRUN_KUBECONFIG: kubeconfig for a process outside the cluster. KUBECONFIG is ignored on purpose: a file that
+    happens to exist must not decide which cluster is written to."""
 
     health_port: int
-    """HEALTH_PORT: where /livez and /readyz are served, 8080; 0: any free port."""
+    """HEALTH_PORT: port that serves /livez and /readyz; default 8080; 0: any free port."""
 
     log_level: str
-    """LOG_LEVEL: INFO."""
+    """LOG_LEVEL: default INFO."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -41,7 +43,7 @@ class CommonSettings:
         kubeconfig = environment.get("INFERRUN_KUBECONFIG")
         return cls(
             watch_namespace=environment.get("WATCH_NAMESPACE") or None,
-            task_queue=environment.get("INFERRUN_TASK_QUEUE") or "inferrun",
+            task_queue=environment.get("INFERRUN_TASK_QUEUE") or DEFAULT_TASK_QUEUE,
             release=environment.get("INFERRUN_RELEASE") or "inferrun",
             ui_url=environment.get("TEMPORAL_UI_URL", ""),
             identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "local",
@@ -52,10 +54,10 @@ class CommonSettings:
 
 
 def whole_number(environment: Mapping[str, str], name: str, *, default: int, least: int = 0) -> int:
-    """A whole number of the environment; raises ValueError that names it."""
+    """The whole number in an environment variable. Raises ValueError with the variable's name."""
     text = environment.get(name, "").strip()
     if not text:
         return default
     if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise ValueError(f"{name} is {text!r}; a whole number of at least {least} is allowed")
+        raise ValueError(f"{name} is {text!r}; must be a whole number of at least {least}")
     return int(text)

@@ -1,1 +1,1 @@
-"""The API server, as the control side sees it; the only importer of the kubernetes package."""
+"""Access to the API server; the only package that imports kubernetes."""

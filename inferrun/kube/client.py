@@ -1,8 +1,8 @@
 """Requests to the API server with plain JSON objects.
 
-The official client brings configuration, authentication and the connection; its generated models are left out, because
-parsing one object into them costs about twenty times the JSON alone (measured), and because unknown fields must survive.
-Errors are the tree of `inferrun.kube.errors`.
+The official client provides configuration, authentication and connections. Its generated models are not used, because
+parsing an object into them takes about twenty times as long as parsing its JSON (measured), and because unknown fields must
+be preserved. Raises the errors in `inferrun.kube.errors`.
 """
 
 import json
@@ -21,11 +21,11 @@ from inferrun.kube.objects import PODS, Object, Resource
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 290
-"""Seconds that a watch is asked to last; the server's own minimum is five minutes, drawn at random above."""
+"""Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
 
 
 class KubeClient:
-    """One connection pool to one API server."""
+    """A connection pool for one API server."""
 
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
@@ -36,32 +36,32 @@ class KubeClient:
         await self._rest.close()
 
     async def version(self) -> Object:
-        """The API server's version."""
+        """The version of the API server."""
         return await self._json("GET", "/version")
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """One object; `NotFound` where there is none."""
+        """One object. Raises `NotFound`."""
         return await self._json("GET", resource.path(namespace, name))
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
-        """A list object; `params` such as `labelSelector`, `limit`, `continue`."""
+        """A list of objects; `params` are query parameters such as `labelSelector`, `limit` and `continue`."""
         return await self._json("GET", resource.path(namespace), params=params)
 
     async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
-        """Create an object; `AlreadyExists` where the name is taken."""
+        """Create an object. Raises `AlreadyExists`."""
         return await self._json("POST", resource.path(namespace), body=body, params=params)
 
     async def patch(
         self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
     ) -> Object:
-        """Merge `body` into an object or its subresource; a resourceVersion or UID in its metadata is a condition."""
+        """Merge `body` into an object or its subresource. A resourceVersion or UID in its metadata is a precondition."""
         path = resource.path(namespace, name, sub)
         return await self._json("PATCH", path, body=body, content_type="application/merge-patch+json")
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
     ) -> None:
-        """Delete the object of that UID and, in the background, what it owns; `grace` in seconds."""
+        """Delete the object with this UID and, in the background, its dependents; `grace` is in seconds."""
         body: Object = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -81,9 +81,9 @@ class KubeClient:
     async def watch(
         self, resource: Resource, namespace: str | None, *, version: str, **params: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Changes since `version` as (type, object), bookmarks included, until the server ends the watch.
+        """Changes since `version` as (type, object), including bookmarks, until the server ends the watch.
 
-        Raises `Gone` where the version is too old, as an answer or as an event in the stream.
+        Raises `Gone` if the version is too old, whether the server responds or sends an event with that error.
         """
         query = {
             **params,
@@ -151,7 +151,7 @@ class KubeClient:
 
 
 async def connect(*, kubeconfig: Path | None, context: str | None = None) -> KubeClient:
-    """A client of the cluster that `kubeconfig` names, or of the cluster whose Pod this is. Raises NotConfigured."""
+    """A client for the cluster in `kubeconfig`, or for the cluster that this Pod runs in. Raises NotConfigured."""
     configuration = client.Configuration()
     try:
         if kubeconfig is not None:
@@ -159,18 +159,18 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
         else:
             config.load_incluster_config(configuration)
     except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
-        # The client raises the latter two for a file that is YAML but no kubeconfig.
+        # The client raises the latter two if the file is valid YAML but not a kubeconfig.
         raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
     configuration.connection_pool_maxsize = 200
     configuration.proxy = configuration.proxy or _proxy_in_environment(configuration.host)
-    # aiohttp would look for a proxy and for credentials in a .netrc, in a thread, before each request; the latter would
-    # also stand in the way of a token.
+    # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each request, and such credentials
+    # would conflict with a token.
     configuration.client_session_kwargs = {"trust_env": False}
     return KubeClient(configuration)
 
 
 def _proxy_in_environment(url: str) -> str | None:
-    """The proxy that HTTPS_PROXY and NO_PROXY name for the API server, as kubectl reads them."""
+    """The proxy for the API server according to HTTPS_PROXY and NO_PROXY, as in kubectl."""
     address = urlsplit(url)
     return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
 

@@ -1,24 +1,24 @@
-"""What the API server says when it refuses.
+"""Errors of requests to the API server.
 
     KubeError
-    ├── Unreachable       no answer, or a broken one; worth another try
-    ├── Overloaded        429, 5xx, or 401 (a token that is being renewed): worth another try
-    ├── Forbidden         403: a role is missing, or an admission (a quota) refused
+    ├── Unreachable       no response, or an incomplete one; can be retried
+    ├── Overloaded        429, 5xx, or 401 (a token that is being renewed); can be retried
+    ├── Forbidden         403: a role is missing, or admission (such as a quota) rejected the request
     ├── NotFound          404
     ├── Conflict          409 on a write: the object has changed since it was read
-    │   └── AlreadyExists 409 on a create: an object of that name is there
-    ├── Gone              410: a watch's or a list's position is too old
-    ├── Invalid           any other 4xx: the request will be refused again
-    └── NotConfigured     what is to name the cluster does not
+    │   └── AlreadyExists 409 on a create: an object of that name exists
+    ├── Gone              410: the position of a watch or list is too old
+    ├── Invalid           any other 4xx: retrying does not help
+    └── NotConfigured     the kubeconfig does not identify a cluster
 
-Every text is bounded; it is the API server's message, which names the object and the field.
+Messages come from the API server, which names the object and the field, and are truncated.
 """
 
 import json
 
 
 class KubeError(Exception):
-    """A request to the API server failed; `retryable` says whether the same request may succeed later."""
+    """A request to the API server failed. `retryable`: the same request may succeed later."""
 
     retryable = False
 
@@ -29,53 +29,53 @@ class KubeError(Exception):
 
 
 class Unreachable(KubeError):
-    """No answer came."""
+    """The API server did not respond."""
 
     retryable = True
 
 
 class Overloaded(KubeError):
-    """The API server asks to wait, or failed itself."""
+    """The API server is overloaded or failed."""
 
     retryable = True
 
 
 class Forbidden(KubeError):
-    """The identity lacks a right, or an admission refused."""
+    """A permission is missing, or admission rejected the request."""
 
 
 class NotFound(KubeError):
-    """No object of that name is there."""
+    """No object of that name exists."""
 
 
 class Conflict(KubeError):
-    """The object changed since it was read; read it and decide again."""
+    """The object has changed since it was read; read it again before the next attempt."""
 
     retryable = True
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there already."""
+    """An object of that name already exists."""
 
     retryable = False
 
 
 class Gone(KubeError):
-    """The position in the watch's history is too old; list again."""
+    """The position in the history is too old; list again."""
 
     retryable = True
 
 
 class Invalid(KubeError):
-    """The request will be refused again as it is."""
+    """The request is invalid; retrying it does not help."""
 
 
 class NotConfigured(KubeError):
-    """The kubeconfig is missing or wrong, or does not hold the context that was asked for."""
+    """The kubeconfig is missing or invalid, or does not contain the requested context."""
 
 
 def error_of(status: int, body: bytes) -> KubeError:
-    """The error for an answer that is not 2xx; `body` is a `Status` object or any text."""
+    """The error for a response other than 2xx; `body` is a `Status` object or arbitrary text."""
     reason, message = _read_status(body)
     kind: type[KubeError]
     if status == 409:

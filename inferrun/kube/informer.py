@@ -1,8 +1,8 @@
-"""A local copy of a collection that follows the API server: list, watch with bookmarks, list again when it must.
+"""A local cache of a collection: lists it, watches it with bookmarks, and lists it again if necessary.
 
-Level-triggered: a listener is told *that* an object changed and reads the copy; what happened while a connection was
-down is found by comparing with the next list. The copy holds plain JSON objects by (namespace, name).
-It never gives up: errors are logged and tried again, after at most `MAX_BACKOFF` seconds.
+It is level-triggered: a listener is notified that an object changed and reads the cache; changes during an interruption are
+found by comparing with the next list. The cache contains plain JSON objects by (namespace, name). After an error, which is
+logged, it retries indefinitely, at least every `MAX_BACKOFF` seconds.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ Key = tuple[str, str]
 """(namespace, name)."""
 
 Listener = Callable[[Key, Object | None, Object | None], None]
-"""Called with the key, the object as it was and as it is; None for absent. It must return at once and not raise."""
+"""Called with the key, the previous object and the current one, either of which may be None. Must not block or raise."""
 
 FIRST_BACKOFF = 0.1
 MAX_BACKOFF = 10.0
 SHORT_WATCH = 1.0
-"""Seconds; a server that ends watches sooner than that is not asked again at once."""
+"""Seconds; if a watch ends sooner than this, there is a pause before the next one."""
 
 PAGE = "500"
 
 
 class Informer:
-    """Follows one collection; run it as one task."""
+    """A cache of one collection; run it as one task."""
 
     def __init__(
         self,
@@ -51,30 +51,30 @@ class Informer:
         self.synced = asyncio.Event()
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object as last seen."""
+        """The cached object."""
         return self._objects.get((namespace, name))
 
     def items(self) -> list[tuple[Key, Object]]:
-        """All objects as last seen."""
+        """All cached objects."""
         return list(self._objects.items())
 
     def keys(self) -> list[Key]:
-        """The keys of all objects as last seen."""
+        """The keys of all cached objects."""
         return list(self._objects)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Keep the cache up to date until cancelled."""
         backoff = FIRST_BACKOFF
         while True:
             try:
                 version = await self._list()
                 async for _ in self._follow(version):
-                    backoff = FIRST_BACKOFF  # what came shows that watching works
+                    backoff = FIRST_BACKOFF  # an event proves that the watch works
             except Gone:
-                logger.info("the watch's position is too old, listing again", extra={"plural": self._resource.plural})
+                logger.info("watch position is too old; listing again", extra={"plural": self._resource.plural})
             except (KubeError, ValueError, RecursionError) as error:
                 fields = {"plural": self._resource.plural, "error": str(error)}
-                logger.warning("list and watch failed, trying again", extra=fields)
+                logger.warning("list or watch failed; retrying", extra=fields)
                 await asyncio.sleep(backoff * (0.5 + random.random()))  # noqa: S311 -- jitter, not a secret
                 backoff = min(backoff * 2, MAX_BACKOFF)
 
@@ -95,7 +95,7 @@ class Informer:
         return str(page["metadata"]["resourceVersion"])
 
     async def _follow(self, version: str) -> AsyncIterator[None]:
-        """Take over changes, one turn each; a watch that ends is followed by the next, after a pause if it was short."""
+        """Apply changes, yielding after each; when a watch ends, start the next one, after a pause if it was short."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -115,15 +115,15 @@ class Informer:
         if before is not None and before["metadata"]["resourceVersion"] == item["metadata"]["resourceVersion"]:
             return key
         self._objects[key] = item
-        self._tell(key, before, item)
+        self._notify(key, before, item)
         return key
 
     def _drop(self, key: Key) -> None:
         before = self._objects.pop(key, None)
         if before is not None:
-            self._tell(key, before, None)
+            self._notify(key, before, None)
 
-    def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
+    def _notify(self, key: Key, before: Object | None, after: Object | None) -> None:
         if self._listener is not None:
             self._listener(key, before, after)
 

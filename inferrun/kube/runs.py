@@ -1,6 +1,6 @@
-"""Reads runs and writes their status: read, decide, write on condition of what was read, decide again on a conflict.
+"""Reads runs and writes their status: read, decide, write conditionally, and on a conflict read and decide again.
 
-A terminal status is never written over: the decision does not even get to see one. When a decision changes nothing,
+A terminal status is never overwritten: `decide` is not called for a run that has ended. If the decision changes nothing,
 nothing is written.
 """
 
@@ -12,17 +12,18 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_ref import RunRef
 
 Decide = Callable[[InferenceRun], InferenceRunStatus | None]
-"""From a run that has not ended to its new status, or None to leave it."""
+"""Maps a run that has not ended to its new status, or to None to leave it unchanged."""
 
 MAX_CONFLICTS = 20
-"""Conflicts in a row that are met by reading again; more mean that somebody fights for the object."""
+"""Consecutive conflicts after which an update gives up: another writer keeps changing the object."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What the status is after an update: `run` is None where the run is gone, `changed` says whether we wrote."""
+    """The run after an update: `run` is None if it no longer exists, `changed` says whether this update wrote to it."""
 
     run: InferenceRun | None
     changed: bool = False
@@ -34,47 +35,48 @@ class RunStore:
     def __init__(self, api: KubeClient) -> None:
         self._api = api
 
-    async def read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
-        """The run as it is now; None where it is gone, being deleted, or another one of that name."""
-        run = await self._read(namespace, name, uid)
-        return None if run is None or run.metadata.is_being_deleted else run
+    async def read(self, run: RunRef) -> InferenceRun | None:
+        """The current run; None if it is gone, is being deleted, or another run has its name."""
+        found = await self._read(run)
+        return None if found is None or found.metadata.is_being_deleted else found
 
-    async def _read(self, namespace: str, name: str, uid: str) -> InferenceRun | None:
-        """Also one that is being deleted and held by somebody's finalizer: its end is told all the same."""
+    async def _read(self, run: RunRef) -> InferenceRun | None:
+        """Also returns a run that a finalizer keeps from being deleted, because its outcome is still recorded."""
         try:
-            stored = await self._api.get(RUNS, namespace, name)
+            stored = await self._api.get(RUNS, run.namespace, run.name)
         except NotFound:
             return None
-        run = parse_run(stored)
-        return run if run.metadata.uid == uid else None
+        found = parse_run(stored)
+        return found if found.metadata.uid == run.uid else None
 
-    async def update_status(
-        self, namespace: str, name: str, uid: str, decide: Decide, *, read: InferenceRun | None = None
-    ) -> Written:
-        """Write what `decide` says; `read` is the run where the caller has just read it."""
-        run = read
+    async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
+        """Write the status that `decide` returns; `read` is the run if the caller has just read it.
+
+        Raises Conflict after MAX_CONFLICTS conflicts in a row.
+        """
+        current = read
         for _ in range(MAX_CONFLICTS):
-            run = run or await self._read(namespace, name, uid)
-            if run is None:
+            current = current or await self._read(run)
+            if current is None:
                 return Written(None)
-            if run.status.is_terminal:
-                return Written(run)
-            wanted = decide(run)
-            if wanted is None or wanted == run.status:
-                return Written(run)
+            if current.status.is_terminal:
+                return Written(current)
+            wanted = decide(current)
+            if wanted is None or wanted == current.status:
+                return Written(current)
             try:
-                stored = await self._api.patch(RUNS, namespace, name, _patch(run, wanted), sub="status")
+                stored = await self._api.patch(RUNS, run.namespace, run.name, _patch(current, wanted), sub="status")
             except NotFound:
                 return Written(None)
             except Conflict:
-                run = None
+                current = None
                 continue
             return Written(parse_run(stored), changed=True)
-        raise Conflict(f"the status of run {namespace}/{name} kept changing", status=409)
+        raise Conflict(f"the status of run {run} kept changing", status=409)
 
 
 def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
-    """A merge patch of what differs; what is unset now is removed."""
+    """A merge patch with the differences; fields that are no longer set are removed."""
     return {
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.RUN_KIND,
@@ -84,7 +86,7 @@ def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
 
 
 def merge_patch(before: Object, after: Object) -> Object:
-    """What turns one object into another (RFC 7386): merging goes into objects, so a member that went must be named."""
+    """The merge patch (RFC 7386) from one object to another; a removed member is listed as null."""
     patch: Object = dict.fromkeys(before.keys() - after.keys())
     for key, value in after.items():
         old = before.get(key)

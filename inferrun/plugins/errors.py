@@ -15,7 +15,7 @@ truncated to MESSAGE_CHARACTERS and must never contain credentials.
 from typing import ClassVar
 
 from inferrun.exitcodes import ExitCode
-from inferrun.runner_report import one_line
+from inferrun.text import one_line
 
 MESSAGE_CHARACTERS = 1500
 """Maximum length of a message. With every character escaped it still fits into the 3 KiB of a termination message."""

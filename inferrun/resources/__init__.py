@@ -1,5 +1,6 @@
-"""The two resources as frozen values: `InferenceConfig` (how a model is asked) and `InferenceRun` (one execution, or a
-schedule). The CRDs are generated from these models. Nothing here does I/O or talks to a server.
+"""Models of the two resources: `InferenceConfig` (what to execute) and `InferenceRun` (a single execution, or a schedule).
+
+The CRDs are generated from these models. Nothing here does I/O.
 """
 
 from inferrun.reasons import Phase
@@ -26,11 +27,8 @@ from inferrun.resources.status import (
     Attempt,
     Condition,
     ConditionStatus,
-    Delivery,
     InferenceConfigStatus,
     InferenceRunStatus,
-    Output,
-    Records,
     WorkflowReference,
 )
 from inferrun.resources.storage import EndpointReference, FileStorage, KrateoApi, KrateoStorage
@@ -43,7 +41,6 @@ __all__ = [
     "Condition",
     "ConditionStatus",
     "ConfigReference",
-    "Delivery",
     "EndpointReference",
     "FileStorage",
     "ImagePullPolicy",
@@ -58,10 +55,8 @@ __all__ = [
     "KrateoStorage",
     "Metadata",
     "ObjectReference",
-    "Output",
     "OwnerReference",
     "Phase",
-    "Records",
     "ResourceRequirements",
     "SecretReference",
     "Storage",

@@ -1,8 +1,8 @@
-"""`InferenceConfig`: which model is asked, where the records come from, where the predictions go, and in which Pod.
+"""`InferenceConfig`: the model server, the input, the output, and the Pod of the runner.
 
-Defaults are not filled in here: a field that is None was not set, and the program that starts a run decides, because
-a default may change later and must not be frozen into stored objects. `InferenceConfigSpec.model` is the one place
-that knows of the two spellings of the model's fields.
+Defaults are not applied here: None means that a field is not set. The program that starts a run applies them, because a
+default may change and must not become part of stored objects. Only `InferenceConfigSpec.model` knows that the model's
+fields have two placements.
 """
 
 from enum import StrEnum
@@ -12,11 +12,12 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.resources.references import Metadata, SecretReference
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
-from inferrun.resources.shape import Shape
 from inferrun.resources.status import InferenceConfigStatus
 
 RUN_AS_USER: Final = 65532
+MODEL_VERSIONS: Final = ("v1", "v2")
 
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
@@ -25,7 +26,7 @@ Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Fi
 
 
 class AutoDeletePolicy(StrEnum):
-    """When a finished run is deleted together with what it left in the cluster."""
+    """When a finished run and its Job are deleted automatically."""
 
     NONE = "None"
     DELETE_ON_SUCCESS = "DeleteOnSuccess"
@@ -33,109 +34,111 @@ class AutoDeletePolicy(StrEnum):
 
 
 class ImagePullPolicy(StrEnum):
-    """When the kubelet pulls the image, in Kubernetes' words."""
+    """When the kubelet pulls the image, as in a Pod."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
 
 
-class KServeModel(Shape):
-    """The model server's end of a run; each field is optional because custom images may need none of them."""
+class KServeModel(ResourceModel):
+    """The model server. All fields are optional, because a custom image may not need them."""
 
     model_name: ModelText | None = None
-    """Name of the model, as the model server knows it."""
+    """Name of the model on the model server."""
 
     model_url: ModelText | None = None
-    """URL to which the records are sent, such as sklearn-iris-predictor.models/v2/models/sklearn-iris/infer. Without
-    a scheme http:// is meant."""
+    """URL of the model's inference endpoint, such as sklearn-iris-predictor.models/v2/models/sklearn-iris/infer. The
+    default scheme is http."""
 
     model_version: Annotated[str, Field(max_length=16)] | None = None
-    """Protocol of the model server: v1 or v2 (Open Inference Protocol). It never becomes part of a path."""
+    """Inference protocol of the model server: v1 or v2 (Open Inference Protocol). It is not added to the URL."""
 
     model_input_name: ModelText | None = None
     """Name of the model's input tensor, such as input-0."""
 
 
-class Storage(Shape):
-    """Where records come from and where predictions go. The labels file and krateo are understood by the product's
-    own runner; what stands under any other label is handed unmodified to a custom image."""
+class Storage(ResourceModel):
+    """Input and output. The default runner supports the labels file and krateo; settings under any other label are passed
+    unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Where the records come from: a label (file, krateo, or one that a custom image knows) and its settings."""
+    """Source of the records: a label (file, krateo, or one that a custom image supports) with its settings."""
 
     output: StorageMap | None = None
-    """Where the predictions go: a label (file, krateo, or one that a custom image knows) and its settings."""
+    """Destination of the predictions: a label (file, krateo, or one that a custom image supports) with its settings."""
 
 
-class ResourceRequirements(Shape):
-    """What the runner's container asks for and may use, as in a Pod."""
+class ResourceRequirements(ResourceModel):
+    """Resource requests and limits of the runner's container, as in a Pod."""
 
     requests: Quantities | None = None
-    """What the container asks for, such as cpu: 500m, memory: 256Mi."""
+    """Requested amounts, such as cpu: 500m and memory: 256Mi."""
 
     limits: Quantities | None = None
-    """What the container may use at most."""
+    """Maximum amounts."""
 
 
-class InferenceConfigSpec(Shape):
-    """Which model is asked, where the records come from, where the predictions go, and in which Pod."""
+class InferenceConfigSpec(ResourceModel):
+    """Model server, input, output, and the Pod of the runner."""
 
     kserve: KServeModel | None = None
     """The model server."""
 
     model_name: ModelText | None = None
-    """The same as kserve.modelName, for manifests that put it here. If both are set, they must be equal."""
+    """Alternative to kserve.modelName. If both are set, they must be equal."""
 
     model_url: ModelText | None = None
-    """The same as kserve.modelUrl, for manifests that put it here. If both are set, they must be equal."""
+    """Alternative to kserve.modelUrl. If both are set, they must be equal."""
 
     model_version: Annotated[str, Field(max_length=16)] | None = None
-    """The same as kserve.modelVersion, for manifests that put it here. If both are set, they must be equal."""
+    """Alternative to kserve.modelVersion. If both are set, they must be equal."""
 
     model_input_name: ModelText | None = None
-    """The same as kserve.modelInputName, for manifests that put it here. If both are set, they must be equal."""
+    """Alternative to kserve.modelInputName. If both are set, they must be equal."""
 
     storage: Storage
-    """Where the records come from and where the predictions go."""
+    """Source of the records and destination of the predictions."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
-    """Image of the runner. Default: the product's own runner. Any image that reads /tmp/contract.json works."""
+    """Image of the runner. Default: the installation's runner image. Any image that reads /tmp/contract.json can be used."""
 
     image_pull_policy: ImagePullPolicy | None = None
-    """When the image is pulled: Always, IfNotPresent or Never. Default: Kubernetes' own rule."""
+    """When the image is pulled: Always, IfNotPresent or Never. Default: as in Kubernetes, Always for the tag latest,
+    otherwise IfNotPresent."""
 
     credentials_ref: SecretReference | None = None
-    """The Secret with which the image is pulled."""
+    """Secret with the credentials for pulling the image."""
 
     run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] | None = None
-    """User ID of the container: any but 0 (root). Default: 65532."""
+    """User ID of the container; 0 (root) is not allowed. Default: 65532."""
 
     auto_delete_policy: AutoDeletePolicy | None = None
-    """When a finished run is deleted: None (default), DeleteOnSuccess or DeleteOnCompletion. A schedule is never
-    deleted by it."""
+    """When a finished run is deleted automatically: None (never, the default), DeleteOnSuccess or DeleteOnCompletion.
+    Schedules are not affected."""
 
     auto_delete_delay_seconds: Seconds | None = None
-    """How long after its end a run is deleted, in seconds. Default: 300."""
+    """Delay in seconds between the end of a run and its automatic deletion. Default: 300."""
 
     backoff_limit: BackoffLimit | None = None
-    """How often a failed run is tried again. Default: 2, so at most three attempts."""
+    """Maximum number of retries of a failed run. Default: 2, for a total of three attempts."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the runner's container."""
 
     ttl_seconds_after_finished: Seconds | None = None
-    """How long the Job of a finished run is kept, in seconds. Default: a setting of the installation (one day)."""
+    """Seconds for which the Job of a finished run is kept. Default: the installation's setting jobTtlSeconds (one day)."""
 
     service_account_name: ResourceName | None = None
-    """Service account of the Pod, from the list that the operator allows. Default: no account's token is mounted."""
+    """Service account of the Pod; must be allowed by the installation's setting allowedServiceAccounts. Default: no
+    service account token is mounted."""
 
     @property
     def model(self) -> KServeModel:
-        """The model's fields in their one canonical form, whichever placement was used.
+        """The model's fields, regardless of their placement.
 
-        Where both are set, kserve wins; `inferrun.resources.validation` tells when they disagree. An empty string counts as
-        unset.
+        If both are set, kserve takes precedence; `inferrun.resources.validation` reports a difference. An empty string
+        counts as not set.
         """
         nested = self.kserve or KServeModel()
         return KServeModel(
@@ -146,9 +149,9 @@ class InferenceConfigSpec(Shape):
         )
 
 
-class InferenceConfig(Shape):
-    """How a model is asked for predictions in bulk: the model server, the storage of records and predictions, the
-    runner's image and its limits. An InferenceRun names a config and executes it."""
+class InferenceConfig(ResourceModel):
+    """Configuration of batch inference: the model server, the source of the records, the destination of the predictions, and
+    the runner's image and resources. An InferenceRun executes a config."""
 
     api_version: str = wellknown.API_VERSION
     kind: str = wellknown.CONFIG_KIND
@@ -158,7 +161,7 @@ class InferenceConfig(Shape):
 
     @classmethod
     def parse(cls, stored: dict[str, Any]) -> Self:  # Any: JSON as the API server returns it
-        """The config in `stored`. Raises pydantic.ValidationError; `inferrun.resources.validation` turns that into problems."""
+        """The config in `stored`. Raises pydantic.ValidationError, which `inferrun.resources.validation` translates."""
         return cls.model_validate({key: value for key, value in stored.items() if value is not None})
 
 

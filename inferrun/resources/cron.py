@@ -1,8 +1,8 @@
-"""Cron expressions and time zones: what is valid, what is refused and why, and which minutes an expression means.
+"""Parses cron expressions and checks time zones.
 
-Five fields or an ``@`` macro, as Kubernetes' CronJob takes them. The fields are parsed here, because a refusal must
-say which field is wrong and what it may hold, and because a schedule's clock takes explicit values; croniter, which
-would also take six fields, ``L``, ``#`` and wrapped ranges, judges only whether an expression ever fires. Pure, but for
+An expression has five fields or is an ``@`` macro, as in a Kubernetes CronJob. The fields are parsed here, because an error
+must name the invalid field and its allowed values, and because Temporal's calendars need explicit values. croniter, which
+also accepts six fields, ``L``, ``#`` and wrapped ranges, is only used to find expressions that never fire. Pure, apart from
 the time zone database that `zoneinfo` reads.
 """
 
@@ -25,23 +25,23 @@ MACROS: Final = {
 }
 EXAMPLE: Final = '"0 9 * * MON"'
 NOT_ZONES: Final = frozenset({"local", "localtime", "posixrules", "factory"})
-"""Names that mean another zone on every machine, or none."""
+"""Names in the database that denote the machine's own zone or no zone."""
 
 _LEAP_YEAR: Final = datetime(2028, 1, 1, tzinfo=UTC)
-"""Where the search for a first fire begins: croniter looks 50 years ahead, which any start before 2050 covers."""
+"""Start of the search for the first fire time; croniter searches the following 50 years."""
 
 
 class InvalidSchedule(ValueError):
-    """An expression that is no schedule; the text says which part is wrong and what is allowed."""
+    """The expression is invalid; the message names the invalid part and the allowed values."""
 
 
 class InvalidTimeZone(ValueError):
-    """A name that is no time zone; the text says what is allowed."""
+    """The time zone does not exist; the message describes the allowed names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Field:
-    """One of the five fields: its words in a message, its range, its names."""
+    """One of the five fields: its title in messages, its range and the names of its values."""
 
     title: str
     low: int
@@ -59,7 +59,7 @@ class _Field:
             return self.low + self.names.index(word.upper())
         if word.isascii() and word.isdigit() and self.low <= int(word) <= self.high:
             return int(word)
-        raise InvalidSchedule(f'{self.title} has "{word}"; allowed are {self.allowed}')
+        raise InvalidSchedule(f'the {self.title} is "{word}"; allowed are {self.allowed}')
 
 
 FIELDS: Final = (
@@ -78,9 +78,9 @@ FIELDS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class CronTimes:
-    """The values that an expression means, each sorted. Day of week 0 is Sunday.
+    """The values of each field in ascending order. Day of week 0 is Sunday.
 
-    Where both day fields are restricted, cron fires when either matches; where one is, that one decides.
+    If both day fields are restricted, cron fires on days that match either of them.
     """
 
     minutes: tuple[int, ...]
@@ -93,12 +93,12 @@ class CronTimes:
 
     @property
     def either_day_matches(self) -> bool:
-        """Whether a day is due when one of the two day fields matches, rather than both."""
+        """Whether a match of one of the two day fields is sufficient."""
         return self.restricts_days_of_month and self.restricts_days_of_week
 
 
 def parse_schedule(expression: str) -> CronTimes:
-    """What `expression` means. Raises InvalidSchedule for nonsense and for what never fires."""
+    """The values in `expression`. Raises InvalidSchedule if it is invalid or never fires."""
     words = _five_fields(expression)
     minutes, hours, days, months, weekdays = (
         _values(word, field=field) for word, field in zip(words, FIELDS, strict=True)
@@ -116,9 +116,9 @@ def parse_schedule(expression: str) -> CronTimes:
 
 
 def check_time_zone(name: str) -> None:
-    """Raises InvalidTimeZone when `name` is not in the IANA database."""
+    """Raise InvalidTimeZone unless `name` is in the IANA time zone database."""
     try:
-        # right/ counts leap seconds, which no schedule does; posix/ holds the same zones once more.
+        # right/ contains zones with leap seconds, posix/ duplicates of the others.
         is_variant = name.lower().startswith(("right/", "posix/"))
         known = name.lower() not in NOT_ZONES and not is_variant and ZoneInfo(name) is not None
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -126,13 +126,13 @@ def check_time_zone(name: str) -> None:
     if not known:
         likely = get_close_matches(name, available_timezones(), n=1, cutoff=0.6)
         hint = f"; did you mean {likely[0]}?" if likely else ""
-        raise InvalidTimeZone(f"allowed are names of the IANA database such as Europe/Rome or Etc/UTC{hint}")
+        raise InvalidTimeZone(f"must be a name in the IANA database, such as Europe/Rome or Etc/UTC{hint}")
 
 
 def _five_fields(expression: str) -> list[str]:
     text = expression.strip()
     if text.upper().startswith(("TZ=", "CRON_TZ=")):
-        raise InvalidSchedule(f"a time zone goes into spec.timeZone; allowed here are five fields such as {EXAMPLE}")
+        raise InvalidSchedule(f"set the time zone in spec.timeZone; the schedule has five fields, such as {EXAMPLE}")
     if text.startswith("@"):
         if text.lower() not in MACROS:
             raise InvalidSchedule(f"allowed macros are {', '.join(MACROS)}")
@@ -140,7 +140,7 @@ def _five_fields(expression: str) -> list[str]:
     words = text.split()
     if len(words) != len(FIELDS):
         titles = ", ".join(field.title for field in FIELDS)
-        raise InvalidSchedule(f"it has {len(words)} fields; allowed are five ({titles}) such as {EXAMPLE}")
+        raise InvalidSchedule(f"it has {len(words)} fields; five are required ({titles}), such as {EXAMPLE}")
     return words
 
 
@@ -152,26 +152,28 @@ def _values(word: str, *, field: _Field) -> tuple[int, ...]:
 
 
 def _item(item: str, *, field: _Field) -> range:
-    """One member of a list: `*`, `5`, `1-5`, each with a step or without."""
+    """The values of a list item: `*`, `5` or `1-5`, with or without a step."""
     span, slash, step_text = item.partition("/")
     step = 1
     if slash:
         if not (step_text.isascii() and step_text.isdigit() and int(step_text) > 0):
-            raise InvalidSchedule(f'{field.title} has the step "{step_text}"; allowed are whole numbers from 1')
+            raise InvalidSchedule(
+                f'the step of the {field.title} is "{step_text}"; must be a whole number of at least 1'
+            )
         step = int(step_text)
     if span in {"*", "?"}:
-        # Sunday has two numbers; a star means each day once.
+        # Sunday is both 0 and 7; a star includes each day once.
         return range(field.low, min(field.high, 6 if field.high == 7 else field.high) + 1, step)
     first, dash, last = span.partition("-")
     low = field.number(first)
     high = field.number(last) if dash else (field.high if slash else low)
     if low > high:
-        raise InvalidSchedule(f'{field.title} has the range "{span}", which ends before it begins')
+        raise InvalidSchedule(f'the range "{span}" of the {field.title} ends before it starts')
     return range(low, high + 1, step)
 
 
 def _restricts(word: str) -> bool:
-    """Whether a day field narrows anything: a plain star among its members takes the restriction away."""
+    """Whether a day field excludes any day; an unrestricted item in a list makes the whole list unrestricted."""
     return not any(item in {"*", "?", "*/1", "?/1"} for item in word.split(","))
 
 
@@ -180,6 +182,6 @@ def _check_that_it_fires(words: list[str], *, expression: str) -> None:
         croniter(" ".join(words).replace("?", "*"), _LEAP_YEAR).get_next(datetime)
     except CroniterBadDateError:
         raise InvalidSchedule(
-            f'"{expression}" never fires: no month of "{words[3]}" has a day "{words[2]}"; '
-            "allowed are days that the months have"
+            f'"{expression}" never fires: no month in "{words[3]}" has a day "{words[2]}"; '
+            "choose a day that exists in one of the months"
         ) from None

@@ -1,18 +1,18 @@
-"""Metadata of a stored object and the ways in which one object names another.
+"""Metadata of a stored object, and references from one object to another.
 
-Only what the product acts on is modelled. Nothing here checks that a referenced object exists.
+Only fields that the product uses are modelled. Nothing here checks whether a referenced object exists.
 """
 
 from typing import Annotated
 
 from pydantic import Field
 
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, NamespaceName, ResourceName, Uid
-from inferrun.resources.shape import Shape
 
 
-class OwnerReference(Shape):
-    """The owner of an object; when the owner is deleted, Kubernetes deletes the object."""
+class OwnerReference(ResourceModel):
+    """The owner of an object, with which Kubernetes deletes the object."""
 
     api_version: str
     kind: str
@@ -22,8 +22,8 @@ class OwnerReference(Shape):
     block_owner_deletion: bool | None = None
 
 
-class Metadata(Shape):
-    """The part of `metadata` that is read, of an object as the API server returns it."""
+class Metadata(ResourceModel):
+    """The fields of `metadata` that the product reads."""
 
     name: str
     namespace: str = ""
@@ -39,34 +39,34 @@ class Metadata(Shape):
 
     @property
     def is_being_deleted(self) -> bool:
-        """Whether somebody asked for its deletion; it may still be there because of a finalizer."""
+        """Whether deletion was requested; a finalizer may still keep the object."""
         return self.deletion_timestamp is not None
 
 
-class ConfigReference(Shape):
-    """Names an InferenceConfig."""
+class ConfigReference(ResourceModel):
+    """Reference to an InferenceConfig."""
 
     name: ResourceName
     """Name of the InferenceConfig."""
 
     namespace: NamespaceName | None = None
-    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace works only where the
-    operator of the cluster allows it (setting allowCrossNamespaceConfig)."""
+    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace must be enabled by the
+    installation's setting allowCrossNamespaceConfig."""
 
 
-class SecretReference(Shape):
-    """Names the Secret with which the image is pulled."""
+class SecretReference(ResourceModel):
+    """Reference to the Secret with the credentials for pulling the image."""
 
     name: ResourceName
     """Name of a Secret of type kubernetes.io/dockerconfigjson in the namespace of the run."""
 
     namespace: NamespaceName | None = None
-    """Accepted for older manifests. A Pod can use a pull Secret of its own namespace only, so the Secret is taken by
-    its name from the namespace of the run; if it is not there, the status says how to copy it."""
+    """Accepted for compatibility with older manifests. A Pod can only use a pull Secret in its own namespace, so the Secret
+    of this name in the run's namespace is used. If it is missing, the status shows the command that copies it."""
 
 
-class ObjectReference(Shape):
-    """Names any object, as Kubernetes' ObjectReference does."""
+class ObjectReference(ResourceModel):
+    """Reference to an object, as in Kubernetes."""
 
     api_version: Annotated[str, Field(max_length=253)] | None = None
     """API version of the object."""

@@ -1,51 +1,39 @@
-"""The scalar types that fields of both resources share, each with the limits that the API server enforces.
+"""Scalar types of both resources, with the limits that the API server enforces.
 
-A limit here is what an administrator of the cluster pays for: the API server refuses a CRD whose rules could run over
-unbounded strings. Values that we write ourselves are cut to their limit instead of being refused, so that a long
-message can never keep an outcome from being stored.
+Every string needs a limit, because the API server rejects a CRD whose rules could run over unbounded strings. Messages that
+the product writes are truncated instead of rejected, so that a long message never prevents an outcome from being stored.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from pydantic import AwareDatetime, BeforeValidator, Field, PlainSerializer
 
+from inferrun.names import LABEL_LIMIT, LABEL_PATTERN, SUBDOMAIN_LIMIT, SUBDOMAIN_PATTERN
+from inferrun.text import one_line
+from inferrun.timestamps import rfc3339
+
 MESSAGE_LIMIT: Final = 2048
 SHORT_LIMIT: Final = 256
 
-SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-LABEL_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
-
-def one_line(text: str, *, limit: int) -> str:
-    """`text` with every run of white space turned into one space, cut to `limit` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _cut_to(limit: int) -> Callable[[object], object]:
+def _truncate_to(limit: int) -> Callable[[object], object]:
     return lambda value: one_line(value, limit=limit) if isinstance(value, str) else value
 
 
-def _rfc3339(instant: datetime) -> str:
-    """Kubernetes' form of a time: UTC, whole seconds."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+Instant = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
+"""A point in time; in JSON as Kubernetes writes it, with whole seconds."""
 
-
-Instant = Annotated[AwareDatetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
-"""A moment; as JSON in Kubernetes' form, which knows whole seconds only."""
-
-Message = Annotated[str, BeforeValidator(_cut_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)]
-"""One line for a person; cut to 2048 characters."""
+Message = Annotated[str, BeforeValidator(_truncate_to(MESSAGE_LIMIT)), Field(max_length=MESSAGE_LIMIT)]
+"""One line of human-readable text, truncated to 2048 characters."""
 
 ReasonText = Annotated[str, Field(max_length=SHORT_LIMIT)]
-"""One CamelCase word for a program."""
+"""A word in CamelCase for programs."""
 
-ResourceName = Annotated[str, Field(min_length=1, max_length=253, pattern=SUBDOMAIN_PATTERN)]
+ResourceName = Annotated[str, Field(min_length=1, max_length=SUBDOMAIN_LIMIT, pattern=SUBDOMAIN_PATTERN)]
 """The name of a namespaced object: a DNS-1123 subdomain."""
 
-NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=LABEL_PATTERN)]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=LABEL_LIMIT, pattern=LABEL_PATTERN)]
 """The name of a namespace: a DNS-1123 label."""
 
 Uid = Annotated[str, Field(max_length=SHORT_LIMIT)]
@@ -53,7 +41,4 @@ Uid = Annotated[str, Field(max_length=SHORT_LIMIT)]
 TEN_YEARS_SECONDS: Final = 315_360_000
 
 Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS_SECONDS)]
-"""A span of time in whole seconds, at most ten years (a Pod's deadline must fit in 32 bits)."""
-
-Count = Annotated[int, Field(ge=0)]
-"""A number of records."""
+"""A duration in whole seconds, at most ten years (a Pod's deadline must fit in 32 bits)."""

@@ -1,8 +1,8 @@
-"""What is known of a run and of a config: written by the product, read by people and programs.
+"""The statuses of runs and configs: written by the product, read by people and programs.
 
-A status is read leniently, because one may have been stored by another version; it is written with every text cut to
-its limit. Once `phase` is Succeeded or Failed the API server refuses a change of the outcome: the terminal status is
-the one record that outranks every other store.
+A status is parsed leniently, because another version may have written it; texts are truncated to their limits when it is
+written. Once `phase` is Succeeded or Failed, the API server rejects changes of the outcome: the terminal status takes
+precedence over every other record of the run.
 """
 
 from enum import StrEnum
@@ -12,8 +12,9 @@ from pydantic import Field
 
 from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
-from inferrun.resources.scalars import Count, Instant, Message, ReasonText, Uid
-from inferrun.resources.shape import Shape
+from inferrun.resources.resource_model import ResourceModel
+from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
+from inferrun.runner_report import Delivery, Output, RecordCounts
 
 ATTEMPTS_LIMIT: Final = 20
 NEXT_TIMES_LIMIT: Final = 10
@@ -23,99 +24,65 @@ ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
 
 
-class Delivery(StrEnum):
-    """What the output's store can promise for each record."""
-
-    EXACTLY_ONCE = "ExactlyOnce"
-    AT_LEAST_ONCE = "AtLeastOnce"
-    UNKNOWN = "Unknown"
-
-
 class ConditionStatus(StrEnum):
-    """The three values of a condition."""
+    """The status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
     UNKNOWN = "Unknown"
 
 
-class Condition(Shape):
-    """One observation, in Kubernetes' form; kubectl wait works with it."""
+class Condition(ResourceModel):
+    """A condition as in Kubernetes, for use with kubectl wait."""
 
     type: Annotated[str, Field(max_length=316)]
-    """What is observed. Runs: Succeeded, Finished, Ready (as Succeeded) and Synced. Configs: Ready."""
+    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded) and Synced. Configs: Ready."""
 
     status: ConditionStatus
     """True, False or Unknown."""
 
     reason: Annotated[str, Field(max_length=1024)] | None = None
-    """One CamelCase word that says why."""
+    """Reason for the last transition, in CamelCase."""
 
     message: Message | None = None
-    """One line that says why, for a person."""
+    """Human-readable explanation."""
 
     last_transition_time: Instant | None = None
-    """When the status of this condition changed last."""
+    """Time of the last change of the condition's status."""
 
     observed_generation: int | None = None
-    """The generation of the spec that was observed."""
+    """Generation of the spec on which the condition is based."""
 
 
-class Records(Shape):
-    """Counts of records; completed and failed add up to total at the end."""
-
-    total: Count | None = None
-    """How many records the input has, as far as known."""
-
-    completed: Count | None = None
-    """How many records have a prediction."""
-
-    failed: Count | None = None
-    """How many records got an error instead."""
-
-
-class Attempt(Shape):
-    """One launch of the run: one Job."""
+class Attempt(ResourceModel):
+    """One launch of the run, which is one Job."""
 
     launch: int
-    """Number of the launch, from 1. Every Job is one."""
+    """Number of the launch, starting from 1; every Job is a launch."""
 
     attempt: int
-    """Number of the attempt, from 1, as counted against backoffLimit."""
+    """Number of the attempt, starting from 1; attempts count towards backoffLimit."""
 
     job_name: ShortText | None = None
     """Name of the Job."""
 
     start_time: Instant | None = None
-    """When the launch began."""
+    """Start of the launch."""
 
     completion_time: Instant | None = None
-    """When the launch ended."""
+    """End of the launch."""
 
     exit_code: int | None = None
     """Exit code of the container inference."""
 
     reason: ReasonText | None = None
-    """Why the launch ended, one word."""
+    """Reason for the end of the launch, in CamelCase."""
 
     message: Message | None = None
-    """Why the launch ended, for a person."""
+    """Human-readable explanation of the end of the launch."""
 
 
-class Output(Shape):
-    """Where the predictions are."""
-
-    location: LongText | None = None
-    """Where the predictions are, such as a path on a claim or a URL."""
-
-    manifest: LongText | None = None
-    """Where the manifest is that committed them."""
-
-    sha256: ShortText | None = None
-    """SHA-256 of the manifest."""
-
-
-class WorkflowReference(Shape):
+class WorkflowReference(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     id: Annotated[str, Field(max_length=1024)] | None = None
@@ -128,11 +95,11 @@ class WorkflowReference(Shape):
     """Temporal namespace."""
 
     url: LongText | None = None
-    """Page of the workflow in the Temporal UI."""
+    """Link to the workflow in the Temporal UI."""
 
 
-class ActiveRun(Shape):
-    """A run of a schedule that has not finished."""
+class ActiveRun(ResourceModel):
+    """An unfinished run of a schedule."""
 
     name: ShortText
     """Name of the InferenceRun."""
@@ -141,91 +108,91 @@ class ActiveRun(Shape):
     """UID of the InferenceRun."""
 
 
-class InferenceRunStatus(Shape):
-    """What is known of the run. Written by the product; it cannot change any more once the run has finished."""
+class InferenceRunStatus(ResourceModel):
+    """Observed state of the run. The outcome cannot change once the run has finished."""
 
     phase: Phase | None = None
-    """Pending (accepted, waits), Running, Suspended, Succeeded or Failed; a schedule is Scheduled or Suspended."""
+    """Pending, Running, Suspended, Succeeded or Failed; Scheduled or Suspended for a schedule."""
 
     reason: ReasonText | None = None
-    """One word that says why the run is in this phase."""
+    """Reason for the current phase, in CamelCase."""
 
     message: Message | None = None
-    """One line that says why the run is in this phase, and what to do about it."""
+    """Human-readable explanation of the current phase, with the fix if there is a problem."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Observations in Kubernetes' form: Succeeded, Finished, Ready, Synced."""
+    """Conditions: Succeeded, Finished, Ready and Synced."""
 
     observed_generation: int | None = None
-    """The generation of the spec that this status is about."""
+    """Generation of the spec on which this status is based."""
 
     start_time: Instant | None = None
-    """When the run began to be executed."""
+    """Start of the execution."""
 
     completion_time: Instant | None = None
-    """When the run finished."""
+    """End of the run."""
 
     duration: Annotated[str, Field(max_length=64)] | None = None
-    """How long the run took, such as 1m5s. Written when it finishes."""
+    """Duration of the run, such as 1m5s; set when it has finished."""
 
     attempt: int | None = None
-    """Number of the current or last attempt, from 1."""
+    """Number of the current or last attempt, starting from 1."""
 
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=ATTEMPTS_LIMIT)] = ()
-    """The latest launches, oldest first, at most 20."""
+    """The last 20 launches, oldest first."""
 
     exit_code: int | None = None
     """Exit code of the last attempt."""
 
-    records: Records | None = None
-    """How many records there are, are predicted, have failed."""
+    records: RecordCounts | None = None
+    """Numbers of records: total, completed and failed."""
 
     delivery: Delivery | None = None
-    """What the store of the predictions promises for each record: ExactlyOnce, AtLeastOnce or Unknown."""
+    """Delivery guarantee of the output for each record: ExactlyOnce, AtLeastOnce or Unknown."""
 
     output: Output | None = None
-    """Where the predictions are."""
+    """Location of the predictions."""
 
     workflow: WorkflowReference | None = None
     """The Temporal workflow that executes the run."""
 
     contract: Annotated[str, Field(max_length=400_000)] | None = None
-    """The contract that the runner was given, base64 of its JSON. Once it is set, the run's spec is fixed."""
+    """The contract passed to the runner, as base64-encoded JSON. Once it is set, the spec of the run cannot be changed."""
 
     job_status: ObjectReference | None = None
-    """The current or last Job of the run."""
+    """Current or last Job of the run."""
 
     last_schedule_time: Instant | None = None
-    """Schedules: when a run was last due and started."""
+    """Schedules: scheduled time of the last run that was started."""
 
     last_successful_time: Instant | None = None
-    """Schedules: when a run last succeeded."""
+    """Schedules: time at which a run last succeeded."""
 
     next_schedule_times: Annotated[tuple[Instant, ...], Field(max_length=NEXT_TIMES_LIMIT)] = ()
-    """Schedules: when the next runs are due."""
+    """Schedules: times of the next runs."""
 
     active: Annotated[tuple[ActiveRun, ...], Field(max_length=ACTIVE_LIMIT)] = ()
-    """Schedules: the runs that have not finished."""
+    """Schedules: unfinished runs."""
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the run has finished, for good."""
+        """Whether the run has finished."""
         return self.phase is not None and self.phase.is_terminal
 
     def condition(self, kind: str, /) -> Condition | None:
-        """The condition of that type, or None."""
+        """The condition of this type, or None."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
-class InferenceConfigStatus(Shape):
-    """What is known of the config. Written by the product."""
+class InferenceConfigStatus(ResourceModel):
+    """Observed state of the config."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Observations in Kubernetes' form: Ready says whether runs can use the config, and what is wrong if not."""
+    """Conditions: Ready is True if runs can use the config; otherwise its message explains what is invalid."""
 
     observed_generation: int | None = None
-    """The generation of the spec that this status is about."""
+    """Generation of the spec on which this status is based."""
 
     def condition(self, kind: str, /) -> Condition | None:
-        """The condition of that type, or None."""
+        """The condition of this type, or None."""
         return next((condition for condition in self.conditions if condition.type == kind), None)

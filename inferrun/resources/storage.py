@@ -1,72 +1,74 @@
-"""The two storage labels that this product knows, as models; every other label is free-form and for custom images.
+"""Models of the two storage labels that the default runner supports; any other label is free-form, for custom images.
 
-The storage maps travel into the contract unmodified, so a config keeps them as plain JSON. These models describe what
-may stand under a known label: the CRD's schema and the shim's check of unknown keys are both taken from them.
+A config keeps its storage as plain JSON, because it is passed unmodified in the contract. These models describe the allowed
+keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
 """
 
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import NamespaceName, ResourceName
-from inferrun.resources.shape import Shape
 
+HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 
 
-class EndpointReference(Shape):
-    """Names the Secret that describes an HTTP endpoint."""
+class EndpointReference(ResourceModel):
+    """Reference to the Secret that describes an HTTP endpoint."""
 
     name: ResourceName
-    """Name of the Secret. Its keys: server-url (required), token, username, password, certificate-authority-data,
+    """Name of the Secret. Keys: server-url (required), token, username, password, certificate-authority-data,
     client-certificate-data, client-key-data, proxy-url, insecure."""
 
     namespace: NamespaceName | None = None
-    """Namespace in which the Secret was created. The runner's Pod mounts the Secret of this name from the run's own
-    namespace; while it is missing there, the run waits and its status gives the command that copies it."""
+    """Namespace in which the Secret was created. A Pod can only mount Secrets of its own namespace, so a Secret of this name
+    must exist in the run's namespace. While it is missing, the run waits and its status shows the command that copies it."""
 
 
-class KrateoApi(Shape):
-    """One call of a data handler over HTTP."""
+class KrateoApi(ResourceModel):
+    """An HTTP request to a data handler."""
 
     endpoint_ref: EndpointReference
-    """The Secret with the address and the credentials of the data handler."""
+    """Secret with the address and the credentials of the data handler."""
 
     path: Annotated[str, Field(max_length=2048)] | None = None
-    """Path of the call, below the endpoint's server-url."""
+    """Path of the request, relative to the endpoint's server-url."""
 
     verb: Annotated[str, Field(max_length=16)] | None = None
-    """HTTP method of the call: GET, POST, PUT, PATCH or DELETE. Default: POST."""
+    """HTTP method of the request: GET, POST, PUT, PATCH or DELETE. Default: POST."""
 
     headers: Annotated[tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=64)] | None = None
-    """Headers of the call, each as "Name: value"."""
+    """Headers of the request, each as "Name: value"."""
 
     payload: Annotated[str, Field(max_length=65536)] | None = None
-    """Text of a JSON object whose members are sent below the run's parameters, which win. Default: the parameters alone."""
+    """JSON object whose members are sent together with the run's parameters; a parameter of the same name takes precedence.
+    Default: only the parameters are sent."""
 
 
-class KrateoStorage(Shape):
-    """A data handler that speaks Krateo's protocol over HTTP."""
+class KrateoStorage(ResourceModel):
+    """A data handler that is called over HTTP with Krateo's protocol."""
 
     api: KrateoApi
-    """The call that reads the records or stores the predictions."""
+    """The request that reads the records or stores the predictions."""
 
 
-class FileStorage(Shape):
-    """Files on a PersistentVolumeClaim of the run's namespace."""
+class FileStorage(ResourceModel):
+    """Files on a PersistentVolumeClaim in the namespace of the run."""
 
     claim_name: ResourceName
-    """Name of the PersistentVolumeClaim, in the namespace of the run. Input is mounted read-only; input and output may
-    name the same claim."""
+    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
+    the same claim."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path below the root of the claim: relative, without "..". Of the input: a file of records, or a folder
-    of *.jsonl files; of the output: the folder for results and manifest."""
+    """Path relative to the root of the claim, without "..". Input: a file of records, or a directory of *.jsonl files.
+    Output: the directory for results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records. Default: jsonl, one JSON value a line."""
+    """Format of the records. Default: jsonl, one JSON value per line."""
 
 
-KNOWN_LABELS: Final[dict[str, type[Shape]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
-"""Every label that the product knows, with its model."""
+KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+"""The supported labels with their models."""

@@ -1,8 +1,8 @@
-"""What is wrong with a resource although the API server took it: pure functions from a resource to a list of problems.
+"""Finds invalid values in resources that the API server has accepted. Pure.
 
-The schema refuses most mistakes at once. It cannot see an unknown key in a free-form storage object, an expression that
-never fires, a size in bytes, or what the product's own runner needs; and an object may be older than a rule. Every
-problem names the field, shows its value and says what is allowed. Nothing here reads a clock or talks to a server.
+The CRD's schema rejects most mistakes immediately. It cannot detect an unknown key in a free-form storage object, a schedule
+that never fires, a size in bytes, or a field that the default runner requires; and an object may be older than a rule. Every
+problem names the field, its value and what is allowed.
 """
 
 import json
@@ -15,19 +15,15 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from inferrun.contract import MAX_BYTES
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import InferenceConfigSpec, ResourceRequirements
+from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.scalars import one_line
-from inferrun.resources.storage import KNOWN_LABELS
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
+from inferrun.text import one_line
 
-SIZE_LIMIT_BYTES: Final = 256 * 1024
-"""What contract and snapshot may be together; storage or parameters alone beyond that can never work."""
-
-MODEL_VERSIONS: Final = ("v1", "v2")
 OWN_RUNNER_VERSIONS: Final = ("v2",)
-HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
@@ -39,20 +35,20 @@ _UNITS: Final = {
     "n": Decimal("0.000000001"),
 }
 
-_PLAIN_WORDS: Final = {
+_REQUIREMENTS: Final = {
     "missing": "it is required",
-    "string_type": "allowed is text",
-    "tuple_type": "allowed is a list",
-    "dict_type": "allowed is an object",
-    "model_type": "allowed is an object",
-    "model_attributes_type": "allowed is an object",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
 }
-"""What pydantic says in Python's words, in those of a manifest."""
+"""Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is wrong: the field's path of JSON names, its value as text, and what is allowed there."""
+    """An invalid field: its path of JSON names, its value as text, and what is allowed."""
 
     field: str
     value: str | None
@@ -63,38 +59,38 @@ class Problem:
         return f"{self.field} {found}; {self.allowed}"
 
 
-def told(problems: Iterable[Problem]) -> str:
-    """All problems on one line, for a status."""
+def describe(problems: Iterable[Problem]) -> str:
+    """All problems on one line, for a status message."""
     return "; and ".join(str(problem) for problem in problems)
 
 
 def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
-    """The problems for which a resource could not be read at all."""
+    """The problems because of which a resource could not be parsed."""
     return tuple(
         Problem(
             field=".".join(str(part) for part in entry["loc"]),
             value=None if entry["type"] == "missing" else shown(entry["input"]),
-            allowed=_PLAIN_WORDS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
+            allowed=_REQUIREMENTS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
         )
         for entry in error.errors(include_url=False, include_context=False)
     )
 
 
 def shown(value: object) -> str:
-    """`value` as short text."""
+    """`value` as text, truncated."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return one_line(text, limit=SHOWN_VALUE_LIMIT)
 
 
 def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
-    """What is wrong with a run or a schedule."""
+    """The problems of a run or a schedule."""
     return (*_schedule_problems(run.spec), *_parameter_problems(run.spec.parameters or {}))
 
 
 def config_problems(
     config: InferenceConfig, *, allowed_service_accounts: Collection[str] | None = None
 ) -> tuple[Problem, ...]:
-    """What is wrong with a config. `allowed_service_accounts`: None does not check spec.serviceAccountName."""
+    """The problems of a config. If `allowed_service_accounts` is None, spec.serviceAccountName is not checked."""
     spec = config.spec
     return (
         *_placement_problems(spec),
@@ -125,17 +121,15 @@ def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
         yield Problem(
             field=f"spec.parameters.{name}",
             value=shown(parameters[name]),
-            allowed=f"allowed is any name but the reserved {reserved}",
+            allowed=f"the names {reserved} are reserved",
         )
     yield from _size_problems("spec.parameters", dict(parameters))
 
 
 def _size_problems(field: str, value: object) -> Iterator[Problem]:
     size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
-    if size > SIZE_LIMIT_BYTES:
-        yield Problem(
-            field=field, value=f"{size} bytes of JSON", allowed=f"allowed are {SIZE_LIMIT_BYTES} bytes in the contract"
-        )
+    if size > MAX_BYTES:
+        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {MAX_BYTES} bytes are allowed")
 
 
 def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -149,7 +143,7 @@ def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield Problem(
                 field=f"spec.{name}",
                 value=shown(value),
-                allowed=f'but spec.kserve.{name} is "{shown(other)}"; allowed is one of them, or both with one value',
+                allowed=f'but spec.kserve.{name} is "{shown(other)}"; set only one of them, or both to the same value',
             )
 
 
@@ -157,28 +151,28 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     model, own_runner = spec.model, spec.image is None
     versions = OWN_RUNNER_VERSIONS if own_runner else MODEL_VERSIONS
     if model.model_version and model.model_version not in versions:
-        whose = " with the product's own runner" if own_runner else ""
+        whose = " with the default runner" if own_runner else ""
         yield Problem(
             field="spec.kserve.modelVersion",
             value=shown(model.model_version),
-            allowed=f"allowed{whose}: {', '.join(versions)}",
+            allowed=f"must be {' or '.join(versions)}{whose}",
         )
     if own_runner and not model.model_url:
         yield Problem(
             field="spec.kserve.modelUrl",
             value=None,
-            allowed="the product's own runner needs it, such as sklearn-iris-predictor.models/v2/models/iris/infer",
+            allowed="it is required by the default runner, for example sklearn-iris-predictor.models/v2/models/iris/infer",
         )
     elif own_runner and model.model_url and not is_http_url(model.model_url):
         yield Problem(
             field="spec.kserve.modelUrl",
             value=shown(model.model_url),
-            allowed="allowed are http and https URLs; without a scheme http:// is meant",
+            allowed="must be an http or https URL; the default scheme is http",
         )
 
 
 def is_http_url(url: str) -> bool:
-    """Whether `url` is one that can be called, http:// being meant where no scheme stands."""
+    """Whether `url` is a valid http or https URL; the default scheme is http."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and " " not in url
@@ -199,25 +193,25 @@ def _end_problems(end: Mapping[str, JsonValue], *, path: str, own_runner: bool) 
         if label in KNOWN_LABELS:
             yield from _known_storage_problems(value, model=KNOWN_LABELS[label], path=f"{path}.{label}")
         elif not isinstance(value, dict):
-            yield Problem(field=f"{path}.{label}", value=shown(value), allowed="allowed is an object")
+            yield Problem(field=f"{path}.{label}", value=shown(value), allowed="must be an object")
 
 
 def _own_runner_label_problems(end: Mapping[str, JsonValue], *, path: str) -> Iterator[Problem]:
     known = ", ".join(KNOWN_LABELS)
     if not end:
-        yield Problem(field=path, value=None, allowed=f"the product's own runner needs one label of: {known}")
+        yield Problem(field=path, value=None, allowed=f"the default runner requires one of the labels {known}")
     for label in end:
         if label not in KNOWN_LABELS:
             yield Problem(
                 field=f"{path}.{label}",
                 value=shown(end[label]),
                 allowed=(
-                    f"the product's own runner knows {known}{did_you_mean(label, KNOWN_LABELS)}; "
-                    "any other label needs an image of yours in spec.image"
+                    f"the default runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; "
+                    "any other label requires a custom image in spec.image"
                 ),
             )
     if len(end) > 1:
-        yield Problem(field=path, value=", ".join(end), allowed="allowed with the product's own runner is one label")
+        yield Problem(field=path, value=", ".join(end), allowed="the default runner supports only one label")
 
 
 def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
@@ -241,7 +235,7 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
             yield Problem(
                 field=f"{path}.{key}",
                 value=shown(inner),
-                allowed=f"there is no such key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
+                allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
             continue
         kind = below[key]
@@ -250,22 +244,22 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
 
 
 def _meaning_problems(storage: Mapping[str, object], *, path: str) -> Iterator[Problem]:
-    """Values of the right type that can still not be right: a path that leaves its claim, an unknown verb."""
+    """Values of the right type that are still invalid: a path outside the claim, an unknown verb."""
     file_path = storage.get("path")
     if isinstance(file_path, str) and leaves_its_root(file_path):
         yield Problem(
             field=f"{path}.path",
             value=shown(file_path),
-            allowed='allowed are paths below the root of the claim: relative, without ".."',
+            allowed='must be a path relative to the root of the claim, without ".."',
         )
     api = storage.get("api")
     verb = api.get("verb") if isinstance(api, dict) else None
     if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
-        yield Problem(field=f"{path}.api.verb", value=shown(verb), allowed=f"allowed are {', '.join(HTTP_VERBS)}")
+        yield Problem(field=f"{path}.api.verb", value=shown(verb), allowed=f"must be one of {', '.join(HTTP_VERBS)}")
 
 
 def leaves_its_root(path: str) -> bool:
-    """Whether `path` is absolute, climbs, or holds what no file name may hold."""
+    """Whether `path` is absolute, contains `..`, or contains a character that is not allowed in file names."""
     return path.startswith("/") or "\0" in path or ".." in path.split("/")
 
 
@@ -278,7 +272,7 @@ def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                     field=f"spec.resources.{name}.{resource}",
                     value=shown(value),
                     allowed=(
-                        f"there is no such resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
+                        f"unknown resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
                         f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                     ),
                 )
@@ -291,12 +285,12 @@ def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem
             yield Problem(
                 field=f"spec.resources.requests.{resource}",
                 value=shown(value),
-                allowed=f"allowed is at most the limit, {limits[resource]}",
+                allowed=f"must be at most the limit, {limits[resource]}",
             )
 
 
 def amount(quantity: int | str) -> Decimal:
-    """What a Kubernetes quantity such as 500m, 1.5 or 256Mi amounts to; what is none counts as nothing."""
+    """The value of a Kubernetes quantity such as 500m, 1.5 or 256Mi; 0 if it is invalid."""
     text = str(quantity)
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
@@ -311,12 +305,12 @@ def _service_account_problems(name: str | None, *, allowed: Collection[str] | No
         yield Problem(
             field="spec.serviceAccountName",
             value=shown(name),
-            allowed=f"allowed by the operator of this installation: {listed} (setting allowedServiceAccounts)",
+            allowed=f"allowed in this installation: {listed} (setting allowedServiceAccounts)",
         )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that names the likely right word, or nothing."""
+    """A suggestion of the most similar known word, or an empty string."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     likely = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f", did you mean {by_lower[likely[0]]}?" if likely else ""

@@ -1,1 +1,1 @@
-"""Temporal as every process of ours uses it: one plugin, one way to connect, the search attributes."""
+"""What our processes share in using Temporal: the plugin, the connection, search attributes and run workflows."""

@@ -1,5 +1,5 @@
-"""Connects to Temporal with the settings that every Temporal user knows (`temporalio.envconfig`: address, namespace,
-API key, TLS), and makes the search attributes known.
+"""Connects to Temporal with the standard client settings (`temporalio.envconfig`: address, namespace, API key, TLS), and
+registers the search attributes.
 """
 
 import logging
@@ -21,19 +21,19 @@ CONFIG = SearchAttributeKey.for_keyword("InferrunConfig")
 ATTRIBUTES = (INSTALLATION, RUN, CONFIG)
 
 VALUE_LIMIT = 255
-"""Characters of a Keyword's value on SQL stores."""
+"""Maximum length of a Keyword value on SQL stores."""
 
 
 async def connect(*, identity: str) -> Client:
-    """A client for the address, namespace and credentials in the environment or Temporal's own config file."""
+    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file."""
     settings = ClientConfig.load_client_connect_config()
     return await Client.connect(**settings, identity=identity, plugins=[inferrun_plugin()])
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Make our search attributes known; False where they are not and the right to add them is missing.
+    """Register our search attributes; False if they are missing and we have no permission to add them.
 
-    Without them workflows carry a memo only.
+    Without them, workflows carry only a memo.
     """
     try:
         known = await client.operator_service.list_search_attributes(
@@ -49,7 +49,7 @@ async def register_search_attributes(client: Client) -> bool:
         if error.status is RPCStatusCode.ALREADY_EXISTS:
             return True
         if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-            logger.warning("search attributes cannot be registered, workflows carry a memo only")
+            logger.warning("search attributes cannot be registered; workflows carry only a memo")
             return False
         raise
     return True

@@ -1,6 +1,6 @@
-"""What shim, worker, client and replay tests share: the converter, and the sandbox's pass-through.
+"""What the shim, the worker, clients and replay tests share: the data converter and the workflow sandbox.
 
-A history can only be read and replayed by those who agree on these, so they stand in one place.
+A history can be read and replayed only by processes that agree on these.
 """
 
 from dataclasses import replace
@@ -11,12 +11,34 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-PASSED_THROUGH = ("pydantic", "pydantic_core", "annotated_types", "inferrun", "workflows")
-"""Modules that workflow code shares with the process instead of loading them anew for each run: they are pure."""
+PASSED_THROUGH = (
+    "inferrun.contract",
+    "inferrun.exitcodes",
+    "inferrun.names",
+    "inferrun.reasons",
+    "inferrun.resources",
+    "inferrun.run_ref",
+    "inferrun.run_result",
+    "inferrun.runner_report",
+    "inferrun.submission",
+    "inferrun.text",
+    "inferrun.wellknown",
+    "workflows.activity_options",
+    "workflows.messages",
+    "workflows.retry_policy",
+    "workflows.run_clock",
+    "workflows.run_state",
+)
+"""Pure modules, which workflows share with the process. A test keeps clock, randomness, environment and I/O out of them.
+
+Everything else that a workflow imports from us is loaded anew for each workflow inside the sandbox, which rejects calls
+such as `datetime.now()`: the workflow definitions, and `inferrun.timestamps` with `utc_now`. Costs and alternatives are in
+docs/decisions/0012-the-sandbox-guards-workflow-definitions.md.
+"""
 
 
 def inferrun_plugin() -> SimplePlugin:
-    """A new plugin; give it to `Client.connect`, which hands it on to workers, or to a `Replayer`."""
+    """A new plugin, for `Client.connect`, which passes it on to workers, or for a `Replayer`."""
     return SimplePlugin("inferrun", data_converter=_converter, workflow_runner=_runner)
 
 

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 
 def workflow_url(base: str, *, namespace: str, workflow_id: str, run_id: str) -> str | None:
-    """The page of one execution; None where the UI's address is not known. The id's slashes are percent-encoded."""
+    """The page of a workflow execution, None if the UI's address is not known. Slashes in the id are percent-encoded."""
     if not base or not workflow_id:
         return None
     page = f"{base.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workflow_id, safe='')}"

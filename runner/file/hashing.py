@@ -4,10 +4,6 @@ import hashlib
 import io
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 
 class _HashingFile(io.RawIOBase):
@@ -20,7 +16,7 @@ class _HashingFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]  # BufferedReader passes these
         view = memoryview(buffer)
         count = self._source.readinto(view) or 0
         self.digest.update(view[:count])

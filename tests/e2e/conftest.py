@@ -1,4 +1,4 @@
-"""Installs the product by its chart, once, and gives each test a namespace of its own."""
+"""Installs the product from its chart once, and provides each test with its own namespace."""
 
 import fcntl
 import subprocess
@@ -12,7 +12,7 @@ from tests.e2e.stage import ACTOR_IMAGE, ROOT, SYSTEM, Space, Stage, attached, c
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Stage:
-    """The cluster with the product and the test image on it; of several test processes the first one installs it."""
+    """The cluster with the product and the test image, which the first of several test processes installs."""
     found = attached()
     if worker_id == "master":
         _prepare(found)
@@ -34,7 +34,7 @@ def _prepare(stage: Stage) -> None:
 
 
 def install(stage: Stage, *settings: str) -> None:
-    """Install or upgrade the chart and start its programs anew, so that they run the images that were built last."""
+    """Install or upgrade the chart and restart its programs, so that they run the latest images."""
     values = [f"temporal.address={stage.temporal_address}", f"temporal.uiUrl={stage.ui_url}", *settings]
     sets = [word for value in values for word in ("--set", value)]
     chart = str(ROOT / "deploy" / "helm" / "inferrun")
@@ -48,7 +48,7 @@ def install(stage: Stage, *settings: str) -> None:
 
 @pytest.fixture
 def space(stage: Stage) -> Iterator[Space]:
-    """A namespace with the config `actor`, removed afterwards with all that is in it."""
+    """A namespace with the config `actor`, which is deleted after the test."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     stage.kubectl("create", "namespace", name)
     space = Space(stage, name)

@@ -1,4 +1,4 @@
-"""A V2 model server that counts: how often it was sent each row, known by the row's first value. Stdlib only.
+"""A V2 model server that counts how often it receives each row, identified by its first value. Standard library only.
 
 The model adds up a row's values. Each request takes a while, so that a run can be disturbed in the middle.
 """
@@ -21,7 +21,7 @@ class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Metadata, readiness, or the counts so far."""
+        """Metadata, readiness, or the counts."""
         if self.path == "/counts":
             with _lock:
                 self._answer({str(row): count for row, count in _rows.items()})
@@ -30,7 +30,7 @@ class Model(BaseHTTPRequestHandler):
             self._answer({"name": "counting", "platform": "test", "inputs": [tensor], "outputs": []})
 
     def do_POST(self) -> None:
-        """Count the rows and add each one up."""
+        """Count the rows and predict the sum of each."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tensor = request["inputs"][0]
         data, width = tensor["data"], tensor["shape"][1]
@@ -52,7 +52,7 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the library's name
-        """Nothing: the counts are the log."""
+        """Log nothing, because requests are counted."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The stage of the end-to-end tests: the development cluster with the product installed by its chart.
+"""The environment of the end-to-end tests: the development cluster with the product installed from its chart.
 
-Tests act on it as a user does, with kubectl; they wait until something is seen, with a deadline.
+Tests use it like a user, with kubectl, and wait for conditions with a deadline.
 """
 
 import json
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[2]
 SYSTEM = "inferrun-system"
 ACTOR_IMAGE = "localhost/inferrun-tests/actor:dev"
 
-Object = dict[str, Any]  # Any: Kubernetes objects are open JSON
+Object = dict[str, Any]  # Any: Kubernetes objects are arbitrary JSON
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One cluster and the programs to act on it."""
+    """A cluster and the programs that access it."""
 
     binaries: Path
     kubeconfig: Path
@@ -32,7 +32,7 @@ class Stage:
     ui_url: str
 
     def kubectl(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60) -> str:
-        """Run kubectl; its standard output. A failure shows what it said."""
+        """Run kubectl and return its standard output. A failure shows its error output."""
         done = self.try_kubectl(*words, given=given, seconds=seconds)
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
@@ -41,25 +41,25 @@ class Stage:
     def try_kubectl(
         self, *words: str, given: str | None = None, seconds: float = 60
     ) -> "subprocess.CompletedProcess[str]":
-        """Run kubectl and take what comes."""
+        """Run kubectl and return its result, even if it failed."""
         return self._run("kubectl", *words, given=given, seconds=seconds)
 
     def helm(self, *words: str, seconds: float = 180) -> str:
-        """Run helm; its standard output."""
+        """Run helm and return its standard output."""
         done = self._run("helm", *words, given=None, seconds=seconds)
         if done.returncode != 0:
             raise AssertionError(f"helm {' '.join(words)}: {done.stderr}{done.stdout}")
         return done.stdout
 
     def temporal(self, *words: str, seconds: float = 60) -> str:
-        """Run the Temporal CLI; its standard output."""
+        """Run the Temporal CLI and return its standard output."""
         done = self._run("temporal", *words, given=None, seconds=seconds)
         if done.returncode != 0:
             raise AssertionError(f"temporal {' '.join(words)}: {done.stderr}")
         return done.stdout
 
-    def part(self, action: str, name: str) -> None:
-        """Stop or start one part of the cluster, such as `temporal`."""
+    def control_component(self, action: str, name: str) -> None:
+        """Stop or start a component of the cluster, such as `temporal`."""
         command = ["python3", "-m", "tools.devcluster", action, name]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90)
         if done.returncode != 0:
@@ -85,13 +85,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Space:
-    """One namespace of a test."""
+    """The namespace of a test."""
 
     stage: Stage
     name: str
 
     def kubectl(self, *words: str, given: str | None = None, check: bool = True) -> str:
-        """kubectl in this namespace."""
+        """Run kubectl in this namespace."""
         return self.stage.kubectl("-n", self.name, *words, given=given, check=check)
 
     def get(self, kind: str, name: str) -> Object | None:
@@ -104,17 +104,17 @@ class Space:
         return found
 
     def items(self, kind: str, selector: str = "") -> list[Object]:
-        """All objects of a kind here."""
+        """All objects of a kind in this namespace."""
         words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
         items: list[Object] = json.loads(self.kubectl(*words))["items"]
         return items
 
     def apply(self, *manifests: Object) -> None:
-        """Apply manifests, JSON being YAML."""
+        """Apply manifests."""
         self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
 
     def status(self, run: str) -> Object:
-        """A run's status; empty before there is one, or a run."""
+        """The status of a run; empty if it has none or does not exist."""
         found = self.get("inferencerun", run)
         status: Object = (found or {}).get("status") or {}
         return status
@@ -125,7 +125,7 @@ class Space:
         return f"{status.get('phase', '')}/{status.get('reason', '')}"
 
     def wait_for(self, run: str, *, phase: str, reason: str | None = None, seconds: float = 60) -> Object:
-        """The status, once phase and reason are these; a run that ended otherwise fails the test at once."""
+        """Wait for a phase and reason and return the status; fail immediately if the run ends differently."""
 
         def look() -> Object | None:
             status = self.status(run)
@@ -139,19 +139,19 @@ class Space:
 
 
 def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Callable[[], object] = lambda: "") -> T:
-    """What `look` finds, looked for again and again; the deadline's message says what was there instead."""
+    """Call `look` until it returns something, and return that; after the deadline, fail with the current state."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()
         if found:
             return found
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}; it is {now()}")
+            raise AssertionError(f"not within {seconds} s: {what}; current state: {now()}")
         time.sleep(0.3)
 
 
 def kill_9(stage: Stage, namespace: str, pod: str) -> None:
-    """SIGKILL, from the node, for every process of a Pod's container."""
+    """Send SIGKILL from the node to every process of a Pod's container."""
     path = ["-n", namespace, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
     container = stage.kubectl(*path).removeprefix("containerd://")
     found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
@@ -160,7 +160,7 @@ def kill_9(stage: Stage, namespace: str, pod: str) -> None:
 
 
 def _text(path: Path) -> str:
-    """A file of /proc; empty where its process has ended meanwhile."""
+    """A file in /proc; empty if its process has ended."""
     try:
         return path.read_text()
     except OSError:
@@ -168,7 +168,7 @@ def _text(path: Path) -> str:
 
 
 def attached() -> Stage:
-    """The stage that `make cluster` has left; its env file is read where the environment does not say."""
+    """The environment created by `make cluster`; variables that are not set are read from its env file."""
     values = dict(os.environ)
     env_file = ROOT / ".devcluster" / "env"
     if env_file.is_file():
@@ -186,7 +186,7 @@ def attached() -> Stage:
 
 
 def config(name: str, **spec: object) -> Object:
-    """A config of the actor image, which does what a run's parameters say."""
+    """A config with the actor image, which behaves according to the parameters of a run."""
     storage = {"input": {"mine": {"from": "nowhere"}}, "output": {"mine": {"to": "nowhere"}}}
     defaults: Object = {"image": ACTOR_IMAGE, "storage": storage}
     return {

@@ -1,19 +1,19 @@
-"""Manifests that are wrong: refused by `kubectl apply`, or told on the status with the field's name; none hurts others."""
+"""Invalid manifests: rejected by `kubectl apply` or reported on the status, without affecting other runs."""
 
 import json
 
 from tests.e2e.stage import Space, run, until
-from tests.integration.crds.manifests import CONFIG, REFUSED, TOLD_ON_STATUS, Manifest
+from tests.integration.crds.manifests import CONFIG, REJECTED, REPORTED_ON_STATUS, Manifest
 
 
-def test_wrong_manifests_are_refused_or_told_and_disturb_no_other_run(space: Space) -> None:
-    assert len(REFUSED) + len(TOLD_ON_STATUS) >= 30
-    for number, wrong in enumerate(REFUSED):
-        body = wrong.resource(name=f"refused-{number}", namespace=space.name)
+def test_invalid_manifests_are_rejected_or_reported_and_affect_no_other_run(space: Space) -> None:
+    assert len(REJECTED) + len(REPORTED_ON_STATUS) >= 30
+    for number, wrong in enumerate(REJECTED):
+        body = wrong.resource(name=f"rejected-{number}", namespace=space.name)
         done = space.stage.try_kubectl("apply", "-f", "-", given=json.dumps(body))
         assert done.returncode != 0, f"{wrong.title} was accepted"
         assert wrong.field in done.stderr, f"{wrong.title}: {done.stderr}"
-    named = [(f"told-{number}", wrong) for number, wrong in enumerate(TOLD_ON_STATUS)]
+    named = [(f"reported-{number}", wrong) for number, wrong in enumerate(REPORTED_ON_STATUS)]
 
     items = [wrong.resource(name=name, namespace=space.name) for name, wrong in named]
     # Server-side, since one is too large for the annotation that a client-side apply leaves.
@@ -24,14 +24,14 @@ def test_wrong_manifests_are_refused_or_told_and_disturb_no_other_run(space: Spa
 
     space.wait_for("good", phase="Succeeded", seconds=60)
     until(
-        lambda: all(_is_told(space, name, wrong) for name, wrong in named),
+        lambda: all(_is_reported(space, name, wrong) for name, wrong in named),
         seconds=15,
-        what="each mistake is told",
-        now=lambda: [wrong.title for name, wrong in named if not _is_told(space, name, wrong)],
+        what="each mistake is reported",
+        now=lambda: [wrong.title for name, wrong in named if not _is_reported(space, name, wrong)],
     )
 
 
-def _is_told(space: Space, name: str, wrong: Manifest) -> bool:
+def _is_reported(space: Space, name: str, wrong: Manifest) -> bool:
     kind = "inferenceconfig" if wrong.kind == CONFIG else "inferencerun"
     status = (space.get(kind, name) or {}).get("status") or {}
     texts = [status.get("message", ""), *(item.get("message", "") for item in status.get("conditions", []))]

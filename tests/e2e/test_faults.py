@@ -1,4 +1,4 @@
-"""What happens to a run when parts of the product, or of the cluster, are stopped or killed under it."""
+"""Runs survive the failure of components of the product and of the cluster."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def _scale(stage: Stage, component: str, replicas: int) -> None:
 
 
 def _kill_9(stage: Stage, component: str) -> None:
-    """SIGKILL for the process in the component's Pod, which then starts anew."""
+    """Send SIGKILL to the process in the component's Pod, which is then restarted."""
     kill_9(stage, SYSTEM, _pods_of(stage, component)[0])
 
 
@@ -41,7 +41,7 @@ def _uid(space: Space, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def short_margin(stage: Stage) -> Iterator[Stage]:
-    """The installation with a margin of a few seconds, so that the kubelet's own lock is seen to close."""
+    """The installation with a margin of a few seconds, so that the kubelet's time limit takes effect during a test."""
     install(stage, f"settings.deadlineMarginSeconds={MARGIN}")
     yield stage
     install(stage)
@@ -49,14 +49,14 @@ def short_margin(stage: Stage) -> Iterator[Stage]:
 
 @pytest.fixture
 def whole(stage: Stage) -> Iterator[Stage]:
-    """The installation, whole again afterwards, whatever a test stopped."""
+    """The installation, whose components are all started again after the test."""
     yield stage
-    stage.part("start", "temporal")
+    stage.control_component("start", "temporal")
     for component in ("shim", "worker"):
         _scale(stage, component, 1)
 
 
-def test_a_worker_killed_while_the_job_runs_makes_no_second_job(space: Space, stage: Stage) -> None:
+def test_killing_the_worker_while_a_job_runs_creates_no_second_job(space: Space, stage: Stage) -> None:
     space.apply(run("steady", "actor", parameters={"sleep": "20"}))
     space.wait_for("steady", phase="Running", seconds=60)
 
@@ -67,7 +67,7 @@ def test_a_worker_killed_while_the_job_runs_makes_no_second_job(space: Space, st
     assert len(space.items("jobs")) == 1
 
 
-def test_two_shims_at_once_start_one_job_for_each_run(space: Space, stage: Stage, whole: Stage) -> None:
+def test_two_concurrent_shims_start_one_job_per_run(space: Space, stage: Stage, whole: Stage) -> None:
     _scale(stage, "shim", 2)
     names = [f"twin-{number}" for number in range(8)]
 
@@ -79,7 +79,9 @@ def test_two_shims_at_once_start_one_job_for_each_run(space: Space, stage: Stage
     assert all(space.status(name)["attempt"] == 1 for name in names)
 
 
-def test_a_run_applied_while_no_shim_lives_is_started_by_the_next_one(space: Space, stage: Stage, whole: Stage) -> None:
+def test_a_run_applied_while_no_shim_is_running_is_started_by_the_next_one(
+    space: Space, stage: Stage, whole: Stage
+) -> None:
     _scale(stage, "shim", 0)
     space.apply(run("patient", "actor"))
     assert space.status("patient") == {}
@@ -89,31 +91,27 @@ def test_a_run_applied_while_no_shim_lives_is_started_by_the_next_one(space: Spa
     space.wait_for("patient", phase="Succeeded", seconds=60)
 
 
-def test_a_shim_killed_between_seeing_a_run_and_starting_its_workflow_loses_nothing(
-    space: Space, stage: Stage, whole: Stage
-) -> None:
-    stage.part("stop", "temporal")  # so that it stays between the two
+def test_killing_the_shim_before_it_starts_a_workflow_loses_no_run(space: Space, stage: Stage, whole: Stage) -> None:
+    stage.control_component("stop", "temporal")  # so that it stays between the two
     space.apply(run("seen", "actor"))
     space.wait_for("seen", phase="Pending", reason="Accepted", seconds=20)
     _kill_9(stage, "shim")
 
-    stage.part("start", "temporal")
+    stage.control_component("start", "temporal")
 
     status = space.wait_for("seen", phase="Succeeded", seconds=120)
     assert status["attempt"] == 1
     assert len(space.items("jobs")) == 1
 
 
-def test_delete_returns_and_the_pod_goes_with_shim_worker_and_temporal_stopped(
-    space: Space, stage: Stage, whole: Stage
-) -> None:
+def test_deletion_works_while_shim_worker_and_temporal_are_stopped(space: Space, stage: Stage, whole: Stage) -> None:
     space.apply(run("orphan", "actor", parameters={"sleep": "600"}))
     space.wait_for("orphan", phase="Running", seconds=60)
     selector = f"inferrun.dev/run-uid={_uid(space, 'orphan')}"
     workflow = space.status("orphan")["workflow"]["id"]
     _scale(stage, "shim", 0)
     _scale(stage, "worker", 0)
-    stage.part("stop", "temporal")
+    stage.control_component("stop", "temporal")
 
     space.kubectl("delete", "inferencerun", "orphan", "--timeout=20s")
 
@@ -122,7 +120,7 @@ def test_delete_returns_and_the_pod_goes_with_shim_worker_and_temporal_stopped(
         seconds=40,
         what="nothing is left of the run",
     )
-    stage.part("start", "temporal")
+    stage.control_component("start", "temporal")
     _scale(stage, "worker", 1)
     _scale(stage, "shim", 1)
     until(
@@ -132,14 +130,14 @@ def test_delete_returns_and_the_pod_goes_with_shim_worker_and_temporal_stopped(
     )
 
 
-def test_a_pod_ends_at_its_deadline_with_worker_and_temporal_stopped(
+def test_a_pod_ends_at_its_deadline_while_worker_and_temporal_are_stopped(
     space: Space, short_margin: Stage, whole: Stage
 ) -> None:
     stage = short_margin
     space.apply(run("unwatched", "actor", timeoutSeconds=5, parameters={"sleep": "600"}))
     space.wait_for("unwatched", phase="Running", seconds=60)
     selector = f"inferrun.dev/run-uid={_uid(space, 'unwatched')}"
-    stage.part("stop", "temporal")
+    stage.control_component("stop", "temporal")
     _scale(stage, "worker", 0)
 
     def ended() -> bool:
@@ -147,16 +145,14 @@ def test_a_pod_ends_at_its_deadline_with_worker_and_temporal_stopped(
         return all(phase == "Failed" for phase in phases)
 
     until(ended, seconds=5 + MARGIN + 20, what="the kubelet has ended the Pod")
-    stage.part("start", "temporal")
+    stage.control_component("start", "temporal")
     _scale(stage, "worker", 1)
 
     space.wait_for("unwatched", phase="Failed", reason="DeadlineExceeded", seconds=150)
     assert len(space.items("jobs")) <= 1
 
 
-def test_a_pod_that_its_time_limit_ends_before_it_started_was_a_wait_and_is_replaced(
-    space: Space, short_margin: Stage
-) -> None:
+def test_a_pod_whose_time_limit_expires_before_it_starts_is_replaced(space: Space, short_margin: Stage) -> None:
     space.apply(config("nowhere", image="localhost/no/such:1"), run("held-up", "nowhere", timeoutSeconds=5))
     first = space.wait_for("held-up", phase="Pending", reason="ImagePullFailed", seconds=30)["jobStatus"]["name"]
 
@@ -170,7 +166,7 @@ def test_a_pod_that_its_time_limit_ends_before_it_started_was_a_wait_and_is_repl
     assert space.status("held-up")["attempt"] == 1
 
 
-def test_a_run_whose_workflow_is_lost_is_taken_over_with_its_job(space: Space, stage: Stage, whole: Stage) -> None:
+def test_a_recovery_workflow_adopts_the_job_of_a_lost_workflow(space: Space, stage: Stage, whole: Stage) -> None:
     space.apply(run("adopted", "actor", parameters={"sleep": "15"}), run("over", "actor"))
     running = space.wait_for("adopted", phase="Running", seconds=60)
     over = space.wait_for("over", phase="Succeeded", seconds=60)

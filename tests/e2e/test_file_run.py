@@ -1,4 +1,4 @@
-"""A `file` run on a real claim, in front of a model server that counts, whose Pod is killed in the middle."""
+"""A `file` run on a real claim with a counting model server, whose Pod is killed in the middle."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ FOLDER = "/data"
 
 
 def _world(space: Space) -> tuple[Object, ...]:
-    """The counting model as Pod and Service; its Pod holds the claim, too, so that files can be made and read."""
+    """The counting model as Pod and Service. Its Pod also mounts the claim, so that files can be written and read."""
     script = Path(__file__).with_name("counting_model.py").read_text()
     metadata = {"name": "counting", "labels": {"app": "counting"}}
     security = {"runAsNonRoot": True, "runAsUser": 65532, "fsGroup": 65532}
@@ -64,12 +64,12 @@ def _counts(space: Space) -> dict[int, int]:
 
 
 def _committed(space: Space) -> list[Object]:
-    """The predictions that are committed now, in order."""
+    """The committed predictions in order."""
     text = _in_pod(space, f"cat {FOLDER}/out/*/predictions/part-* 2>/dev/null || true")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_pod_killed_in_the_middle_loses_and_doubles_no_record_and_repeats_no_chunk(space: Space) -> None:
+def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(space: Space) -> None:
     subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
     space.apply(*_world(space))
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")

@@ -1,4 +1,4 @@
-"""Runs that programs start: with the plain Temporal client, which knows nothing of this product."""
+"""Runs started by programs with the plain Temporal client."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def is_listed(space: Space, key: str) -> bool:
     return bool(json.loads(space.stage.temporal("workflow", "list", "--query", query, "-o", "json")))
 
 
-async def test_a_programs_run_is_a_run_like_any_other(space: Space, client: Client) -> None:
+async def test_a_submitted_run_is_an_ordinary_run(space: Space, client: Client) -> None:
     key = new_id(space)
     result = await result_of(await submit(client, request(space, timeoutSeconds=60), key=key))
     [found] = space.items("inferenceruns")
@@ -66,7 +66,7 @@ async def test_a_programs_run_is_a_run_like_any_other(space: Space, client: Clie
     assert found["spec"] == {"configRef": {"name": "actor"}, "parameters": {}, "timeoutSeconds": 60}
 
 
-async def test_an_id_that_no_resource_can_have_becomes_a_readable_name(space: Space, client: Client) -> None:
+async def test_an_id_that_is_not_a_valid_name_becomes_a_readable_one(space: Space, client: Client) -> None:
     key = f"{space.name}/Day 21:09"
     result = await result_of(await submit(client, request(space), key=key))
     assert result["name"].startswith(f"{space.name}-day-21-09-")
@@ -74,7 +74,7 @@ async def test_an_id_that_no_resource_can_have_becomes_a_readable_name(space: Sp
     assert found["metadata"]["annotations"]["inferrun.dev/submitted-by"] == key
 
 
-async def test_the_same_id_twice_is_one_run(space: Space, client: Client) -> None:
+async def test_submitting_the_same_id_twice_creates_one_run(space: Space, client: Client) -> None:
     key = new_id(space)
     first = await result_of(await submit(client, request(space), key=key))
     again = await result_of(await submit(client, request(space), key=key))
@@ -82,7 +82,7 @@ async def test_the_same_id_twice_is_one_run(space: Space, client: Client) -> Non
     assert len(space.items("jobs")) == 1
 
 
-async def test_the_same_id_is_remembered_after_its_run_was_deleted(space: Space, client: Client) -> None:
+async def test_an_id_is_remembered_after_its_run_is_deleted(space: Space, client: Client) -> None:
     key = new_id(space)
     first = await result_of(await submit(client, request(space), key=key))
     space.kubectl("delete", "inferencerun", key)
@@ -94,7 +94,7 @@ async def test_the_same_id_is_remembered_after_its_run_was_deleted(space: Space,
     assert error.type == "RequestMismatch"
 
 
-async def test_another_request_under_the_same_id_is_refused(space: Space, client: Client) -> None:
+async def test_a_different_request_with_the_same_id_is_rejected(space: Space, client: Client) -> None:
     key = new_id(space)
     await result_of(await submit(client, request(space), key=key))
     error = await failure_of(await submit(client, request(space, parameters={"sleep": "1"}), key=key))
@@ -102,14 +102,14 @@ async def test_another_request_under_the_same_id_is_refused(space: Space, client
     assert key in str(error)
 
 
-async def test_a_run_of_that_name_made_by_hand_is_never_taken_over(space: Space, client: Client) -> None:
+async def test_an_existing_run_of_that_name_is_not_adopted(space: Space, client: Client) -> None:
     key = new_id(space)
     space.apply(run(key, "actor"))
     error = await failure_of(await submit(client, request(space), key=key))
     assert error.type == "NameTaken"
 
 
-async def test_a_run_that_failed_fails_the_programs_workflow_with_its_reason(space: Space, client: Client) -> None:
+async def test_a_failed_run_fails_the_submission_with_its_reason(space: Space, client: Client) -> None:
     parameters = {"exit": "4", "say": "the model said no"}
     error = await failure_of(await submit(client, request(space, parameters=parameters), key=new_id(space)))
     assert (error.type, error.non_retryable) == ("InferenceFailed", True)
@@ -117,9 +117,7 @@ async def test_a_run_that_failed_fails_the_programs_workflow_with_its_reason(spa
     assert "the model said no" in error.details[0]["message"]
 
 
-async def test_cancelling_the_workflow_cancels_the_run_and_returns_when_that_has_ended(
-    space: Space, client: Client
-) -> None:
+async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(space: Space, client: Client) -> None:
     key = new_id(space)
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
     await appears(space, key, phase="Running")
@@ -131,7 +129,7 @@ async def test_cancelling_the_workflow_cancels_the_run_and_returns_when_that_has
     assert space.items("pods") == []
 
 
-async def test_a_submission_cancelled_at_once_leaves_nothing_that_runs(space: Space, client: Client) -> None:
+async def test_a_submission_that_is_cancelled_immediately_leaves_nothing_running(space: Space, client: Client) -> None:
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=new_id(space))
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):
@@ -141,7 +139,7 @@ async def test_a_submission_cancelled_at_once_leaves_nothing_that_runs(space: Sp
     assert space.items("pods") == []
 
 
-async def test_a_run_deleted_under_way_is_told_to_the_program_at_once(space: Space, client: Client) -> None:
+async def test_deleting_a_running_run_is_reported_to_the_program_immediately(space: Space, client: Client) -> None:
     key = new_id(space)
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
     await appears(space, key, phase="Running")
@@ -159,7 +157,7 @@ async def test_a_run_deleted_under_way_is_told_to_the_program_at_once(space: Spa
         ({"labels": {"not a label": "x"}}, "not a label"),
     ],
 )
-async def test_what_cannot_be_run_is_refused_with_the_fields_name(
+async def test_an_invalid_request_is_rejected_with_the_name_of_the_field(
     space: Space, client: Client, change: Object, named: str
 ) -> None:
     error = await failure_of(await submit(client, {**request(space), **change}, key=new_id(space)))
@@ -167,7 +165,7 @@ async def test_what_cannot_be_run_is_refused_with_the_fields_name(
     assert named in str(error)
 
 
-def test_the_temporal_command_line_starts_a_run_too(space: Space) -> None:
+def test_the_temporal_command_line_starts_a_run(space: Space) -> None:
     key = new_id(space)
     words = ("--type", "SubmitInferenceRun", "--task-queue", "inferrun", "--workflow-id", key)
     space.stage.temporal("workflow", "execute", *words, "--input", json.dumps(request(space)), seconds=SECONDS)

@@ -49,7 +49,7 @@ def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
 
 
 @pytest.mark.alone
-def test_pending_is_said_within_a_second_of_the_apply(space: Space) -> None:
+def test_a_run_is_pending_within_a_second(space: Space) -> None:
     space.apply(run("prompt", "actor", parameters={"sleep": "5"}))
     applied = time.monotonic()
 
@@ -58,7 +58,7 @@ def test_pending_is_said_within_a_second_of_the_apply(space: Space) -> None:
     assert time.monotonic() - applied < 1.5
 
 
-def test_a_run_beyond_its_deadline_fails_and_leaves_no_pod_though_it_ignores_sigterm(space: Space) -> None:
+def test_a_run_past_its_deadline_leaves_no_pod_even_if_it_ignores_sigterm(space: Space) -> None:
     space.apply(run("late", "actor", timeoutSeconds=5, parameters={"sleep": "600", "ignore": "yes"}))
 
     status = space.wait_for("late", phase="Failed", reason="DeadlineExceeded", seconds=60)
@@ -68,7 +68,7 @@ def test_a_run_beyond_its_deadline_fails_and_leaves_no_pod_though_it_ignores_sig
     assert _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
 
 
-def test_an_image_that_cannot_be_pulled_is_named_on_the_status(space: Space) -> None:
+def test_the_status_names_an_image_that_cannot_be_pulled(space: Space) -> None:
     space.apply(config("nowhere", image="localhost/no/such:1"), run("unpulled", "nowhere"))
 
     status = space.wait_for("unpulled", phase="Pending", reason="ImagePullFailed", seconds=30)
@@ -77,7 +77,7 @@ def test_an_image_that_cannot_be_pulled_is_named_on_the_status(space: Space) -> 
     assert "spec.image" in status["message"]
 
 
-def test_an_invalid_image_name_fails_at_once(space: Space) -> None:
+def test_an_invalid_image_name_fails_immediately(space: Space) -> None:
     space.apply(config("crooked", image="Not/An:Image:Name"), run("crooked", "crooked"))
 
     status = space.wait_for("crooked", phase="Failed", reason="InvalidImageName", seconds=30)
@@ -90,7 +90,7 @@ def test_an_invalid_image_name_fails_at_once(space: Space) -> None:
     )
 
 
-def test_a_run_whose_secret_is_missing_goes_on_by_itself_once_it_is_copied(space: Space) -> None:
+def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> None:
     stage = space.stage
     endpoint = {"api": {"path": "/x", "verb": "POST", "endpointRef": {"name": "data", "namespace": "default"}}}
     kserve = {"modelName": "m", "modelUrl": "http://nobody.invalid", "modelInputName": "i"}
@@ -99,8 +99,8 @@ def test_a_run_whose_secret_is_missing_goes_on_by_itself_once_it_is_copied(space
     del body["spec"]["image"]
     space.apply(body, run("secretless", "ours"))
     status = space.wait_for("secretless", phase="Pending", reason="SecretNotFound", seconds=30)
-    command = "kubectl get secret data -n default -o jsonpath="
-    assert command in status["message"]
+    command = f"inferrun copy-secret data --from default --to {space.name}"
+    assert status["message"].endswith(command)
 
     space.kubectl("create", "secret", "generic", "data", "--from-literal=server-url=http://127.0.0.1:9")
 
@@ -109,7 +109,7 @@ def test_a_run_whose_secret_is_missing_goes_on_by_itself_once_it_is_copied(space
     assert stage.ui_url in status["workflow"]["url"]
 
 
-def test_exit_code_4_is_retried_as_backoff_limit_says_and_its_meaning_is_told(space: Space) -> None:
+def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Space) -> None:
     space.apply(run("unlucky", "actor", backoffLimit=1, parameters={"exit": "4", "say": "the model is on fire"}))
 
     status = space.wait_for("unlucky", phase="Failed", reason="InferenceFailed", seconds=90)
@@ -131,7 +131,7 @@ def test_exit_code_2_is_not_retried(space: Space) -> None:
     assert len(space.items("jobs")) == 1
 
 
-def test_a_container_that_takes_too_much_memory_is_told_as_such(space: Space) -> None:
+def test_a_container_that_exceeds_its_memory_limit_is_reported(space: Space) -> None:
     space.apply(
         config("small", backoffLimit=0, resources={"limits": {"memory": "40Mi"}}),
         run("hungry", "small", parameters={"memory": "200", "sleep": "1"}),
@@ -142,7 +142,7 @@ def test_a_container_that_takes_too_much_memory_is_told_as_such(space: Space) ->
     assert "40Mi" in status["message"]
 
 
-def test_a_pod_that_no_node_takes_is_told_with_the_scheduler_s_words(space: Space) -> None:
+def test_an_unschedulable_pod_is_reported_with_the_schedulers_message(space: Space) -> None:
     space.apply(config("huge", resources={"requests": {"cpu": "500"}}), run("huge", "huge"))
 
     status = space.wait_for("huge", phase="Pending", reason="Unschedulable", seconds=30)
@@ -150,7 +150,7 @@ def test_a_pod_that_no_node_takes_is_told_with_the_scheduler_s_words(space: Spac
     assert "Insufficient cpu" in status["message"]
 
 
-def test_a_quota_that_leaves_no_room_is_told_and_the_run_goes_on_when_it_is_lifted(space: Space) -> None:
+def test_an_exceeded_quota_is_reported_and_the_run_resumes_when_it_is_raised(space: Space) -> None:
     space.kubectl("create", "quota", "tight", "--hard=pods=0")
     space.apply(run("crowded", "actor"))
     status = space.wait_for("crowded", phase="Pending", reason="QuotaExceeded", seconds=60)
@@ -161,7 +161,7 @@ def test_a_quota_that_leaves_no_room_is_told_and_the_run_goes_on_when_it_is_lift
     space.wait_for("crowded", phase="Succeeded", seconds=120)
 
 
-def test_a_missing_config_is_waited_for(space: Space) -> None:
+def test_a_run_waits_for_a_missing_config(space: Space) -> None:
     space.apply(run("early", "later"))
     status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=10)
     assert "later" in status["message"]
@@ -171,7 +171,7 @@ def test_a_missing_config_is_waited_for(space: Space) -> None:
     space.wait_for("early", phase="Succeeded", seconds=60)
 
 
-def test_deleting_a_running_run_leaves_nothing_of_it(space: Space) -> None:
+def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     space.apply(run("doomed", "actor", parameters={"sleep": "600"}))
     space.wait_for("doomed", phase="Running", seconds=60)
     uid, workflow = _uid(space, "doomed"), _workflow_id(space, "doomed")
@@ -196,7 +196,7 @@ def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
     assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'unwanted')}")
 
 
-def test_a_run_is_deleted_after_its_delay_when_its_config_says_so(space: Space) -> None:
+def test_a_finished_run_is_deleted_after_the_delay_in_its_config(space: Space) -> None:
     space.apply(
         config("tidy", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=2, backoffLimit=0),
         run("good", "tidy"),
@@ -211,7 +211,7 @@ def test_a_run_is_deleted_after_its_delay_when_its_config_says_so(space: Space) 
     assert space.get("inferencerun", "bad") is not None
 
 
-def test_a_longer_time_limit_acts_while_the_run_is_under_way(space: Space) -> None:
+def test_a_longer_time_limit_takes_effect_during_the_run(space: Space) -> None:
     space.apply(run("extended", "actor", timeoutSeconds=4, parameters={"sleep": "10"}))
     space.wait_for("extended", phase="Running", seconds=60)
 
@@ -239,7 +239,7 @@ def test_a_finished_run_is_never_executed_again(space: Space) -> None:
     assert space.status("once")["completionTime"] == status["completionTime"]
 
 
-def test_a_container_that_is_done_just_before_its_deadline_has_succeeded(space: Space) -> None:
+def test_a_container_that_finishes_just_before_its_deadline_succeeds(space: Space) -> None:
     names = [f"close-{tenth}" for tenth in range(6)]
     runs = [
         run(name, "actor", timeoutSeconds=8, parameters={"sleep": str(5 + 0.3 * tenth)})
@@ -253,7 +253,7 @@ def test_a_container_that_is_done_just_before_its_deadline_has_succeeded(space: 
         assert status["exitCode"] == 0
 
 
-def test_the_clock_stands_still_while_an_evicted_pod_is_not_replaced(space: Space) -> None:
+def test_the_clock_stops_until_an_evicted_pod_is_replaced(space: Space) -> None:
     space.apply(run("moved", "actor", timeoutSeconds=40, parameters={"sleep": "20"}))
     space.wait_for("moved", phase="Running", seconds=60)
     pod = space.items("pods")[0]["metadata"]["name"]
@@ -271,7 +271,7 @@ def test_the_clock_stands_still_while_an_evicted_pod_is_not_replaced(space: Spac
     assert status["attempt"] == 1
 
 
-def test_a_pod_that_was_orphaned_never_runs_beside_its_successor(space: Space) -> None:
+def test_an_orphaned_pod_never_runs_alongside_its_successor(space: Space) -> None:
     space.apply(run("orphaned", "actor", backoffLimit=1, parameters={"sleep": "40"}))
     first = space.wait_for("orphaned", phase="Running", seconds=60)["jobStatus"]["name"]
 
@@ -287,7 +287,7 @@ def test_a_pod_that_was_orphaned_never_runs_beside_its_successor(space: Space) -
     until(lambda: not space.items("pods"), seconds=30, what="no Pod is left")
 
 
-def test_what_a_quota_keeps_from_being_written_is_told_and_bounded(space: Space) -> None:
+def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Space) -> None:
     space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
     space.apply(run("unwritten", "actor", pendingTimeoutSeconds=10))
 

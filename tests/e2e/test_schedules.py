@@ -1,4 +1,4 @@
-"""Schedules through the chart: Temporal keeps the clock, the resource says what it is to do."""
+"""Scheduled runs of an installed product: Temporal keeps the time, the resource determines the schedule."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from temporalio.client import Client
 
 from inferrun.names import schedule_id
+from inferrun.run_ref import RunRef
 from tests.e2e.stage import Object, Space, run, until
 
 SECONDS = 60
@@ -21,24 +22,24 @@ def schedule(name: str, *, every: str = NEVER_SOON, parameters: dict[str, str] |
 def identity(space: Space, name: str) -> str:
     found = space.get("inferencerun", name)
     assert found is not None
-    return schedule_id(space.name, name, found["metadata"]["uid"])
+    return schedule_id(RunRef(namespace=space.name, name=name, uid=found["metadata"]["uid"]))
 
 
-def kept(space: Space, schedule_id: str) -> Object | None:
-    """The Temporal schedule's own description; None where there is none."""
+def described(space: Space, schedule_id: str) -> Object | None:
+    """The description of the Temporal schedule; None if it does not exist."""
     try:
-        described: Object = json.loads(space.stage.temporal("schedule", "describe", "-s", schedule_id, "-o", "json"))
+        found: Object = json.loads(space.stage.temporal("schedule", "describe", "-s", schedule_id, "-o", "json"))
     except AssertionError as error:
         if "not found" not in str(error):
             raise
         return None
-    return described
+    return found
 
 
 def fire(space: Space, name: str) -> None:
-    """Fire now, under the schedule's own policy; the next fire is told apart by its second."""
+    """Trigger the schedule under its own policy, and wait so that the next fire has a different second."""
 
-    async def trigger() -> None:  # the command line's own trigger brings a policy of its own
+    async def trigger() -> None:  # `temporal schedule trigger` would use another policy
         client = await Client.connect(space.stage.temporal_address)
         await client.get_schedule_handle(identity(space, name)).trigger()
 
@@ -73,23 +74,25 @@ def keep(space: Space, manifest: Object) -> str:
     return name
 
 
-def test_a_schedule_fires_and_its_child_is_a_run_of_its_own(space: Space) -> None:
+def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     name = keep(space, schedule("minutely", every="* * * * *", timeoutSeconds=50, timeZone="Europe/Rome"))
-    told = next_times(space, name)
-    assert told
-    assert 0 < (told[0] - datetime.now(UTC)).total_seconds() <= 60
+    times = next_times(space, name)
+    assert times
+    assert 0 < (times[0] - datetime.now(UTC)).total_seconds() <= 60
 
     until(lambda: "Succeeded/Succeeded" in phases(space, name), seconds=90, what="a child succeeded")
 
     child = children(space, name)[0]
-    due = told[0].strftime("%Y%m%d%H%M%S")
+    due = times[0].strftime("%Y%m%d%H%M%S")
     assert child["metadata"]["name"] == f"minutely-{due}"
-    assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == told[0].strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == times[0].strftime("%Y-%m-%dT%H:%M:%SZ")
     assert child["metadata"]["ownerReferences"][0]["name"] == name
     assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50}
-    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is told")
-    assert datetime.fromisoformat(status["lastScheduleTime"]) == told[0]
-    until(lambda: (times := next_times(space, name)) and times[0] > told[0], seconds=15, what="the next time is told")
+    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is reported")
+    assert datetime.fromisoformat(status["lastScheduleTime"]) == times[0]
+    until(
+        lambda: (later := next_times(space, name)) and later[0] > times[0], seconds=15, what="the next time is reported"
+    )
 
 
 def _with(space: Space, name: str, field: str) -> Object | None:
@@ -97,7 +100,7 @@ def _with(space: Space, name: str, field: str) -> Object | None:
     return status if status.get(field) else None
 
 
-def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None:
+def test_an_edit_updates_the_temporal_schedule(space: Space) -> None:
     name = keep(space, schedule("edited", every="0 9 * * *"))
     edit(
         space,
@@ -108,9 +111,9 @@ def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None
         startingDeadlineSeconds=60,
     )
 
-    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is told")
+    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is reported")
 
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["spec"]["timezoneName"] == "Asia/Tokyo"
     [calendar] = found["schedule"]["spec"]["structuredCalendar"]
@@ -119,7 +122,7 @@ def test_an_edit_takes_effect_in_temporals_own_description(space: Space) -> None
     assert found["schedule"]["policies"]["catchupWindow"] == "60s"
 
 
-def test_an_edit_of_the_parameters_is_in_the_next_child(space: Space) -> None:
+def test_edited_parameters_apply_to_the_next_run(space: Space) -> None:
     name = keep(space, schedule("fresh", parameters={"say": "one"}))
     fire(space, name)
     until(lambda: len(children(space, name)) == 1, seconds=30, what="a child")
@@ -130,35 +133,35 @@ def test_an_edit_of_the_parameters_is_in_the_next_child(space: Space) -> None:
     assert [child["spec"]["parameters"]["say"] for child in children(space, name)] == ["one", "two"]
 
 
-def test_suspend_pauses_and_its_end_goes_on(space: Space) -> None:
+def test_suspending_a_schedule_pauses_it_until_it_is_resumed(space: Space) -> None:
     name = keep(space, schedule("pausing"))
     edit(space, name, suspend=True)
     space.wait_for(name, phase="Suspended", reason="Suspended", seconds=30)
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["state"]["paused"] is True
     assert next_times(space, name) == []
 
     edit(space, name, suspend=False)
     space.wait_for(name, phase="Scheduled", seconds=30)
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert not found["schedule"]["state"].get("paused")
 
 
-def test_a_deleted_schedule_is_gone_with_its_runs_and_their_pods(space: Space) -> None:
+def test_deleting_a_schedule_deletes_its_runs_and_their_pods(space: Space) -> None:
     name = keep(space, schedule("leaving", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
     gone = identity(space, name)
     space.kubectl("delete", "inferencerun", name)
 
-    until(lambda: kept(space, gone) is None, seconds=30, what="no Temporal schedule")
+    until(lambda: described(space, gone) is None, seconds=30, what="no Temporal schedule")
     until(lambda: not space.items("inferenceruns"), seconds=30, what="no run")
     until(lambda: not space.items("pods"), seconds=30, what="no Pod")
 
 
-def test_a_run_under_way_is_not_joined_by_another_one_unless_asked(space: Space) -> None:
+def test_concurrent_runs_start_only_with_the_policy_allow(space: Space) -> None:
     name = keep(space, schedule("alone", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
@@ -174,18 +177,18 @@ def test_a_run_under_way_is_not_joined_by_another_one_unless_asked(space: Space)
 
 
 def _skipped(space: Space, name: str) -> int:
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     return int(found["info"].get("overlapSkipped", 0))
 
 
 def _policy(space: Space, name: str) -> str:
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     return str(found["schedule"]["policies"]["overlapPolicy"])
 
 
-def test_replace_cancels_the_run_under_way_and_starts_the_next_after_it(space: Space) -> None:
+def test_replace_cancels_the_active_run_and_starts_the_next(space: Space) -> None:
     name = keep(space, schedule("replacing", concurrencyPolicy="Replace", parameters={"sleep": "600"}))
     fire(space, name)
     until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
@@ -194,7 +197,7 @@ def test_replace_cancels_the_run_under_way_and_starts_the_next_after_it(space: S
     until(lambda: phases(space, name) == expected, seconds=SECONDS, what="replaced", now=lambda: phases(space, name))
 
 
-def test_history_limits_keep_the_newest_of_each_kind(space: Space) -> None:
+def test_history_limits_keep_the_newest_runs_of_each_outcome(space: Space) -> None:
     wanted = schedule("tidy", concurrencyPolicy="Allow", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
     name = keep(space, wanted)
     for ending in ("0", "4", "0", "4"):
@@ -211,12 +214,12 @@ def _new_and_ended(space: Space, name: str, before: set[str]) -> bool:
     return bool(new) and (new[0].get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def test_an_expression_that_never_fires_is_told_and_stops_the_schedule_until_it_is_mended(space: Space) -> None:
+def test_an_expression_that_never_fires_is_reported_and_pauses_the_schedule(space: Space) -> None:
     name = keep(space, schedule("wrong", every="0 9 * * *"))
     edit(space, name, schedule="0 0 31 2 *")
     status = space.wait_for(name, phase="Suspended", reason="InvalidSchedule", seconds=30)
     assert "spec.schedule" in status["message"]
-    found = kept(space, identity(space, name))
+    found = described(space, identity(space, name))
     assert found is not None
     assert found["schedule"]["state"]["paused"] is True
 
@@ -225,19 +228,19 @@ def test_an_expression_that_never_fires_is_told_and_stops_the_schedule_until_it_
     assert all(moment.hour == 10 for moment in next_times(space, name))
 
 
-def test_a_fire_whose_run_is_gone_deletes_its_schedule(space: Space) -> None:
-    """As after a deletion that no shim has seen: the Temporal schedule is there and its InferenceRun is not."""
+def test_a_schedule_whose_inference_run_is_gone_deletes_itself_when_it_fires(space: Space) -> None:
+    """The Temporal schedule still exists after the deletion of its InferenceRun, which no shim has noticed."""
     parent = {"name": "lost", "uid": f"uid-{space.name}"}
     lost = f"inferencerun/{space.name}/lost/{parent['uid']}"
     words = ("--schedule-id", lost, "--workflow-id", lost, "--type", "SubmitInferenceRun", "--task-queue", "inferrun")
     argument = json.dumps({"namespace": space.name, "parent": parent})
     space.stage.temporal("schedule", "create", *words, "--calendar", '{"hour":"3"}', "--input", argument)
     space.stage.temporal("schedule", "trigger", "-s", lost)
-    until(lambda: kept(space, lost) is None, seconds=30, what="no Temporal schedule")
+    until(lambda: described(space, lost) is None, seconds=30, what="no Temporal schedule")
     assert space.items("inferenceruns") == []
 
 
-def test_a_schedule_of_the_longest_name_fires(space: Space) -> None:
+def test_a_schedule_with_the_longest_allowed_name_fires(space: Space) -> None:
     name = keep(space, schedule("long." + "x" * 248, every="0 9 * * MON"))
     fire(space, name)
     until(lambda: phases(space, name) == ["Succeeded/Succeeded"], seconds=SECONDS, what="a child succeeded")

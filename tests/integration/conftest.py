@@ -1,4 +1,4 @@
-"""What the integration tests attach to: the API server and the Temporal server of the development cluster."""
+"""The API server and the Temporal server of the development cluster, which the integration tests use."""
 
 import os
 from collections.abc import AsyncIterator
@@ -11,14 +11,14 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists
 from inferrun.kube.objects import Resource
 
-HANDOVER = Path(__file__).resolve().parents[2] / ".devcluster"
+CLUSTER_FILES = Path(__file__).resolve().parents[2] / ".devcluster"
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
 @pytest.fixture(scope="session")
 def kubeconfig() -> Path:
-    """The kubeconfig of the cluster that the tests may use."""
-    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", HANDOVER / "kubeconfig"))
+    """The kubeconfig of the cluster for the tests."""
+    path = Path(os.environ.get("INFERRUN_TEST_KUBECONFIG", CLUSTER_FILES / "kubeconfig"))
     if not path.is_file():
         pytest.fail(f"no cluster to test against: {path} does not exist; run: make cluster")
     return path
@@ -26,15 +26,15 @@ def kubeconfig() -> Path:
 
 @pytest.fixture(scope="session")
 def temporal_address() -> str:
-    """The Temporal server beside that cluster."""
-    lines = (HANDOVER / "env").read_text().splitlines()
+    """The Temporal server of that cluster."""
+    lines = (CLUSTER_FILES / "env").read_text().splitlines()
     values = dict(line.partition("=")[::2] for line in lines)
     return os.environ.get("TEMPORAL_ADDRESS") or values["TEMPORAL_ADDRESS"]
 
 
 @pytest.fixture
 async def api(kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    """A connection to the API server, which has our definitions."""
+    """A connection to the API server, in which the definitions are installed."""
     made = await connect(kubeconfig=kubeconfig)
     for definition in (inference_config(), inference_run()):
         try:

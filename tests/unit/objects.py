@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from activities.rules.snapshot import Snapshot
+from inferrun.control.run_defaults import Defaults
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.run_ref import RunRef
 
@@ -74,9 +75,10 @@ def event(reason: str, message: str, *, age: float = 0) -> Json:
 
 
 def snapshot(**changes: Any) -> Snapshot:
-    """The snapshot of a run with our runner."""
-    given = {"config": "iris", "image": "runner:1", "is_our_runner": True, **changes}
-    return Snapshot.model_validate(given)
+    """The snapshot of a run with our runner and the default limits."""
+    limits = Defaults().model_dump()
+    given = {"image": "runner:1", "is_our_runner": True, "ttl_seconds_after_finished": limits["job_ttl_seconds"]}
+    return Snapshot.model_validate({**limits, **given, **changes})
 
 
 def run(*, status: Json | None = None, metadata: Json | None = None, **spec: Any) -> InferenceRun:

@@ -1,7 +1,7 @@
-"""A cluster in memory behind the seam of the activity table: one run, whose Jobs do what a test has planned.
+"""A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens at times of the Temporal server's own clock, so that it can be skipped. A follower that has nothing to
-say yet fails and asks to be tried again when it has: a running activity would hold the clock.
+Everything happens on the Temporal server's clock, so that time can be skipped. A follower that has no result yet fails and
+requests a retry at the time of the result, because a running activity would stop the clock.
 """
 
 import asyncio
@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from workflows import activity_options
 from workflows.messages import (
     DeleteRunInput,
+    DeletionResult,
     FollowInput,
     FollowResult,
     FollowUntil,
@@ -25,12 +27,15 @@ from workflows.messages import (
     LaunchState,
     PublishInput,
     RecordInput,
-    RecordResult,
+    StatusResult,
     StopInput,
     StopResult,
     Verdict,
     VerdictKind,
 )
+
+DURATION = "1m5s"
+"""What the status says about the duration of any run."""
 
 NEVER = timedelta(days=30)
 RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae67d8d344")
@@ -38,7 +43,7 @@ RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae6
 
 @dataclass(frozen=True)
 class Plan:
-    """What a Job's Pod does: starts after so many seconds, ends so many later. None: not by itself."""
+    """What a Job's Pod does: starts after `starts_after` seconds, ends `ends_after` seconds later; None: never."""
 
     starts_after: int | None = 2
     ends_after: int | None = 3
@@ -65,7 +70,7 @@ def fails(reason: Reason = Reason.INFERENCE_FAILED, *, exit_code: int = 4, may_r
 
 @dataclass(frozen=True)
 class Pod:
-    """When its container starts, and ends or is taken away; None: never by itself."""
+    """When its container starts, and when it ends or is disrupted; None: never."""
 
     started: datetime | None
     ends: datetime | None
@@ -151,7 +156,7 @@ class Cluster:
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
     published: list[PublishInput] = field(default_factory=list)
-    status: RecordResult | None = None
+    status: StatusResult | None = None
     recorded: RecordInput | None = None
     records: int = 0
     deleted_at: datetime | None = None
@@ -173,14 +178,14 @@ class Cluster:
 
     @property
     def running(self) -> list[str]:
-        """The Jobs that somebody would have to stop."""
+        """The Jobs that have neither ended nor been stopped."""
         return [job.name for job in self.jobs.values() if job.stopped_at is None and not self._has_ended(job)]
 
     def _has_ended(self, job: Job) -> bool:
         return job.ended is not None and not job.plan.must_stop and job.ended <= self.now
 
     def leave_job_behind(self) -> Job:
-        """An earlier workflow of the run had made a Job, which goes on."""
+        """An earlier workflow of the run created a Job that is still running."""
         request = LaunchInput(run=RUN)
         self.left_over = Job(request, "inf-iris-left", datetime.now(UTC), Plan(ends_after=None))
         return self.left_over
@@ -230,7 +235,6 @@ class Cluster:
         name = f"inf-iris-{request.launch}"
         plan = self.plans[min(request.launch, len(self.plans)) - 1]
         job = self.jobs.setdefault(name, Job(request, name, now.replace(microsecond=0), plan))
-        limit = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         return LaunchResult(
             state=LaunchState.LAUNCHED,
             job_name=name,
@@ -239,7 +243,7 @@ class Cluster:
             attempt=request.attempt,
             attempts=request.attempts,
             seconds_used=request.seconds_used,
-            timeout_seconds=limit,
+            timeout_seconds=self.timeout_seconds,
             pending_timeout_seconds=self.pending_timeout_seconds,
             backoff_limit=self.backoff_limit,
             max_disruptions=self.max_disruptions,
@@ -295,37 +299,39 @@ class Cluster:
         return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
 
     @activity.defn(name=activity_options.PUBLISH.name)
-    async def publish(self, request: PublishInput) -> RecordResult:
+    async def publish(self, request: PublishInput) -> StatusResult:
         self._tick()
         self.published.append(request)
-        return RecordResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
+        return StatusResult(gone=self.is_deleted, phase=request.phase, reason=request.reason)
 
     @activity.defn(name=activity_options.RECORD.name)
-    async def record(self, request: RecordInput) -> RecordResult:
+    async def record(self, request: RecordInput) -> StatusResult:
         self._tick()
         self.recording.set()
         await self.may_record.wait()
         self.records += 1
         if self.is_deleted:
-            return RecordResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
+            return StatusResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
         if self.status is None:
             self.recorded = request
-            self.status = RecordResult(phase=request.phase, reason=request.reason, message=request.message)
+            self.status = StatusResult(
+                phase=request.phase, reason=request.reason, message=request.message, duration=DURATION
+            )
         return self.status
 
     @activity.defn(name=activity_options.DELETE_RUN.name)
-    async def delete(self, request: DeleteRunInput) -> RecordResult:
+    async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = self._tick()
-        return RecordResult(gone=True)
+        return DeletionResult()
 
 
 def rfc3339(instant: datetime | None) -> str:
     """As the kubelet writes times: whole seconds."""
     assert instant is not None
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamps.rfc3339(instant)
 
 
-def ended_status(phase: Phase, reason: Reason) -> RecordResult:
+def ended_status(phase: Phase, reason: Reason) -> StatusResult:
     """A terminal status that is there already."""
-    return RecordResult(phase=phase, reason=reason, message="it ended before")
+    return StatusResult(phase=phase, reason=reason, message="it ended before")

@@ -22,13 +22,14 @@ from temporalio.client import WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Phase, Reason
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import messages
-from workflows.messages import CleanupInput, Standing, Submitted, Verdict, VerdictKind
+from workflows.messages import CleanupInput, SubmissionState, SubmissionStatus, Verdict, VerdictKind
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -164,7 +165,7 @@ async def record_submission(environment: WorkflowEnvironment, *, is_cancelled: b
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = f"submission-{is_cancelled}"
-        handle = await environment.client.start_workflow(messages.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue)
         await until(lambda: _is_true(key in front.made))
         phase, reason = Phase.SUCCEEDED, Reason.SUCCEEDED
         if is_cancelled:
@@ -180,7 +181,7 @@ async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
     front, queue = Runs(), "submissions"
     async with served(environment.client, queue, front):
         key = "submission-looks"
-        handle = await environment.client.start_workflow(messages.SUBMIT_WORKFLOW, REQUEST, id=key, task_queue=queue)
+        handle = await environment.client.start_workflow(WORKFLOW_TYPE, REQUEST, id=key, task_queue=queue)
         await until(lambda: _is_true(key in front.made))
         await environment.sleep(timedelta(minutes=15))
         run = front.made[key]
@@ -190,12 +191,10 @@ async def record_submission_that_looks(environment: WorkflowEnvironment) -> str:
 
 async def record_fire_without_parent(environment: WorkflowEnvironment) -> str:
     """The history of a schedule's fire whose InferenceRun is gone, as JSON."""
-    front, queue = Runs(answer=Submitted(standing=Standing.NO_PARENT)), "submissions"
+    front, queue = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT)), "submissions"
     async with served(environment.client, queue, front):
         argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
-        handle = await environment.client.start_workflow(
-            messages.SUBMIT_WORKFLOW, argument, id="fire", task_queue=queue
-        )
+        handle = await environment.client.start_workflow(WORKFLOW_TYPE, argument, id="fire", task_queue=queue)
         return await _history_of(handle)
 
 

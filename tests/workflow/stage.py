@@ -1,4 +1,4 @@
-"""Runs the product's workflows over a cluster in memory, on a server whose clock can be skipped."""
+"""Runs the product's workflows against a simulated cluster, on a time-skipping server."""
 
 import asyncio
 import time
@@ -20,8 +20,8 @@ from tests.workflow.cluster import RUN, Cluster
 from workflows import messages
 from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
-from workflows.inference_run import InferenceRun, RunInput
-from workflows.messages import SpecChanged
+from workflows.inference_run import InferenceRun
+from workflows.messages import RunInput, SpecChanged
 
 DEADLINE_SECONDS = 40
 """Real seconds that anything may take; the server's own time is skipped."""
@@ -68,8 +68,9 @@ class Stage:
         return scheduled.count(name) >= times and any(one.activity_type.name == name for one in running)
 
     async def change_timeout(self, handle: Handle, seconds: int) -> None:
-        """Edit the run's timeoutSeconds."""
-        await handle.signal(messages.SPEC_CHANGED_SIGNAL, SpecChanged(generation=2, timeout_seconds=seconds))
+        """Edit the run's timeoutSeconds: what the next launch reads, and a signal."""
+        self.cluster.timeout_seconds = seconds
+        await handle.signal(messages.SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=seconds))
 
 
 async def _has_noticed(handle: Handle) -> bool:

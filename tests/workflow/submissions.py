@@ -1,4 +1,4 @@
-"""Runs in memory, behind the seam of the activity table: what submissions act on in the tests of workflow code."""
+"""Simulated runs behind the activity table, for the tests of submissions."""
 
 import asyncio
 import time
@@ -15,16 +15,17 @@ from temporalio.worker import Worker
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from workflows import activity_options, messages
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE
+from workflows import activity_options
 from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
+    DeletionResult,
     ReadRunInput,
-    RecordResult,
-    RunResult,
-    Standing,
+    SubmissionState,
+    SubmissionStatus,
     SubmitInput,
-    Submitted,
 )
 from workflows.submit import SubmitInferenceRun
 
@@ -47,14 +48,14 @@ class Runs:
     deleted_schedules: list[RunRef] = field(default_factory=list)
     looks: list[datetime] = field(default_factory=list)
     asked: list[SubmitInput] = field(default_factory=list)
-    answer: Submitted | None = None
+    answer: SubmissionStatus | None = None
     may_create: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.may_create.set()
 
     @activity.defn(name=activity_options.SUBMIT.name)
-    async def submit(self, request: SubmitInput) -> Submitted:
+    async def submit(self, request: SubmitInput) -> SubmissionStatus:
         self.asked.append(request)
         await self.may_create.wait()
         if self.answer is not None:
@@ -64,25 +65,25 @@ class Runs:
         return self._standing(self.made.setdefault(request.workflow_id, new))
 
     @activity.defn(name=activity_options.READ_RUN.name)
-    async def read(self, request: ReadRunInput) -> Submitted:
+    async def read(self, request: ReadRunInput) -> SubmissionStatus:
         self.looks.append(activity.info().scheduled_time)
         return self._standing(request.run)
 
     @activity.defn(name=activity_options.CANCEL_RUN.name)
-    async def cancel(self, request: CancelRunInput) -> Submitted:
+    async def cancel(self, request: CancelRunInput) -> SubmissionStatus:
         self.cancelled.append(request.run.name)
         return self._standing(request.run)
 
     @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
-    async def delete_schedule(self, request: DeleteScheduleInput) -> RecordResult:
+    async def delete_schedule(self, request: DeleteScheduleInput) -> DeletionResult:
         self.deleted_schedules.append(request.parent)
-        return RecordResult(gone=True)
+        return DeletionResult()
 
-    def _standing(self, run: RunRef) -> Submitted:
+    def _standing(self, run: RunRef) -> SubmissionStatus:
         ended = self.results.get(run.uid)
         if ended is None:
-            return Submitted(standing=Standing.UNDER_WAY, run=run)
-        return Submitted(standing=Standing.ENDED, run=run, result=ended)
+            return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=run)
+        return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=ended)
 
 
 @asynccontextmanager
@@ -112,4 +113,4 @@ async def start(
 ) -> WorkflowHandle[Any, Any]:
     """Start a submission by the workflow's name, as a program does."""
     name = key or f"submission-{uuid.uuid4().hex[:8]}"
-    return await client.start_workflow(messages.SUBMIT_WORKFLOW, argument, id=name, task_queue=queue)
+    return await client.start_workflow(WORKFLOW_TYPE, argument, id=name, task_queue=queue)

@@ -1,4 +1,4 @@
-"""A finished run is deleted after its delay, by a workflow of its own."""
+"""A separate workflow deletes a finished run after its delay."""
 
 import uuid
 from collections.abc import Callable

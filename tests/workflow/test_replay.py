@@ -1,4 +1,4 @@
-"""What was recorded once is replayed by the workflows of today: a deployment must not break what is under way."""
+"""Recorded histories replay with the current workflow code: a deployment must not break runs in progress."""
 
 import json
 
@@ -30,13 +30,13 @@ def test_every_scenario_is_recorded() -> None:
     assert set(RECORDED) >= set(RECORDERS)
 
 
-def test_no_history_tells_of_the_machine_that_it_was_recorded_on() -> None:
+def test_no_history_contains_traces_of_the_machine_that_recorded_it() -> None:
     assert not [text for text in RECORDED.values() if "stackTrace" in text or "identity" in text or "/tests/" in text]
 
 
 @pytest.mark.parametrize("name", RECORDED)
-async def test_a_workflow_that_would_do_something_else_by_now_is_found_out(name: str) -> None:
-    """The same history with another first activity: as if the code had been changed."""
+async def test_a_change_of_the_first_activity_is_detected(name: str) -> None:
+    """The same history with a different first activity, as if the code had been changed."""
     text = RECORDED[name]
     first = next(event for event in json.loads(text)["events"] if "activityTaskScheduledEventAttributes" in event)
     activity = first["activityTaskScheduledEventAttributes"]["activityType"]["name"]
@@ -44,7 +44,7 @@ async def test_a_workflow_that_would_do_something_else_by_now_is_found_out(name:
         await replay(text.replace(f'"{activity}"', '"AnotherActivity"', 1))
 
 
-async def test_a_step_that_went_is_found_out() -> None:
+async def test_a_removed_step_is_detected() -> None:
     """A workflow that no longer waits before its next attempt."""
     history = json.loads(RECORDED["fails-twice-then-succeeds"])
     kinds = [event["eventType"] for event in history["events"]]

@@ -1,4 +1,4 @@
-"""The life of a run: launch, follow, judge, try again, record."""
+"""The life of a run: launch, follow, judge, retry, record."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -8,7 +8,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Phase, Reason
-from tests.workflow.cluster import RUN, Cluster, Plan, ended_status, fails, succeeds
+from tests.workflow.cluster import DURATION, RUN, Cluster, Plan, ended_status, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, result_of
 from workflows.messages import LaunchInput, Verdict, VerdictKind
 
@@ -19,13 +19,14 @@ EVENTS_OF_AN_ATTEMPT = 29
 """Launch, two followers, the status, the back-off: three events each and their workflow task's three, a timer's two."""
 
 
-async def test_a_run_that_succeeds_is_recorded_once_and_costs_at_most_35_events(staged: Staged) -> None:
+async def test_a_successful_run_is_recorded_once_and_costs_at_most_35_events(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(starts_after=30, ends_after=7200)])
     async with staged(cluster) as stage:
         handle = await stage.start()
         result = await result_of(handle)
         history = await handle.fetch_history()
     assert (result["phase"], result["reason"], result["exitCode"]) == ("Succeeded", "Succeeded", 0)
+    assert result["duration"] == DURATION
     assert (result["namespace"], result["name"], result["uid"]) == (RUN.namespace, RUN.name, RUN.uid)
     assert cluster.records == 1
     assert cluster.recorded is not None
@@ -33,7 +34,7 @@ async def test_a_run_that_succeeds_is_recorded_once_and_costs_at_most_35_events(
     assert len(history.events) <= 35
 
 
-async def test_a_waiting_run_does_not_wait_in_its_follower(staged: Staged) -> None:
+async def test_the_number_of_events_does_not_depend_on_the_duration(staged: Staged) -> None:
     """A run of a day costs the same events as one of a minute."""
     lengths = []
     for seconds in (60, 86_400):
@@ -44,7 +45,7 @@ async def test_a_waiting_run_does_not_wait_in_its_follower(staged: Staged) -> No
     assert lengths[0] == lengths[1]
 
 
-async def test_failed_attempts_are_tried_again_after_10_and_20_seconds_and_then_no_more(staged: Staged) -> None:
+async def test_failed_attempts_are_retried_after_10_and_20_seconds_up_to_the_limit(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(Reason.INFERENCE_FAILED, exit_code=4)], backoff_limit=2)
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -63,14 +64,14 @@ async def test_failed_attempts_are_tried_again_after_10_and_20_seconds_and_then_
     assert cluster.recorded.attempt == 3
 
 
-async def test_while_it_waits_for_the_next_attempt_the_status_says_so(staged: Staged) -> None:
+async def test_the_status_reports_the_wait_for_the_next_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), succeeds()])
     async with staged(cluster) as stage:
         result = await stage.execute()
     assert result["phase"] == "Succeeded"
     [said] = cluster.published
     assert (said.phase, said.reason, said.attempt) == (Phase.PENDING, Reason.RETRY_BACKOFF, 2)
-    assert "attempt 2 of 3 starts in 10 s; before: exit code 4" in said.message
+    assert "attempt 2 of 3 starts in 10 s; the last launch ended with: exit code 4" in said.message
     assert cluster.recorded is not None
     assert [item.reason for item in cluster.recorded.attempts] == [Reason.INFERENCE_FAILED, Reason.SUCCEEDED]
 
@@ -85,7 +86,7 @@ async def test_each_further_attempt_costs_the_same_few_events(staged: Staged) ->
     assert lengths[1] - lengths[0] <= 2 * EVENTS_OF_AN_ATTEMPT
 
 
-async def test_a_verdict_that_must_not_be_tried_again_ends_the_run(staged: Staged) -> None:
+async def test_a_verdict_that_must_not_be_retried_fails_the_run(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(Reason.INVALID_CONTRACT, exit_code=2, may_retry=False)])
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -93,7 +94,7 @@ async def test_a_verdict_that_must_not_be_tried_again_ends_the_run(staged: Stage
     assert len(cluster.jobs) == 1
 
 
-async def test_the_failure_carries_the_result_for_programs(staged: Staged) -> None:
+async def test_the_failure_includes_the_result_for_programs(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(Reason.OUTPUT_FAILED, exit_code=5)], backoff_limit=0)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -102,7 +103,7 @@ async def test_the_failure_carries_the_result_for_programs(staged: Staged) -> No
     assert details["uid"] == RUN.uid
 
 
-async def test_a_refusal_for_good_ends_the_run_without_a_job(staged: Staged) -> None:
+async def test_a_final_rejection_fails_the_run_without_a_job(staged: Staged) -> None:
     cluster = Cluster(refusal=Reason.NAME_TAKEN)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -112,7 +113,7 @@ async def test_a_refusal_for_good_ends_the_run_without_a_job(staged: Staged) -> 
     assert cluster.recorded.attempts == ()
 
 
-async def test_a_job_that_cannot_get_anywhere_is_stopped_before_the_end_is_recorded(staged: Staged) -> None:
+async def test_a_job_that_can_never_start_is_stopped_before_the_outcome_is_recorded(staged: Staged) -> None:
     never = Verdict(kind=VerdictKind.FAILED, reason=Reason.INVALID_IMAGE_NAME, message="no image", may_retry=False)
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=4, verdict=never, must_stop=True)])
     async with staged(cluster) as stage:
@@ -123,7 +124,7 @@ async def test_a_job_that_cannot_get_anywhere_is_stopped_before_the_end_is_recor
     assert job.stopped_at is not None
 
 
-async def test_a_job_that_somebody_deleted_is_a_counted_failure_with_its_times(staged: Staged) -> None:
+async def test_a_job_deleted_by_another_client_is_a_counted_failure_with_its_times(staged: Staged) -> None:
     gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
     cluster = Cluster(plans=[Plan(verdict=gone), succeeds()])
     async with staged(cluster) as stage:
@@ -135,7 +136,7 @@ async def test_a_job_that_somebody_deleted_is_a_counted_failure_with_its_times(s
 
 
 @pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
-async def test_a_run_that_has_ended_already_is_not_executed_again(staged: Staged, phase: Phase) -> None:
+async def test_a_run_that_has_already_ended_is_not_executed_again(staged: Staged, phase: Phase) -> None:
     cluster = Cluster(status=ended_status(phase, Reason.SUCCEEDED if phase is Phase.SUCCEEDED else Reason.STOPPED))
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -157,7 +158,7 @@ async def test_the_workflow_of_a_run_that_was_deleted_completes(staged: Staged) 
     assert not cluster.jobs
 
 
-async def test_a_workflow_that_takes_over_goes_on_from_where_the_run_stands(staged: Staged) -> None:
+async def test_a_workflow_that_takes_over_continues_with_the_runs_progress(staged: Staged) -> None:
     cluster = Cluster(plans=[fails()], backoff_limit=2)
     async with staged(cluster) as stage:
         await failure_of(await stage.start(launch=3, attempt=3, seconds_used=20))
@@ -166,7 +167,7 @@ async def test_a_workflow_that_takes_over_goes_on_from_where_the_run_stands(stag
     assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (3, 3, 20)
 
 
-async def test_a_run_that_was_deleted_after_a_failure_ends_at_once_and_does_not_wait(staged: Staged) -> None:
+async def test_a_run_deleted_after_a_failure_ends_without_a_back_off(staged: Staged) -> None:
     cluster = Cluster(plans=[fails()], backoff_limit=9)
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -177,7 +178,7 @@ async def test_a_run_that_was_deleted_after_a_failure_ends_at_once_and_does_not_
     assert EventType.EVENT_TYPE_TIMER_STARTED not in kinds
 
 
-async def test_a_job_that_was_to_be_stopped_but_had_done_its_work_is_a_success(staged: Staged) -> None:
+async def test_a_job_that_succeeded_before_it_was_stopped_is_a_success(staged: Staged) -> None:
     never = Verdict(kind=VerdictKind.FAILED, reason=Reason.IMAGE_NEVER_PULL, message="no image", may_retry=False)
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=4, verdict=never, must_stop=True)])
     cluster.found_by_stop = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", exit_code=0)

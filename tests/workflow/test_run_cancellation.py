@@ -1,4 +1,4 @@
-"""A run is cancelled, at any moment of its life: its end is recorded and nothing of it goes on."""
+"""Whenever a run is cancelled, its outcome is recorded and nothing of it keeps running."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +24,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_it_ends_as_cancelled_and_no_job_is_left(staged: Staged, moment: str) -> None:
+async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str) -> None:
     planned, seconds = MOMENTS[moment]
     cluster = Cluster(
         plans=planned.plans,
@@ -44,7 +44,7 @@ async def test_it_ends_as_cancelled_and_no_job_is_left(staged: Staged, moment: s
     assert all(job.stopped_at or job.ended for job in cluster.jobs.values())
 
 
-async def test_a_job_whose_creation_was_under_way_is_stopped(staged: Staged) -> None:
+async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)])
     cluster.may_launch.clear()
     async with staged(cluster) as stage:
@@ -60,7 +60,7 @@ async def test_a_job_whose_creation_was_under_way_is_stopped(staged: Staged) -> 
     assert cluster.recorded.reason is Reason.CANCELLED
 
 
-async def test_a_success_that_was_reached_before_stays_a_success(staged: Staged) -> None:
+async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=20)], is_follower_blind=True)
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -72,7 +72,7 @@ async def test_a_success_that_was_reached_before_stays_a_success(staged: Staged)
 
 
 @pytest.mark.parametrize("end", [None, fails().verdict], ids=["success", "failure"])
-async def test_a_cancellation_while_the_end_is_recorded_comes_too_late(staged: Staged, end: Verdict | None) -> None:
+async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(staged: Staged, end: Verdict | None) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=end)], backoff_limit=0)
     cluster.may_record.clear()
     async with staged(cluster) as stage:
@@ -88,7 +88,7 @@ async def test_a_cancellation_while_the_end_is_recorded_comes_too_late(staged: S
     assert cluster.records == 1
 
 
-async def test_a_cancellation_that_was_asked_for_on_the_run_is_found_at_the_launch(staged: Staged) -> None:
+async def test_a_cancellation_requested_on_the_run_is_found_at_the_launch(staged: Staged) -> None:
     cluster = Cluster(is_cancel_requested=True)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -96,7 +96,7 @@ async def test_a_cancellation_that_was_asked_for_on_the_run_is_found_at_the_laun
     assert not cluster.jobs
 
 
-async def test_the_job_that_an_earlier_workflow_left_is_stopped_with_a_run_whose_end_was_asked_for(
+async def test_a_cancelled_run_stops_the_job_of_an_earlier_workflow(
     staged: Staged,
 ) -> None:
     cluster = Cluster(is_cancel_requested=True)

@@ -1,4 +1,4 @@
-"""The clocks of a run: timeoutSeconds while its container runs, pendingTimeoutSeconds while it waits."""
+"""A run's clocks: timeoutSeconds while its container is running, pendingTimeoutSeconds while it is waiting."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -7,7 +7,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Stage, failure_of, result_of
+from tests.workflow.stage import Stage, failure_of, in_time, result_of
 from workflows.messages import Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -19,7 +19,7 @@ OUT_OF_TIME = Verdict(
 )
 
 
-async def test_past_its_deadline_a_job_is_stopped_with_a_short_grace_and_the_run_fails(staged: Staged) -> None:
+async def test_at_its_deadline_a_job_is_stopped_with_a_short_grace_and_the_run_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=100, ends_after=None)], timeout_seconds=300)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -31,7 +31,7 @@ async def test_past_its_deadline_a_job_is_stopped_with_a_short_grace_and_the_run
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(400, abs=3)
 
 
-async def test_a_deadline_that_had_passed_before_anybody_saw_the_start_is_the_runs_end(staged: Staged) -> None:
+async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_run(staged: Staged) -> None:
     """No worker was there while the container ran past its time."""
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, start_is_seen_after=100)
     async with staged(cluster) as stage:
@@ -50,7 +50,7 @@ async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
 
 
 async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Staged) -> None:
-    """The follower is behind: the Job completed before the deadline, which nobody had noticed."""
+    """The follower lags behind: the Job completed before the deadline without being noticed."""
     cluster = Cluster(plans=[succeeds(ends_after=29)], timeout_seconds=30, is_follower_blind=True)
     async with staged(cluster) as stage:
         result = await stage.execute()
@@ -78,12 +78,12 @@ async def test_waiting_for_a_start_does_not_use_up_the_clock(staged: Staged) -> 
         assert (await stage.execute())["phase"] == "Succeeded"
 
 
-async def test_a_failure_with_no_time_left_says_that_and_what_failed(staged: Staged) -> None:
+async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == "DeadlineExceeded"
-    assert "no time is left for another attempt; before: exit code 4" in str(error)
+    assert "no time is left for another attempt; the last one ended with: exit code 4" in str(error)
 
 
 async def test_a_timeout_that_is_raised_while_the_run_runs_acts(staged: Staged) -> None:
@@ -104,7 +104,7 @@ async def test_a_timeout_that_is_removed_while_the_run_runs_acts(staged: Staged)
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_timeout_that_is_lowered_while_the_run_runs_acts_at_once(staged: Staged) -> None:
+async def test_lowering_the_timeout_of_a_running_run_takes_effect_at_once(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100_000)
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -117,18 +117,54 @@ async def test_a_timeout_that_is_lowered_while_the_run_runs_acts_at_once(staged:
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(50, abs=5)
 
 
-async def test_an_edited_timeout_goes_with_the_next_attempt(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=60, verdict=fails().verdict), succeeds()], timeout_seconds=100)
+async def test_an_edited_timeout_applies_to_the_next_attempt(staged: Staged) -> None:
+    plans = [Plan(ends_after=60, verdict=fails().verdict), Plan(starts_after=2, ends_after=None)]
+    cluster = Cluster(plans=plans, timeout_seconds=100)
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await stage.change_timeout(handle, 700)
-        await result_of(handle)
+        error = await failure_of(handle)
     _, second = cluster.jobs.values()
-    assert second.request.timeout_seconds == 700
+    assert "timeoutSeconds of 700 s" in str(error)
+    assert second.stopped_at is not None
+    assert (second.stopped_at - second.created).total_seconds() == pytest.approx(2 + 640, abs=3)
 
 
-async def test_a_runner_that_ends_at_its_deadline_ends_the_run_though_attempts_are_left(staged: Staged) -> None:
+async def test_removing_the_timeout_of_a_running_run_removes_the_limit(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=5000)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 0)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_removed_timeout_does_not_limit_the_next_attempt(staged: Staged) -> None:
+    plans = [Plan(ends_after=60, verdict=fails().verdict), succeeds(ends_after=5000)]
+    cluster = Cluster(plans=plans, timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await stage.change_timeout(handle, 0)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
+    staged: Staged,
+) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100)
+    cluster.may_launch.clear()
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.launching.wait())
+        await stage.change_timeout(handle, 300)
+        cluster.timeout_seconds = 100  # as read before the edit
+        cluster.may_launch.set()
+        assert "timeoutSeconds of 300 s" in str(await failure_of(handle))
+
+
+async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attempts_are_left(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME)], timeout_seconds=100)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
@@ -136,7 +172,7 @@ async def test_a_runner_that_ends_at_its_deadline_ends_the_run_though_attempts_a
     assert len(cluster.jobs) == 1
 
 
-async def test_a_runner_that_ends_at_a_deadline_that_was_raised_since_is_launched_again_uncounted(
+async def test_a_runner_that_exits_at_a_deadline_that_was_raised_since_is_relaunched_uncounted(
     staged: Staged,
 ) -> None:
     cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME), succeeds()], timeout_seconds=100)
@@ -151,7 +187,7 @@ async def test_a_runner_that_ends_at_a_deadline_that_was_raised_since_is_launche
     assert second.request.seconds_used == pytest.approx(99, abs=1)
 
 
-async def test_a_pod_that_ended_before_it_started_is_launched_again_uncounted(staged: Staged) -> None:
+async def test_a_pod_that_ended_before_it_started_is_relaunched_uncounted(staged: Staged) -> None:
     waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
     cluster = Cluster(plans=[waited, waited, waited, succeeds()], timeout_seconds=5, backoff_limit=0)
     async with staged(cluster) as stage:
@@ -160,18 +196,18 @@ async def test_a_pod_that_ended_before_it_started_is_launched_again_uncounted(st
     assert [job.request.seconds_used for job in cluster.jobs.values()] == [0, 0, 0, 0]
 
 
-async def test_a_run_that_waits_for_its_start_longer_than_it_may_is_stopped(staged: Staged) -> None:
+async def test_a_run_that_waits_longer_than_pending_timeout_seconds_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=900)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "PendingTimeout"
-    assert "900 s (pendingTimeoutSeconds); last: its image is being pulled" in str(error)
+    assert "900 s (pendingTimeoutSeconds); last reason: its image is being pulled" in str(error)
     assert job.stopped_at is not None
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(900, abs=3)
 
 
-async def test_launches_that_never_ran_do_not_begin_the_waiting_anew(staged: Staged) -> None:
+async def test_launches_that_never_ran_do_not_restart_the_pending_timeout(staged: Staged) -> None:
     waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
     cluster = Cluster(plans=[waited], timeout_seconds=5, pending_timeout_seconds=1500)
     async with staged(cluster) as stage:
@@ -183,7 +219,7 @@ async def test_launches_that_never_ran_do_not_begin_the_waiting_anew(staged: Sta
     assert (last.stopped_at - first.created).total_seconds() == pytest.approx(1500, abs=5)
 
 
-async def test_time_that_an_attempt_ran_is_not_time_that_the_next_one_waited(staged: Staged) -> None:
+async def test_running_time_does_not_count_as_waiting_time_of_the_next_attempt(staged: Staged) -> None:
     cluster = Cluster(
         plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds(starts_after=50)], pending_timeout_seconds=100
     )
@@ -191,7 +227,7 @@ async def test_time_that_an_attempt_ran_is_not_time_that_the_next_one_waited(sta
         assert (await stage.execute())["phase"] == "Succeeded"
 
 
-async def test_a_next_attempt_that_waits_for_room_has_its_own_time_to_wait(staged: Staged) -> None:
+async def test_each_attempt_has_its_own_pending_timeout(staged: Staged) -> None:
     cluster = Cluster(
         plans=[Plan(ends_after=5000, verdict=fails().verdict), succeeds()],
         waits=[Reason.QUOTA_EXCEEDED],
@@ -202,7 +238,7 @@ async def test_a_next_attempt_that_waits_for_room_has_its_own_time_to_wait(stage
         assert (await stage.execute())["phase"] == "Succeeded"
 
 
-async def test_the_clock_stands_still_while_a_pod_that_was_taken_away_is_replaced(staged: Staged) -> None:
+async def test_the_clock_stops_while_a_disrupted_pod_is_replaced(staged: Staged) -> None:
     """50 s waiting, 40 s running, 50 s waiting for the next Pod, then the other 60 s."""
     evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
     cluster = Cluster(plans=[evicted], timeout_seconds=100)
@@ -214,24 +250,24 @@ async def test_the_clock_stands_still_while_a_pod_that_was_taken_away_is_replace
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
 
 
-async def test_a_replaced_pod_is_no_attempt(staged: Staged) -> None:
+async def test_a_replaced_pod_does_not_count_as_an_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], backoff_limit=0)
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert len(cluster.jobs) == 1
 
 
-async def test_a_run_whose_pods_are_taken_away_too_often_is_stopped(staged: Staged) -> None:
+async def test_a_run_whose_pods_are_disrupted_too_often_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], max_disruptions=2, backoff_limit=9)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "DisruptedTooOften"
-    assert "3 times, more than maxDisruptions 2" in str(error)
+    assert "3 times, more than maxDisruptions (2)" in str(error)
     assert job.stopped_at is not None
 
 
-async def test_a_pod_that_waits_for_its_replacement_too_long_is_stopped(staged: Staged) -> None:
+async def test_a_replacement_pod_that_waits_too_long_is_stopped(staged: Staged) -> None:
     plan = Plan(starts_after=80, taken_after=10, disruptions=1)
     cluster = Cluster(plans=[plan], pending_timeout_seconds=100, timeout_seconds=1000)
     async with staged(cluster) as stage:
@@ -241,7 +277,7 @@ async def test_a_pod_that_waits_for_its_replacement_too_long_is_stopped(staged: 
         assert (await failure_of(await stage.start())).type == "PendingTimeout"
 
 
-async def test_a_container_that_started_just_before_its_waiting_was_over_goes_on(staged: Staged) -> None:
+async def test_a_container_that_started_just_before_the_pending_timeout_continues(staged: Staged) -> None:
     cluster = Cluster(
         plans=[succeeds(starts_after=50, ends_after=500)], pending_timeout_seconds=100, start_is_seen_after=None
     )

@@ -1,4 +1,4 @@
-"""The life of a run on a real Temporal server, where the time-skipping one is not like it: the last word is the server's."""
+"""Runs on a real Temporal server, for behaviour in which the time-skipping server differs from it."""
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
@@ -11,7 +11,7 @@ from workflows import activity_options, messages
 AT_ONCE = succeeds(starts_after=0, ends_after=0)
 
 
-async def test_a_run_that_succeeds_costs_at_most_35_events(temporal: Client) -> None:
+async def test_a_successful_run_costs_at_most_35_events(temporal: Client) -> None:
     environment = WorkflowEnvironment.from_client(temporal)
     async with on_stage(environment, Cluster(plans=[AT_ONCE]), cached_workflows=1000) as stage:
         handle = await stage.start()
@@ -19,7 +19,7 @@ async def test_a_run_that_succeeds_costs_at_most_35_events(temporal: Client) -> 
         assert len((await handle.fetch_history()).events) <= 35
 
 
-async def test_a_run_that_failed_is_a_failed_workflow_in_the_list(temporal: Client) -> None:
+async def test_a_failed_run_is_listed_as_a_failed_workflow(temporal: Client) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=fails().verdict)], backoff_limit=0)
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
@@ -27,7 +27,7 @@ async def test_a_run_that_failed_is_a_failed_workflow_in_the_list(temporal: Clie
         assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
 
 
-async def test_cancelling_does_not_wait_for_a_follower_that_goes_on(temporal: Client) -> None:
+async def test_cancelling_does_not_wait_for_a_busy_follower(temporal: Client) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], is_follower_busy=True)
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
@@ -39,17 +39,17 @@ async def test_cancelling_does_not_wait_for_a_follower_that_goes_on(temporal: Cl
     assert cluster.recorded.reason is Reason.CANCELLED
 
 
-async def test_a_deadline_does_not_wait_for_a_follower_that_goes_on(temporal: Client) -> None:
+async def test_a_deadline_does_not_wait_for_a_busy_follower(temporal: Client) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], is_follower_busy=True, timeout_seconds=1)
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
         assert (await failure_of(await stage.start())).type == "DeadlineExceeded"
     assert not cluster.running
 
 
-async def test_a_run_that_waits_long_is_continued_as_new_with_its_state(temporal: Client) -> None:
+async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, plans=[AT_ONCE])
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
-        handle = await stage.start(timeout_seconds=55)
+        handle = await stage.start(launch=2, attempt=2, seconds_used=55)
         latest = temporal.get_workflow_handle(handle.id)
         first = (await latest.describe()).run_id
 
@@ -62,4 +62,4 @@ async def test_a_run_that_waits_long_is_continued_as_new_with_its_state(temporal
         await latest.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await in_time(latest.result()))["phase"] == "Succeeded"
     [job] = cluster.jobs.values()
-    assert job.request.timeout_seconds == 55
+    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (2, 2, 55)

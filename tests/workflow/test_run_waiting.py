@@ -1,4 +1,4 @@
-"""A run that waits without a Job: for a config that is not there, or not right."""
+"""A run that waits without a Job, because its config is missing or invalid."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from inferrun.reasons import Reason
-from tests.workflow.cluster import Cluster, succeeds
+from tests.workflow.cluster import Cluster, Plan
 from tests.workflow.stage import Stage, failure_of, result_of
 from workflows import messages
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 
-async def test_it_goes_on_as_soon_as_it_is_told_to_look_again(staged: Staged) -> None:
+async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND])
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -26,7 +26,7 @@ async def test_it_goes_on_as_soon_as_it_is_told_to_look_again(staged: Staged) ->
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
 
 
-async def test_it_looks_by_itself_every_ten_minutes(staged: Staged) -> None:
+async def test_a_waiting_run_checks_every_ten_minutes(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY])
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
@@ -34,7 +34,7 @@ async def test_it_looks_by_itself_every_ten_minutes(staged: Staged) -> None:
     assert pauses == pytest.approx([600, 600], abs=3)
 
 
-async def test_while_it_waits_it_holds_no_activity(staged: Staged) -> None:
+async def test_a_waiting_run_holds_no_activity(staged: Staged) -> None:
     async with staged(Cluster(always_waits=Reason.CONFIG_NOT_FOUND)) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
@@ -42,20 +42,20 @@ async def test_while_it_waits_it_holds_no_activity(staged: Staged) -> None:
         await handle.terminate()
 
 
-async def test_it_ends_when_it_has_waited_for_its_pending_timeout(staged: Staged) -> None:
+async def test_a_waiting_run_fails_when_its_pending_timeout_expires(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, pending_timeout_seconds=1500)
     async with staged(cluster) as stage:
         handle = await stage.start()
         error = await failure_of(handle)
         closed = (await handle.describe()).close_time
     assert error.type == "PendingTimeout"
-    assert "it waited too long: it waits: ConfigNotFound" in str(error)
+    assert "the run waited longer than pendingTimeoutSeconds: it waits: ConfigNotFound" in str(error)
     assert closed is not None
     assert (closed - cluster.looks[0]).total_seconds() == pytest.approx(1500, abs=5)
     assert not cluster.jobs
 
 
-async def test_a_run_that_is_deleted_while_it_waits_ends_at_its_next_look(staged: Staged) -> None:
+async def test_a_run_deleted_while_it_waits_ends_at_its_next_check(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND)
     async with staged(cluster) as stage:
         handle = await stage.start()
@@ -65,18 +65,16 @@ async def test_a_run_that_is_deleted_while_it_waits_ends_at_its_next_look(staged
         assert (await result_of(handle))["reason"] == "RunDeleted"
 
 
-async def test_an_edit_of_the_timeout_while_it_waits_goes_with_the_launch(staged: Staged) -> None:
-    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND], plans=[succeeds()])
+async def test_an_edit_of_the_timeout_while_the_run_waits_applies_to_the_launch(staged: Staged) -> None:
+    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND], plans=[Plan(ends_after=None)])
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await stage.change_timeout(handle, 77)
-        await result_of(handle)
-    [job] = cluster.jobs.values()
-    assert job.request.timeout_seconds == 77
+        assert "timeoutSeconds of 77 s" in str(await failure_of(handle))
 
 
-async def test_what_no_watch_shows_is_looked_for_soon_and_then_ever_more_rarely(staged: Staged) -> None:
+async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.QUOTA_EXCEEDED] * 8)
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"

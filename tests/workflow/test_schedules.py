@@ -23,9 +23,9 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from inferrun.resources import ConcurrencyPolicy, parse_run
+from inferrun.submission import WORKFLOW_TYPE
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
-from workflows import messages
 from workflows.submit import SCHEDULED_START_TIME
 
 WAIT_SECONDS = 30
@@ -162,7 +162,7 @@ async def test_a_schedule_carries_its_installation_and_its_run(temporal: Client,
     assert await (await described(temporal, wanted)).memo() == {"installation": "here", "run": run}
 
 
-@workflow.defn(name=messages.SUBMIT_WORKFLOW)
+@workflow.defn(name=WORKFLOW_TYPE)
 class Recorder:
     """What a fire starts, in place of the front door: tells what it was given, and ends when told or cancelled."""
 
@@ -254,6 +254,6 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
     await neighbour.ensure(mine, config="iris")
     await schedules.ensure(theirs, config="iris")
     deadline = time.monotonic() + WAIT_SECONDS
-    while (found := list(await neighbour.kept())) != [mine.id]:
+    while (found := list(await neighbour.list_owned())) != [mine.id]:
         assert time.monotonic() < deadline, f"listed are {found}"
         await asyncio.sleep(0.1)

@@ -13,10 +13,11 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.submission import WORKFLOW_TYPE
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
-from workflows.messages import Standing, Submitted
+from workflows.messages import SubmissionState, SubmissionStatus
 
 
 async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
@@ -80,14 +81,14 @@ async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue
         ({"configRef": "iris"}, "namespace: missing"),
         ({"namespace": "team"}, "configRef: missing"),
         ({"namespace": "team", "configRef": "iris", "timeoutSeconds": "soon"}, "timeoutSeconds: "),
-        ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: not a field"),
+        ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: unknown field"),
         (
             {"namespace": "team", "configRef": "iris", "parameters": {"job_uid": "x"}},
             "parameters: 'job_uid' is reserved",
         ),
-        ("iris", "one JSON object is wanted"),
-        (None, "one JSON object is wanted"),
-        (b"\x00", "one JSON object is wanted"),
+        ("iris", "must be a JSON object"),
+        (None, "must be a JSON object"),
+        (b"\x00", "must be a JSON object"),
     ],
 )
 async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
@@ -101,14 +102,14 @@ async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
 
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
-    [([], "RequestRefused", "one JSON object is wanted"), ([REQUEST, REQUEST], "TypeError", "arguments")],
+    [([], "RequestRefused", "must be a JSON object"), ([REQUEST, REQUEST], "TypeError", "arguments")],
 )
 async def test_more_or_less_than_one_argument_fails_the_workflow(
     temporal: Client, task_queue: str, arguments: list[object], kind: str, text: str
 ) -> None:
     async with served(temporal, task_queue, Runs()):
         key = f"args-{uuid.uuid4().hex[:8]}"
-        handle = await temporal.start_workflow(messages.SUBMIT_WORKFLOW, args=arguments, id=key, task_queue=task_queue)
+        handle = await temporal.start_workflow(WORKFLOW_TYPE, args=arguments, id=key, task_queue=task_queue)
         error = await failure_of(handle)
     assert error.type == kind
     assert text in str(error)
@@ -122,8 +123,10 @@ async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: C
     assert "not JSON" in str(error)
 
 
-async def test_a_refusal_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
-    answer = Submitted(standing=Standing.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before")
+async def test_a_rejection_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:
+    answer = SubmissionStatus(
+        standing=SubmissionState.REFUSED, reason=Reason.REQUEST_MISMATCH, message="was used before"
+    )
     async with served(temporal, task_queue, Runs(answer=answer)):
         error = await failure_of(await start(temporal, task_queue))
     assert (error.type, str(error)) == ("RequestMismatch", "RequestMismatch: was used before")
@@ -146,7 +149,7 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
     assert isinstance(caught.value.cause, CancelledError)
 
 
-async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind(
+async def test_a_submission_cancelled_while_its_run_is_created_leaves_no_run_behind(
     temporal: Client, task_queue: str
 ) -> None:
     runs = Runs()
@@ -164,7 +167,7 @@ async def test_a_submission_cancelled_while_its_run_is_made_leaves_no_run_behind
     assert isinstance(caught.value.cause, CancelledError)
 
 
-async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Client, task_queue: str) -> None:
+async def test_a_success_before_the_cancellation_is_kept(temporal: Client, task_queue: str) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
@@ -176,8 +179,10 @@ async def test_a_cancellation_that_came_too_late_keeps_the_success(temporal: Cli
     assert got["phase"] == "Succeeded"
 
 
-async def test_a_fire_of_a_schedule_whose_run_is_gone_deletes_the_schedule(temporal: Client, task_queue: str) -> None:
-    runs = Runs(answer=Submitted(standing=Standing.NO_PARENT))
+async def test_a_scheduled_submission_whose_parent_is_gone_deletes_the_schedule(
+    temporal: Client, task_queue: str
+) -> None:
+    runs = Runs(answer=SubmissionStatus(standing=SubmissionState.NO_PARENT))
     argument = {"namespace": "team", "parent": {"name": "nightly", "uid": "u-9"}}
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue, argument)
@@ -199,7 +204,7 @@ async def test_a_waiting_submission_holds_no_activity(temporal: Client, task_que
         await handle.terminate()
 
 
-async def test_a_submission_continued_as_new_follows_its_run_and_makes_no_other(
+async def test_a_submission_continued_as_new_follows_its_run_and_creates_no_other(
     temporal: Client, task_queue: str
 ) -> None:
     runs = Runs()

@@ -36,7 +36,7 @@ async def test_an_end_whose_signal_was_lost_is_found_within_ten_minutes(
     assert pauses == pytest.approx([10 * MINUTE, 10 * MINUTE], abs=3)
 
 
-async def test_a_cancelled_submission_looks_more_often_for_its_runs_end(
+async def test_a_cancelled_submission_checks_its_run_more_often(
     skipping: WorkflowEnvironment, task_queue: str, cached_workflows: int
 ) -> None:
     runs = Runs()

@@ -1,4 +1,5 @@
-"""A real Kubernetes node and a real Temporal server on one Linux machine, for development, tests and the demo.
+"""A real single-node Kubernetes cluster and a real Temporal server on one Linux machine, for development, tests and the demo.
 
-Tooling only: the product never imports it. Standard library only, because it runs before any virtual environment exists.
+Development tooling: the product never imports it. It uses only the standard library, because it runs before any virtual
+environment exists.
 """

@@ -1,70 +1,58 @@
-"""Image archives and the node: what is on it, and bringing an archive onto it.
+"""Image archives: which images the node has, and importing an archive.
 
-The first image, the one that holds a Pod's namespaces, is written here without any build tool.
+The pause image, which every Pod needs, is written here without any build tool.
 """
 
 import hashlib
 import io
 import json
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
-from . import foreign
-from .binaries import PARTS, built
+from . import existing_cluster, kind
+from .binaries import PAUSE, program_dir
 from .commands import run
+from .components import PAUSE_IMAGE
+from .console import step
+from .errors import DevClusterError
 from .layout import LAYOUT, Layout
-from .narration import step
-from .parts import PAUSE_IMAGE
-from .problem import Problem
-from .ready import accepts
+from .probes import accepts_connections
 
 
 def ctr_command(layout: Layout) -> list[str]:
     return ["ctr", "--address", str(layout.containerd_socket), "--namespace", "k8s.io"]
 
 
-def need_node(layout: Layout) -> None:
-    if not accepts(layout.containerd_socket)():
-        raise Problem("there is no cluster to bring images onto", cure="make cluster")
+def require_node(layout: Layout) -> None:
+    if not accepts_connections(layout.containerd_socket)():
+        raise DevClusterError("no cluster is running to load images into", fix="make cluster")
 
 
-def on_the_node(layout: Layout = LAYOUT) -> set[str]:
-    """Names of the images on our node; nothing is known of a cluster that somebody else runs."""
-    if foreign.named().context:
-        return set()
-    need_node(layout)
+def images_on_node(layout: Layout = LAYOUT) -> set[str]:
+    """Names of the images on this tooling's own node."""
+    require_node(layout)
     return set(run([*ctr_command(layout), "images", "list", "--quiet"]).split())
 
 
 def load(archive: Path, *, layout: Layout = LAYOUT) -> None:
-    """Import a Docker or OCI archive."""
+    """Import a Docker or OCI archive into the cluster."""
     if not archive.is_file():
-        raise Problem(f"there is no image archive {archive}", cure="make load IMAGE=<file written by docker save>")
-    context = foreign.named().context
-    if context:
-        _load_to_kind(archive, context)
+        raise DevClusterError(
+            f"image archive {archive} does not exist", fix="make load IMAGE=<file written by docker save>"
+        )
+    if context := existing_cluster.from_environment().context:
+        kind.load_archive(archive, context=context)
         return
-    need_node(layout)
+    require_node(layout)
     run(
         [*ctr_command(layout), "images", "import", "--all-platforms", str(archive)],
-        cure="is it a Docker or OCI archive?",
+        fix="check that the file is a Docker or OCI archive",
     )
 
 
-def _load_to_kind(archive: Path, context: str) -> None:
-    """kind names the context of a cluster `kind-` and the cluster's name."""
-    if not context.startswith("kind-") or shutil.which("kind") is None:
-        raise Problem(
-            f"images cannot be brought onto the cluster of context {context} from here",
-            cure="buildah push them to a registry that it pulls from, and name them with helm --set",
-        )
-    run(["kind", "load", "image-archive", "--name", context.removeprefix("kind-"), archive], cure="kind must reach it")
-
-
-def one_file_archive(name: str, program: bytes) -> bytes:
-    """A Docker archive of an image that holds one program, so that the first image needs no build tool."""
+def single_file_archive(name: str, program: bytes) -> bytes:
+    """A Docker archive of an image that contains one program."""
     layer = _tar({name: program}, mode=0o755)
     config = json.dumps(
         {
@@ -90,10 +78,9 @@ def _tar(files: dict[str, bytes], *, mode: int) -> bytes:
 
 
 def load_pause(layout: Layout = LAYOUT) -> None:
-    if PAUSE_IMAGE in on_the_node(layout):
+    if PAUSE_IMAGE in images_on_node(layout):
         return
-    pause = next(part for part in PARTS if part.name == "pause")
     with step("load the pause image"), tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "pause.tar"
-        archive.write_bytes(one_file_archive("pause", (built(pause, layout=layout) / "pause").read_bytes()))
+        archive.write_bytes(single_file_archive("pause", (program_dir(PAUSE, layout=layout) / "pause").read_bytes()))
         load(archive, layout=layout)

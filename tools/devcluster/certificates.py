@@ -1,6 +1,6 @@
-"""The cluster's certificate authority and what it signs; made once per cluster, with openssl.
+"""The cluster's certificate authority and the certificates it signs, created once per cluster with openssl.
 
-Each component has a name and groups of its own, as in any Kubernetes cluster, so that its rights are the usual ones.
+Each component has its own user name and groups, as in any Kubernetes cluster, so the default RBAC rules apply.
 """
 
 import base64
@@ -17,12 +17,12 @@ API_NAMES = (*("kubernetes", "kubernetes.default", "kubernetes.default.svc"), f"
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate: who it names, the group it is in, and for servers the names they are reached by."""
+    """A certificate's subject (user and group) and, for servers, its subject alternative names."""
 
     file: str
     name: str
     group: str = ""
-    served_as: tuple[str, ...] = ()
+    alternative_names: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -40,18 +40,23 @@ IDENTITIES = (
     Identity(
         "api",
         "kube-apiserver",
-        served_as=(f"IP:{ADDRESS}", f"IP:{API_SERVICE}", "IP:127.0.0.1", *(f"DNS:{name}" for name in API_NAMES)),
+        alternative_names=(
+            f"IP:{ADDRESS}",
+            f"IP:{API_SERVICE}",
+            "IP:127.0.0.1",
+            *(f"DNS:{name}" for name in API_NAMES),
+        ),
     ),
-    Identity("kubelet", NODE, served_as=(f"IP:{ADDRESS}", f"DNS:{NODE}")),
+    Identity("kubelet", NODE, alternative_names=(f"IP:{ADDRESS}", f"DNS:{NODE}")),
 )
 
 
-def make_certificates(layout: Layout = LAYOUT) -> None:
-    """Make what is missing; the authority's certificate is written last of its pair, so half a pair is made again."""
+def create_certificates(layout: Layout = LAYOUT) -> None:
+    """Create missing certificates. Each is written after its key, so an incomplete pair is created again."""
     folder = layout.certificates
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not (folder / "ca.crt").exists():
-        _authority(folder)
+        _create_authority(folder)
     if not (folder / "accounts.pub").exists():
         run(["openssl", "genpkey", "-algorithm", "RSA", "-out", folder / "accounts.key"])
         run(["openssl", "pkey", "-in", folder / "accounts.key", "-pubout", "-out", folder / "accounts.pub"])
@@ -60,28 +65,29 @@ def make_certificates(layout: Layout = LAYOUT) -> None:
             _sign(folder, identity)
 
 
-def _new_pair(folder: Path, name: str, subject: str) -> list[str]:
+def _key_and_certificate(folder: Path, name: str, subject: str) -> list[str]:
     files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.crt.partial")]
     return ["openssl", "req", "-x509", *ELLIPTIC, "-noenc", "-days", "3650", *files, "-subj", subject]
 
 
-def _authority(folder: Path) -> None:
-    run([*_new_pair(folder, "ca", "/CN=inferrun-devcluster"), "-addext", "keyUsage=critical,keyCertSign,cRLSign"])
+def _create_authority(folder: Path) -> None:
+    request = _key_and_certificate(folder, "ca", "/CN=inferrun-devcluster")
+    run([*request, "-addext", "keyUsage=critical,keyCertSign,cRLSign"])
     (folder / "ca.crt.partial").replace(folder / "ca.crt")
 
 
 def _sign(folder: Path, identity: Identity) -> None:
-    usage = "serverAuth,clientAuth" if identity.served_as else "clientAuth"
+    usage = "serverAuth,clientAuth" if identity.alternative_names else "clientAuth"
     extensions = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"extendedKeyUsage={usage}"]
-    if identity.served_as:
-        extensions += ["-addext", f"subjectAltName={','.join(identity.served_as)}"]
+    if identity.alternative_names:
+        extensions += ["-addext", f"subjectAltName={','.join(identity.alternative_names)}"]
     signer = ["-CA", str(folder / "ca.crt"), "-CAkey", str(folder / "ca.key")]
-    run([*_new_pair(folder, identity.file, identity.subject), *signer, *extensions])
+    run([*_key_and_certificate(folder, identity.file, identity.subject), *signer, *extensions])
     (folder / f"{identity.file}.crt.partial").replace(folder / f"{identity.file}.crt")
 
 
 def kubeconfig(folder: Path, identity: str) -> str:
-    """A kubeconfig as JSON, which is YAML too; keys inline, so that the file alone is enough to attach."""
+    """A kubeconfig in JSON (valid YAML) with inline keys, so that it can be copied as a single file."""
     return json.dumps(
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Runs other programs and turns their failure into a Problem that shows what they said."""
+"""Runs other programs and turns a failure into a DevClusterError that shows their output."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .problem import Problem
+from .errors import DevClusterError
 
 LAST_LINES = 15
 
@@ -14,42 +14,42 @@ LAST_LINES = 15
 def run(
     command: Sequence[str | Path],
     *,
-    cure: str = "see the lines above",
-    given: str | None = None,
+    fix: str = "see the output above",
+    stdin: str | None = None,
     extra_env: Mapping[str, str] | None = None,
-    folder: Path | None = None,
-    seconds: float = 600,
+    cwd: Path | None = None,
+    timeout: float = 600,
 ) -> str:
-    """Run a program to its end and return what it printed; anything but exit 0 is a Problem."""
+    """Run a program and return its standard output. Raises DevClusterError unless it exits with 0 within `timeout` seconds."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
             words,
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
             errors="replace",
-            cwd=folder,
+            cwd=cwd,
             env={**os.environ, **(extra_env or {})},
-            timeout=seconds,
+            timeout=timeout,
             check=False,
         )
     except FileNotFoundError as error:
-        raise Problem(f"{words[0]} is not installed", cure=cure) from error
+        raise DevClusterError(f"{words[0]} is not installed", fix=fix) from error
     except subprocess.TimeoutExpired as error:
-        raise Problem(f"{short(words)} took longer than {seconds:.0f} s", cure=cure) from error
+        raise DevClusterError(f"{shorten(words)} timed out after {timeout:.0f} s", fix=fix) from error
     if done.returncode != 0:
-        raise Problem(
-            f"{short(words)} failed with exit code {done.returncode}",
-            cure=cure,
+        raise DevClusterError(
+            f"{shorten(words)} failed with exit code {done.returncode}",
+            fix=fix,
             detail=last_lines(done.stderr or done.stdout),
         )
     return done.stdout
 
 
 def succeeds(command: Sequence[str | Path]) -> bool:
-    """Whether a quick check passes; a missing program counts as no."""
+    """Whether a quick check exits with 0; a missing program counts as a failure."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         return False
@@ -60,7 +60,7 @@ def succeeds(command: Sequence[str | Path]) -> bool:
     return done.returncode == 0
 
 
-def short(words: Sequence[str]) -> str:
+def shorten(words: Sequence[str]) -> str:
     text = " ".join([Path(words[0]).name, *words[1:]])
     return text if len(text) <= 100 else text[:97] + "..."
 

@@ -1,9 +1,8 @@
-"""A Docker engine for tests that want containers, with the checkout's images in it.
+"""Provides tests with a Docker engine that has the checkout's images.
 
-An engine that answers already is used: the one at DOCKER_HOST, else the one at Docker's usual socket. Otherwise one of our own
-runs for as long as it is wanted: Debian's dockerd, unpacked into the cache and never installed, so that no service of the
-machine begins and nothing shares a socket with it. It brings a containerd of its own, has no bridge and writes no network
-rule: its containers use the machine's network. What it has loaded stays for the next time.
+If an engine responds at DOCKER_HOST or, without DOCKER_HOST, at Docker's default socket, it is used. Otherwise a temporary one is
+started: Debian's dockerd, unpacked into the cache instead of installed, so that no system service is started and no socket is
+shared. It has its own containerd, no bridge and no network rules; its containers use the host network. Its images are kept.
 """
 
 import fcntl
@@ -19,25 +18,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import images, packages
+from .cleanup import mounts_below
 from .commands import run, succeeds
+from .console import info, step
+from .errors import DevClusterError
 from .layout import LAYOUT, Layout
-from .narration import say, step
-from .problem import Problem
-from .processes import Records, start, stop, wait_ready
-from .remains import mounts_below
+from .processes import ProcessRecords, start, stop, wait_ready
 
-USUAL = "unix:///var/run/docker.sock"
+DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 PACKAGE = "docker.io"
 RECORD = "docker"
-QUESTION_SECONDS = 3
+REQUEST_SECONDS = 3
 START_SECONDS = 30
-TIDY_SECONDS = 60
+PRUNE_SECONDS = 60
 STOP_SECONDS = 20
-NAME_YOURS = "install Docker and start it, or name an engine with DOCKER_HOST"
+INSTALL_FIX = "install and start Docker, or set DOCKER_HOST"
 
 
-class _OverSocket(http.client.HTTPConnection):
-    """HTTP over the Unix socket of an engine."""
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: str, *, seconds: float) -> None:
         super().__init__("localhost", timeout=seconds)
@@ -49,93 +48,101 @@ class _OverSocket(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def hold(wanted: Sequence[images.Image], *, layout: Layout = LAYOUT) -> None:
-    """Have an engine with these images until standard input ends; the last line says where it is.
+def serve(required: Sequence[images.Image], *, layout: Layout = LAYOUT) -> None:
+    """Provide an engine with these images until standard input is closed; the last line of output is its address.
 
-    Whoever wants it keeps the other end of the pipe, so that it never outlives them.
+    The caller holds the other end of the pipe, so the engine never outlives it.
     """
     with engine(layout) as address:
-        for image in wanted:
+        for image in required:
             load(image, address=address, layout=layout)
-        say(f"DOCKER_HOST={address}")
+        info(f"DOCKER_HOST={address}")
         sys.stdin.read()
 
 
 @contextmanager
 def engine(layout: Layout = LAYOUT) -> Iterator[str]:
-    """The address of an engine that answers while the block runs."""
-    named = os.environ.get("DOCKER_HOST", "")
-    if answers(named or USUAL):
-        yield named or USUAL
+    """The address of an engine that is available for the duration of the block."""
+    configured = os.environ.get("DOCKER_HOST", "")
+    if is_available(configured or DEFAULT_ADDRESS):
+        yield configured or DEFAULT_ADDRESS
         return
-    if named:
-        raise Problem(f"no Docker engine answers at DOCKER_HOST={named}", cure="start it, or unset DOCKER_HOST")
+    if configured:
+        raise DevClusterError(
+            f"no Docker engine responds at DOCKER_HOST={configured}", fix="start it, or unset DOCKER_HOST"
+        )
     if os.geteuid() != 0:
-        raise Problem(
-            f"no Docker engine answers at {USUAL}, and to start one needs root", cure=f"sudo, or {NAME_YOURS}"
+        raise DevClusterError(
+            f"no Docker engine responds at {DEFAULT_ADDRESS}, and starting one requires root",
+            fix=f"use sudo, or {INSTALL_FIX}",
         )
     packages.install_missing()
-    with _alone(layout):
-        address = _start(_programs(layout), layout)
+    with _exclusive(layout):
+        address = _start(_search_path(layout), layout)
         try:
             yield address
         finally:
-            _end(layout)
+            _stop(layout)
 
 
 def load(image: images.Image, *, address: str, layout: Layout = LAYOUT) -> None:
-    """Build an image and bring it into the engine, unless the engine has exactly this."""
-    identity = images.make(image, layout=layout)
-    if _asked(address, f"/images/{image.name}/json").get("Id") == f"sha256:{identity}":
+    """Build an image and copy it to the engine, unless the engine already has it."""
+    identity = images.build(image, layout=layout)
+    if _request(address, f"/images/{image.name}/json").get("Id") == f"sha256:{identity}":
         return
-    with step(f"bring {image.name} into the Docker engine"):
+    with step(f"load image {image.name} into Docker"):
         copy = ["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-daemon-host", address]
-        run([*copy, f"containers-storage:{image.name}", f"docker-daemon:{image.name}"], cure=f"does {address} answer?")
+        run(
+            [*copy, f"containers-storage:{image.name}", f"docker-daemon:{image.name}"],
+            fix=f"check that the Docker engine at {address} responds",
+        )
 
 
-def answers(address: str) -> bool:
-    """Of an engine elsewhere nothing is known before it is used."""
-    return not address.startswith("unix://") or "ApiVersion" in _asked(address, "/version")
+def is_available(address: str) -> bool:
+    """Whether an engine responds; one that is not on a Unix socket is assumed to."""
+    return not address.startswith("unix://") or "ApiVersion" in _request(address, "/version")
 
 
-def _asked(address: str, path: str, *, method: str = "GET", seconds: float = QUESTION_SECONDS) -> dict[str, object]:
-    """What the engine says, as far as it is an answer."""
+def _request(address: str, path: str, *, method: str = "GET", seconds: float = REQUEST_SECONDS) -> dict[str, object]:
+    """The engine's response, or an empty dict if there is no valid one."""
     if not address.startswith("unix://"):
         return {}
-    connection = _OverSocket(address.removeprefix("unix://"), seconds=seconds)
+    connection = _UnixConnection(address.removeprefix("unix://"), seconds=seconds)
     try:
         connection.request(method, path)
-        said = json.loads(connection.getresponse().read())
+        response = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return {}
     finally:
         connection.close()
-    return said if isinstance(said, dict) else {}
+    return response if isinstance(response, dict) else {}
 
 
 @contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
-    """One engine of ours at a time. No deadline: the kernel frees the lock when its holder ends, however it ends."""
+def _exclusive(layout: Layout) -> Iterator[None]:
+    """Allow one temporary engine at a time. No deadline: the kernel releases the lock when its holder exits."""
     layout.docker.mkdir(parents=True, exist_ok=True)
     with (layout.docker / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("  another command uses the Docker engine; waiting for it")
+            info("  waiting for another command that is using the Docker engine")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _programs(layout: Layout) -> str:
-    """The search path on which dockerd is found; fetched once per machine."""
+def _search_path(layout: Layout) -> str:
+    """A PATH that contains dockerd, which is downloaded once per machine."""
     path = os.environ["PATH"]
     if shutil.which("dockerd"):
         return path
     folder = layout.cache / "docker"
     if not (folder / "usr/sbin/dockerd").exists():
         if shutil.which("apt-get") is None:
-            raise Problem("there is no dockerd, and no apt-get to fetch it", cure=NAME_YOURS)
-        with step(f"fetch Debian's {PACKAGE}", announce=True):
+            raise DevClusterError(
+                "dockerd is not installed, and apt-get is not available to download it", fix=INSTALL_FIX
+            )
+        with step(f"download Debian's {PACKAGE}"):
             _unpack(folder)
     return f"{folder}/usr/sbin:{folder}/usr/bin:{path}"
 
@@ -145,26 +152,26 @@ def _unpack(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".docker-") as scratch:
         download = ["apt-get", "download", "-q", PACKAGE]
         try:
-            run(download, folder=Path(scratch))
-        except Problem:
-            # Package lists that are missing or older than the archive.
-            run(["apt-get", "update", "-q"], cure=NAME_YOURS)
-            run(download, folder=Path(scratch), cure=NAME_YOURS)
+            run(download, cwd=Path(scratch))
+        except DevClusterError:
+            # The package lists may be missing or out of date.
+            run(["apt-get", "update", "-q"], fix=INSTALL_FIX)
+            run(download, cwd=Path(scratch), fix=INSTALL_FIX)
         archive = next(Path(scratch).glob("*.deb"))
-        run(["dpkg-deb", "--extract", archive, Path(scratch) / "root"], cure=NAME_YOURS)
+        run(["dpkg-deb", "--extract", archive, Path(scratch) / "root"], fix=INSTALL_FIX)
         shutil.rmtree(folder, ignore_errors=True)
         (Path(scratch) / "root").rename(folder)
 
 
 def settings(layout: Layout) -> str:
-    """All of dockerd's settings: those of a Docker that is installed on the machine must not reach it."""
+    """All of dockerd's settings; those of a Docker that is installed on the machine do not apply."""
     return json.dumps(
         {
             "hosts": [f"unix://{layout.docker_run}/docker.sock"],
             "data-root": str(layout.docker / "data"),
             "exec-root": str(layout.docker_run / "exec"),
             "pidfile": str(layout.docker_run / "pid"),
-            # The cluster's network rules are kube-proxy's, and the machine's forwarding is not ours to set.
+            # Do not interfere with kube-proxy's network rules or the machine's forwarding settings.
             "bridge": "none",
             "iptables": False,
             "ip6tables": False,
@@ -177,28 +184,28 @@ def settings(layout: Layout) -> str:
     )
 
 
-def _start(programs: str, layout: Layout) -> str:
-    _end(layout)  # One that was left by a command that was killed.
+def _start(search_path: str, layout: Layout) -> str:
+    _stop(layout)  # A previous command may have been killed.
     layout.docker_run.mkdir(parents=True, exist_ok=True)
     configuration, log = layout.docker / "daemon.json", layout.logs / "docker.log"
     configuration.write_text(settings(layout))
-    address, records = f"unix://{layout.docker_run}/docker.sock", Records(layout.records)
+    address, records = f"unix://{layout.docker_run}/docker.sock", ProcessRecords(layout.process_records)
     with step("start a Docker engine"):
-        words = [shutil.which("dockerd", path=programs) or "dockerd", "--config-file", str(configuration)]
-        start(RECORD, words, records=records, log=log, extra_env={"PATH": programs}, made_from="")
-        wait_ready(RECORD, lambda: answers(address), records=records, log=log, seconds=START_SECONDS)
-    _tidy(address)
+        words = [shutil.which("dockerd", path=search_path) or "dockerd", "--config-file", str(configuration)]
+        start(RECORD, words, records=records, log=log, extra_env={"PATH": search_path}, fingerprint="")
+        wait_ready(RECORD, lambda: is_available(address), records=records, log=log, seconds=START_SECONDS)
+    _prune(address)
     return address
 
 
-def _tidy(address: str) -> None:
-    """Away with containers of tests that were killed, and with images that a newer build has replaced."""
+def _prune(address: str) -> None:
+    """Remove containers of tests that were killed, and images that have been replaced by a newer build."""
     for kind in ("containers", "images"):
-        _asked(address, f"/{kind}/prune", method="POST", seconds=TIDY_SECONDS)
+        _request(address, f"/{kind}/prune", method="POST", seconds=PRUNE_SECONDS)
 
 
-def _end(layout: Layout) -> None:
-    stop(RECORD, records=Records(layout.records), seconds=STOP_SECONDS)
+def _stop(layout: Layout) -> None:
+    stop(RECORD, records=ProcessRecords(layout.process_records), seconds=STOP_SECONDS)
     for mount in mounts_below((layout.docker_run, layout.docker), Path("/proc/mounts").read_text()):
         succeeds(["umount", "--lazy", mount])
     shutil.rmtree(layout.docker_run, ignore_errors=True)

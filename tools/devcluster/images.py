@@ -1,45 +1,61 @@
-"""Builds images with buildah and brings them onto the node; what has not changed is neither built nor imported again.
+"""Builds images and loads them into the cluster; unchanged images are neither built nor loaded again.
 
-No registry and no daemon is needed: the base is made from this machine's own Debian sources, unless INFERRUN_BASE_IMAGE names
-an image that buildah can pull. Layers are kept between builds, so that a change of code costs seconds.
+For this tooling's own cluster buildah builds them, without a registry or a daemon: the base image is created from this
+machine's Debian sources, unless INFERRUN_BASE_IMAGE names an image that buildah can pull. Layers are kept between builds, so a
+code change takes seconds. For a kind cluster Docker builds them.
 """
 
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import archives, contexts, foreign, packages, transfer
+from . import archives, build_context, existing_cluster, kind, packages, transfer
 from .commands import run, succeeds
+from .console import info, step
+from .errors import DevClusterError
 from .layout import CHECKOUT, LAYOUT, Layout
-from .narration import say, step
-from .problem import Problem
 
 BASE_IMAGE = "localhost/inferrun/base:dev"
 BASE_PACKAGES = "python3,python3-venv,ca-certificates"
-SMALLER = tuple(f"path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "info"))
+BASE_STEP = "build the base image"
+BASE_COST = 45.0
+EXCLUDED = tuple(f"path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "info"))
 SOURCE_LISTS = ("sources.list.d/debian.sources", "sources.list.d/ubuntu.sources", "sources.list")
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 @dataclass(frozen=True)
 class Image:
-    """`names` are the entries of the folder that go into the build; none means all of it."""
+    """An image and its build context: the entries `names` of `folder`, or all of it."""
 
     name: str
     folder: Path
     dockerfile: Path
     names: tuple[str, ...] = ()
+    cost: float = 20.0
+    """Core-seconds that a cold build takes; for the progress display."""
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rpartition("/")[2].removesuffix(":dev")
+
+    @property
+    def step_name(self) -> str:
+        return f"build image {self.short_name}"
 
 
-PROJECT_IMAGES = (
+PRODUCT_IMAGES = (
     Image(
         name="localhost/inferrun/runner:dev",
         folder=CHECKOUT,
         dockerfile=CHECKOUT / "deploy/images/runner.Dockerfile",
         names=("requirements/runner.txt", "requirements/build.txt", "pyproject.toml", "LICENSE", "inferrun", "runner"),
+        cost=60,
     ),
     Image(
         name="localhost/inferrun/control:dev",
@@ -49,8 +65,22 @@ PROJECT_IMAGES = (
             *("requirements/control.txt", "requirements/build.txt", "pyproject.toml", "LICENSE"),
             *("inferrun", "workflows", "activities", "worker", "operator_shim"),
         ),
+        cost=45,
     ),
 )
+
+
+def example_image(name: str, *, cost: float) -> Image:
+    folder = CHECKOUT / "examples" / name
+    return Image(f"localhost/inferrun-examples/{name}:dev", folder, folder / "Dockerfile", cost=cost)
+
+
+EXAMPLE_IMAGES = (
+    example_image("postgres", cost=40),
+    example_image("data-handler", cost=25),
+    example_image("model-server", cost=110),
+)
+IMAGE_SETS = {"product": PRODUCT_IMAGES, "examples": EXAMPLE_IMAGES}
 
 
 def base_image() -> str:
@@ -58,119 +88,156 @@ def base_image() -> str:
 
 
 def image_id(name: str) -> str:
-    """buildah's id of an image in its store; empty when there is none."""
+    """The id of an image in buildah's store; empty if it is not there."""
     if not succeeds(["buildah", "inspect", "--type", "image", name]):
         return ""
     return str(json.loads(run(["buildah", "inspect", "--type", "image", name]))["FromImageID"])
 
 
+def current_id(name: str) -> str:
+    """The id of an image where it was built: Docker for an existing cluster, else buildah; empty if it is not there."""
+    return kind.image_id(name) if existing_cluster.from_environment().context else image_id(name)
+
+
 def codename(os_release: str) -> str:
-    """The Debian release's name, from the text of /etc/os-release."""
+    """The Debian release's code name, from the text of /etc/os-release."""
     values = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
     return values.get("VERSION_CODENAME", "").strip('"')
 
 
-def make_base(layout: Layout = LAYOUT) -> None:
-    """Make the base once per machine; later builds and other checkouts find it in buildah's store."""
+def expected_costs(images: Sequence[Image]) -> dict[str, float]:
+    """Expected core-seconds, by step, of the images that have never been built on this machine."""
+    costs = {image.step_name: image.cost for image in images if not image_id(image.name)}
+    if base_image() == BASE_IMAGE and not image_id(BASE_IMAGE):
+        costs[BASE_STEP] = BASE_COST
+    return costs
+
+
+def build_base(layout: Layout = LAYOUT) -> None:
+    """Build the base image once per machine; it stays in buildah's store."""
     if base_image() != BASE_IMAGE or image_id(BASE_IMAGE):
         return
     packages.install_missing()
     sources = [Path("/etc/apt") / name for name in SOURCE_LISTS if (Path("/etc/apt") / name).is_file()]
     release = codename(Path("/etc/os-release").read_text())
     if not sources or not release:
-        raise Problem("this machine is no Debian, so there is no base image", cure="name one with INFERRUN_BASE_IMAGE")
+        raise DevClusterError(
+            "the base image can only be built on Debian or Ubuntu",
+            fix="set INFERRUN_BASE_IMAGE to a Debian image with Python",
+        )
     layout.cache.mkdir(parents=True, exist_ok=True)
-    with step("make the base image from Debian's packages (about 40 s)", announce=True):
+    with step(BASE_STEP):
         folder = Path(tempfile.mkdtemp(dir=layout.cache, prefix=".base-"))
         try:
-            options = [f"--dpkgopt={option}" for option in SMALLER]
+            options = [f"--dpkgopt={option}" for option in EXCLUDED]
             command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={BASE_PACKAGES}", *options]
-            run([*command, release, folder / "root", sources[0]], cure="mmdebstrap needs Debian's package sources")
-            _bud(Image(BASE_IMAGE, folder, CHECKOUT / "deploy/images/base/Dockerfile"), context=folder)
+            run([*command, release, folder / "root", sources[0]], fix="check that `apt-get update` works")
+            _run_buildah(Image(BASE_IMAGE, folder, CHECKOUT / "deploy/images/base/Dockerfile"), context=folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def build(image: Image, *, layout: Layout = LAYOUT) -> bool:
-    """Build an image and load it; False when the node has exactly this already."""
-    make_base(layout)
-    wanted = contexts.fingerprint(image.folder, names=image.names, also=_also(image))
-    if _loaded(layout).get(image.name) == wanted and image.name in archives.on_the_node(layout):
+def build_and_load(image: Image, *, layout: Layout = LAYOUT) -> bool:
+    """Build an image and load it into the cluster; False if the cluster already has it."""
+    if context := existing_cluster.from_environment().context:
+        _build_and_load_kind(image, context=context)
+        return True
+    build_base(layout)
+    current = build_context.fingerprint(image.folder, names=image.names, extra=_other_inputs(image))
+    if _loaded(layout).get(image.name) == current and image.name in archives.images_on_node(layout):
         return False
-    with step(f"image {image.name}", announce=True):
-        make(image, layout=layout)
-        transfer.to_node(image.name, layout=layout)
-    _remember(layout, image.name, wanted)
+    with step(image.step_name):
+        build(image, layout=layout)
+    with step(f"load image {image.short_name}"):
+        transfer.copy_to_node(image.name, layout=layout)
+    _remember_loaded(layout, image.name, current)
     return True
 
 
-def make(image: Image, *, layout: Layout = LAYOUT) -> str:
-    """Build an image into buildah's store, for which no node is needed; its id there."""
-    make_base(layout)
-    with tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
-        context = Path(scratch) / "context"
-        contexts.copy(image.folder, context, names=image.names)
-        _bud(image, context=context)
+def _build_and_load_kind(image: Image, *, context: str) -> None:
+    kind.check_context(context)
+    with step(image.step_name), _copied_context(image) as folder:
+        kind.build(image.name, folder=folder, dockerfile=image.dockerfile)
+    with step(f"load image {image.short_name}"):
+        kind.load(image.name, context=context)
+
+
+def build(image: Image, *, layout: Layout = LAYOUT) -> str:
+    """Build an image in buildah's store, which requires no cluster, and return its id."""
+    build_base(layout)
+    with _copied_context(image) as folder:
+        _run_buildah(image, context=folder)
     return image_id(image.name)
 
 
-def _also(image: Image) -> tuple[str, ...]:
-    """What changes an image beside its folder: its Dockerfile and its base."""
+@contextmanager
+def _copied_context(image: Image) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="inferrun-image-") as scratch:
+        folder = Path(scratch) / "context"
+        build_context.copy(image.folder, folder, names=image.names)
+        yield folder
+
+
+def _other_inputs(image: Image) -> tuple[str, ...]:
+    """What an image depends on besides its build context: its Dockerfile and its base."""
     return image.name, image.dockerfile.read_text(), base_image(), image_id(base_image())
 
 
-def _bud(image: Image, *, context: Path) -> None:
-    # chroot: works where a container cannot be made inside of one. The certificates: package registries may be reached
-    # through a proxy that this machine trusts and the base does not know.
+def _run_buildah(image: Image, *, context: Path) -> None:
+    # chroot isolation works even if this machine is itself a container. The certificates are mounted because package
+    # indexes may be behind a proxy whose certificate authority only this machine trusts.
     command = ["buildah", "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull=false", "--format", "docker"]
     command += ["--build-arg", f"BASE={base_image()}", "--tag", image.name, "--file", str(image.dockerfile)]
     if Path(CERTIFICATES).exists():
         command += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
-    run([*command, str(context)], seconds=1800, cure=f"read the lines above; the build is {image.dockerfile}")
+    run([*command, str(context)], timeout=1800, fix=f"see the output above; the build is {image.dockerfile}")
 
 
 def _loaded(layout: Layout) -> dict[str, str]:
+    """Fingerprints of the images that were loaded, by name."""
     try:
-        return dict(json.loads(_memory(layout).read_text()))
+        return dict(json.loads(_loaded_file(layout).read_text()))
     except (FileNotFoundError, ValueError):
         return {}
 
 
-def _memory(layout: Layout) -> Path:
+def _loaded_file(layout: Layout) -> Path:
     return layout.state / "images.json"
 
 
-def _remember(layout: Layout, name: str, fingerprint: str) -> None:
-    if foreign.named().context:
-        return
-    partial = _memory(layout).with_suffix(".partial")
+def _remember_loaded(layout: Layout, name: str, fingerprint: str) -> None:
+    partial = _loaded_file(layout).with_suffix(".partial")
     partial.write_text(json.dumps({**_loaded(layout), name: fingerprint}, indent=2))
-    partial.replace(_memory(layout))
+    partial.replace(_loaded_file(layout))
 
 
-def build_project(layout: Layout = LAYOUT) -> None:
-    """The product's images, and the base itself for Pods that need no more than Python."""
-    make_base(layout)
-    _load_base(layout)
-    built = [image.name for image in PROJECT_IMAGES if build(image, layout=layout)]
-    if not built:
-        say("  images: nothing has changed")
+def load_all(images: Sequence[Image], *, layout: Layout = LAYOUT) -> None:
+    """Build and load these images, and the base image, which Pods of tests use."""
+    if not existing_cluster.from_environment().context:
+        build_base(layout)
+        _load_base(layout)
+    changed = [image.short_name for image in images if build_and_load(image, layout=layout)]
+    info(f"  images loaded: {', '.join(changed)}" if changed else "  images: no changes")
 
 
-def build_ahead(layout: Layout = LAYOUT) -> None:
-    """Build the product's images without a node to load them; a failure is told when they are wanted, not here."""
+def load_early(images: Sequence[Image], *, layout: Layout = LAYOUT) -> None:
+    """Build and load images while other parts of the cluster are still being set up.
+
+    A failure is only mentioned: it is reported as an error when the images are needed.
+    """
     try:
-        for image in PROJECT_IMAGES:
-            with step(f"build {image.name} ahead"):
-                make(image, layout=layout)
-    except Problem as problem:
-        say(f"  images could not be built ahead: {problem.what}")
+        build_base(layout)
+        _load_base(layout)
+        for image in images:
+            build_and_load(image, layout=layout)
+    except DevClusterError as error:
+        info(f"  an image could not be built yet: {error.message}")
 
 
 def _load_base(layout: Layout) -> None:
     identity = image_id(base_image())
-    if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.on_the_node(layout)):
+    if not identity or (_loaded(layout).get(BASE_IMAGE) == identity and BASE_IMAGE in archives.images_on_node(layout)):
         return
-    with step(f"load {BASE_IMAGE}"):
-        transfer.to_node(base_image(), name=BASE_IMAGE, layout=layout)
-    _remember(layout, BASE_IMAGE, identity)
+    with step("load the base image"):
+        transfer.copy_to_node(base_image(), name=BASE_IMAGE, layout=layout)
+    _remember_loaded(layout, BASE_IMAGE, identity)

@@ -1,22 +1,22 @@
-"""Becomes a program after writing down that this very process is it.
+"""Records its own process, then replaces itself with the given program.
 
-`python -m tools.devcluster.launch FOLDER NAME MADE_FROM PROGRAM ...`.
+`python -m tools.devcluster.launch RECORDS_DIR NAME FINGERPRINT PROGRAM [ARGUMENT ...]`
 
-The process keeps its id and start time when it becomes the program, so the record holds for the program.
+exec keeps the process id and the start time, so the record is also that of the program.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from .processes import Records
+from .processes import ProcessRecords
 
 
 def main() -> None:
-    folder, name, made_from, *command = sys.argv[1:]
-    Records(Path(folder)).write_own(name, made_from=made_from)
+    directory, name, fingerprint, *command = sys.argv[1:]
+    ProcessRecords(Path(directory)).write_own(name, fingerprint=fingerprint)
     os.chdir("/")
-    os.execvp(command[0], command)  # noqa: S606 -- to become it is the purpose
+    os.execvp(command[0], command)  # noqa: S606 -- the program replaces this one
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Where everything lies and which addresses it uses: the only module that knows paths and ports.
+"""Paths, addresses and ports; no other module defines any.
 
-There is one cluster per machine, because a bridge, a node's network rules and its control groups are the machine's. Its data
-lies outside of any checkout, so that a checkout that is deleted while its cluster runs leaves nothing that cannot be found.
+There is one cluster per machine, because its bridge, network rules and cgroups are machine-wide. Its data is stored outside
+of the checkout, so that it can still be found and removed after the checkout has been deleted.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -18,12 +18,12 @@ SERVICE_NETWORK = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
 NODE = "devnode"
 DOMAIN = "cluster.local"
-CONTROL_GROUP = "inferrun-devcluster"
+CGROUP = "inferrun-devcluster"
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Listening ports. All but DNS and Temporal are off the usual ones: another Kubernetes or etcd may be on the machine."""
+    """Listening ports. Except for DNS and Temporal they are not the usual ones, in case another Kubernetes or etcd is running."""
 
     api: int = 16443
     etcd: int = 23790
@@ -46,7 +46,7 @@ PORTS = Ports()
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of the machine's cluster (`state`, `run`), of the built things (`cache`) and of one checkout."""
+    """The directories of the cluster (`state`, `run`), of downloads and builds (`cache`) and of one checkout."""
 
     checkout: Path
     state: Path
@@ -54,21 +54,21 @@ class Layout:
     cache: Path
 
     @property
-    def handover(self) -> Path:
-        """What the checkout's users attach with: kubeconfig, env, links to the programs."""
+    def client_dir(self) -> Path:
+        """What clients of the cluster need: kubeconfig, env file, links to the programs."""
         return self.checkout / ".devcluster"
 
     @property
     def kubeconfig(self) -> Path:
-        return self.handover / "kubeconfig"
+        return self.client_dir / "kubeconfig"
 
     @property
     def env(self) -> Path:
-        return self.handover / "env"
+        return self.client_dir / "env"
 
     @property
     def programs(self) -> Path:
-        return self.handover / "bin"
+        return self.client_dir / "bin"
 
     @property
     def logs(self) -> Path:
@@ -84,12 +84,12 @@ class Layout:
 
     @property
     def cluster(self) -> Path:
-        """Everything that belongs to this one cluster and goes with it."""
+        """Everything that is deleted with the cluster."""
         return self.state / "cluster"
 
     @property
     def containerd_root(self) -> Path:
-        """Outlives a cluster: images that were brought onto the node once need not be imported again."""
+        """Kept when the cluster is deleted, so that images need not be imported again."""
         return self.state / "containerd"
 
     @property
@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def docker(self) -> Path:
-        """The Docker engine of tests: its images outlive it."""
+        """Data of the Docker engine for tests; kept, so that images need not be loaded again."""
         return self.state / "docker"
 
     @property
@@ -106,8 +106,8 @@ class Layout:
         return self.run / "docker"
 
     @property
-    def records(self) -> Path:
-        """One file per process that we started."""
+    def process_records(self) -> Path:
+        """One file per process that this tooling started."""
         return self.state / "processes"
 
     @property
@@ -115,8 +115,8 @@ class Layout:
         return self.state / "owner.json"
 
     @property
-    def ending(self) -> Path:
-        """There while a cluster is being ended."""
+    def shutdown_marker(self) -> Path:
+        """Exists while the cluster is being shut down; if it exists at startup, the shutdown was interrupted."""
         return self.state / "ending"
 
     @property
@@ -124,17 +124,19 @@ class Layout:
         return self.cluster / "volumes"
 
 
-def _cache_home(environment: dict[str, str]) -> Path:
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
 def layout_of(checkout: Path = CHECKOUT) -> Layout:
+    """The layout for this machine's own cluster."""
     return Layout(
         checkout=checkout,
         state=Path("/var/lib/inferrun-devcluster"),
         run=Path("/run/inferrun-devcluster"),
-        cache=_cache_home(dict(os.environ)) / "inferrun",
+        cache=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inferrun",
     )
+
+
+def unprivileged(layout: Layout) -> Layout:
+    """The layout for processes beside an existing cluster: everything below the checkout, no root required."""
+    return replace(layout, state=layout.client_dir / "state", run=layout.client_dir / "state" / "run")
 
 
 LAYOUT = layout_of()

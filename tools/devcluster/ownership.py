@@ -1,4 +1,4 @@
-"""There is one cluster on a machine; this says whose it is, and lets one command at a time work on it."""
+"""Records which checkout owns the machine's only cluster, and serialises the commands that change it."""
 
 import fcntl
 import json
@@ -8,38 +8,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .console import info
+from .errors import DevClusterError
 from .layout import Layout
-from .narration import say
-from .problem import Problem
 
-NAME_YOURS = "name a cluster of your own with INFERRUN_CONTEXT and its Temporal with TEMPORAL_ADDRESS"
+USE_EXISTING = "use an existing cluster: INFERRUN_CONTEXT=<kubectl context> make demo"
 
 
-def need_root(*, what: str) -> None:
+def require_root(command: str) -> None:
     if platform.system() != "Linux":
-        raise Problem(f"{what} needs Linux", cure=NAME_YOURS)
+        raise DevClusterError(f"{command} requires Linux", fix=USE_EXISTING)
     if os.geteuid() != 0:
-        raise Problem(
-            f"{what} needs root: it makes containers, a bridge and mounts",
-            cure=f"sudo {what}, or {NAME_YOURS}",
+        raise DevClusterError(
+            f"{command} requires root, because it creates containers, a bridge and mounts",
+            fix=f"sudo {command}, or {USE_EXISTING}",
         )
 
 
 @contextmanager
 def lock(layout: Layout) -> Iterator[None]:
-    """Held by the kernel for as long as this process lives, so that a killed command leaves no lock behind."""
+    """Hold the lock for the duration of the block. The kernel releases it if the process is killed."""
     layout.state.mkdir(parents=True, exist_ok=True)
     with (layout.state / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("  another command works on the cluster; waiting for it")
+            info("  waiting for another command that is changing the cluster")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def owner(layout: Layout) -> Path | None:
-    """The checkout whose `make cluster` made the cluster."""
+    """The checkout whose `make cluster` created the cluster."""
     try:
         return Path(json.loads(layout.owner.read_text())["checkout"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Installs the Debian packages that the cluster needs and that are not there; says so in one line."""
+"""Installs the Debian packages that the cluster needs, if they are missing."""
 
 import os
 import shutil
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .commands import run
-from .narration import say, step
-from .problem import Problem
+from .console import step
+from .errors import DevClusterError
 
 CNI_PLUGINS = Path("/usr/lib/cni")
-NEEDED: tuple[tuple[str, str], ...] = (
+REQUIRED: tuple[tuple[str, str], ...] = (
     ("etcd", "etcd-server"),
     ("containerd", "containerd"),
     ("ctr", "containerd"),
@@ -24,45 +24,53 @@ NEEDED: tuple[tuple[str, str], ...] = (
     ("openssl", "openssl"),
     ("umount", "mount"),
 )
-FOR_TESTS: tuple[tuple[str, str], ...] = (("java", "default-jre-headless"), ("mvn", "maven"))
-"""What the time-skipping Temporal server of the workflow tests runs on, and what brings it."""
+"""Commands and the packages that contain them."""
+
+REQUIRED_FOR_TESTS: tuple[tuple[str, str], ...] = (("java", "default-jre-headless"), ("mvn", "maven"))
+"""The time-skipping Temporal server of the workflow tests runs on Java and is downloaded with Maven."""
+
+INSTALL_STEP = "install Debian packages"
 
 
 def has_command(name: str) -> bool:
     return shutil.which(name) is not None
 
 
-def wanted_packages(
-    has: Callable[[str], bool], *, has_cni: bool, needed: tuple[tuple[str, str], ...] = NEEDED
+def packages_to_install(
+    has: Callable[[str], bool], *, has_cni: bool, required: tuple[tuple[str, str], ...] = REQUIRED
 ) -> list[str]:
-    """Which packages bring what is missing, each once."""
-    packages = [package for command, package in needed if not has(command)]
+    """The packages that contain the missing commands, without duplicates."""
+    packages = [package for command, package in required if not has(command)]
     if not has_cni:
         packages.append("containernetworking-plugins")
     return sorted(set(packages))
 
 
-def missing(needed: tuple[tuple[str, str], ...] = NEEDED) -> list[str]:
-    has_cni = needed is not NEEDED or (CNI_PLUGINS / "bridge").exists()
-    return wanted_packages(has_command, has_cni=has_cni, needed=needed)
+def missing(required: tuple[tuple[str, str], ...] = REQUIRED) -> list[str]:
+    has_cni = required is not REQUIRED or (CNI_PLUGINS / "bridge").exists()
+    return packages_to_install(has_command, has_cni=has_cni, required=required)
 
 
-def install_missing(needed: tuple[tuple[str, str], ...] = NEEDED) -> None:
-    packages = missing(needed)
+def install_missing(required: tuple[tuple[str, str], ...] = REQUIRED) -> None:
+    packages = missing(required)
     if not packages:
         return
-    by_hand = f"install {' '.join(packages)} with this machine's package manager"
+    manual_fix = f"install {' '.join(packages)} with this machine's package manager"
     if shutil.which("apt-get") is None:
-        raise Problem(f"missing programs, and no apt-get to install them: {' '.join(packages)}", cure=by_hand)
-    say(f"  installing Debian packages: {' '.join(packages)}")
-    with step("install Debian packages"):
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        # An installation that was interrupted must be finished before another may begin.
-        run(["dpkg", "--configure", "-a"], extra_env=quiet, cure=by_hand)
-        run(["apt-get", "update", "-q"], extra_env=quiet, cure=by_hand)
+        raise DevClusterError(
+            f"required programs are missing and apt-get is not available to install {' '.join(packages)}",
+            fix=manual_fix,
+        )
+    with step(INSTALL_STEP) as current:
+        current.update(" ".join(packages))
+        noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
+        # An interrupted installation must be completed before another one can start.
+        run(["dpkg", "--configure", "-a"], extra_env=noninteractive, fix=manual_fix)
+        run(["apt-get", "update", "-q"], extra_env=noninteractive, fix=manual_fix)
         command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
-        # A package that starts its service at once would take ports; this machine's cluster starts what it needs itself.
-        run(command, extra_env={**quiet, "RUNLEVEL": "1"}, seconds=1200, cure=by_hand)
-    left = missing(needed)
-    if left:
-        raise Problem(f"after installing, still missing: {' '.join(left)}", cure=f"check PATH: {os.environ['PATH']}")
+        # RUNLEVEL=1 keeps packages from starting their services, which would occupy ports.
+        run(command, extra_env={**noninteractive, "RUNLEVEL": "1"}, timeout=1200, fix=manual_fix)
+    if remaining := missing(required):
+        raise DevClusterError(
+            f"still missing after the installation: {' '.join(remaining)}", fix=f"check PATH: {os.environ['PATH']}"
+        )

@@ -1,8 +1,7 @@
-"""Starts long-running programs, remembers exactly which processes it started, and ends only those.
+"""Starts long-running programs, records which processes it started, and stops only those.
 
-A process is known by its id, its start time and the machine's boot: an id alone may have been given to somebody else
-since. The record is written by the child itself before it becomes the program (`launch`), so that no interruption leaves a
-process unrecorded.
+A process is identified by its id, start time and the machine's boot id, because the kernel reuses process ids. The child writes
+the record itself before it executes the program (`launch`), so an interruption cannot leave an unrecorded process.
 """
 
 import json
@@ -18,19 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from .commands import last_lines
+from .console import duration
+from .errors import DevClusterError
 from .layout import CHECKOUT
-from .narration import duration
-from .problem import Problem
 
 POLL_SECONDS = 0.1
 START_SECONDS = 10
-LARGEST_LOG = 10_000_000
+MAX_LOG_BYTES = 10_000_000
 LAUNCHER = "tools.devcluster.launch"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells a process from any other that ever had its id."""
+    """Distinguishes a process from all others that ever had its id."""
 
     pid: int
     start_time: int
@@ -42,7 +41,7 @@ def boot_id() -> str:
 
 
 def start_time_of(stat: str) -> int:
-    """Field 22 of /proc/PID/stat; the name in field 2 may hold blanks and parentheses, so count from its end."""
+    """Field 22 of /proc/PID/stat. The name in field 2 may contain spaces and parentheses, so count from its end."""
     return int(stat.rpartition(")")[2].split()[19])
 
 
@@ -51,7 +50,7 @@ def state_of(stat: str) -> str:
 
 
 def identity_of(pid: int) -> Identity | None:
-    """None when no such process runs; a zombie does not run."""
+    """None if there is no such process or it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -62,8 +61,8 @@ def identity_of(pid: int) -> Identity | None:
 
 
 @dataclass(frozen=True)
-class Records:
-    """The folder that holds one file per process that we started."""
+class ProcessRecords:
+    """A directory with one file per process that was started."""
 
     folder: Path
 
@@ -74,26 +73,26 @@ class Records:
         return sorted(path.stem for path in self.folder.glob("*.json"))
 
     def running(self, name: str) -> Identity | None:
-        """The process started under this name, if it still runs."""
+        """The process started under this name, if it is still running."""
         try:
             recorded = Identity(**self._read(name)["identity"])
         except (KeyError, TypeError):
             return None
         return recorded if identity_of(recorded.pid) == recorded else None
 
-    def made_from(self, name: str) -> str:
+    def fingerprint(self, name: str) -> str:
         """The fingerprint of the settings that the process was started with."""
-        return str(self._read(name).get("made_from", ""))
+        return str(self._read(name).get("fingerprint", ""))
 
-    def write_own(self, name: str, *, made_from: str) -> None:
-        """Called in the new process, just before it becomes the program."""
+    def write_own(self, name: str, *, fingerprint: str) -> None:
+        """Record the calling process; it executes the program next."""
         identity = identity_of(os.getpid())
         if identity is not None:
             partial = self.path(name).with_suffix(".partial")
-            partial.write_text(json.dumps({"identity": asdict(identity), "made_from": made_from}))
+            partial.write_text(json.dumps({"identity": asdict(identity), "fingerprint": fingerprint}))
             partial.replace(self.path(name))
 
-    def _read(self, name: str) -> dict[str, Any]:  # Any: what a file holds that may have been cut short
+    def _read(self, name: str) -> dict[str, Any]:  # Any: JSON from a file that may be incomplete
         try:
             found = json.loads(self.path(name).read_text())
         except (FileNotFoundError, ValueError):
@@ -108,22 +107,22 @@ def start(
     name: str,
     command: Sequence[str],
     *,
-    records: Records,
+    records: ProcessRecords,
     log: Path,
     extra_env: Mapping[str, str],
-    made_from: str,
+    fingerprint: str,
 ) -> None:
-    """Start a program in a session of its own, so that Ctrl-C at the terminal does not reach it."""
+    """Start a program in its own session, so that it does not receive Ctrl-C from the terminal."""
     if shutil.which(command[0]) is None:
-        raise Problem(f"{name} cannot start: {command[0]} is not there", cure="make cluster")
+        raise DevClusterError(f"{name} cannot be started, because {command[0]} does not exist", fix="make cluster")
     records.folder.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     records.forget(name)
-    if log.exists() and log.stat().st_size > LARGEST_LOG:
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(log.with_suffix(".log.old"))
     with log.open("ab") as output:
         launcher = subprocess.Popen(
-            [sys.executable, "-m", LAUNCHER, str(records.folder), name, made_from, *command],
+            [sys.executable, "-m", LAUNCHER, str(records.folder), name, fingerprint, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -134,8 +133,8 @@ def start(
     wait_until(lambda: launcher.poll() is not None or records.path(name).exists(), seconds=START_SECONDS)
 
 
-def stop(name: str, *, records: Records, sig: signal.Signals = signal.SIGTERM, seconds: float = 10) -> bool:
-    """End the recorded process, by force when it does not go in time; False when it did not run."""
+def stop(name: str, *, records: ProcessRecords, sig: signal.Signals = signal.SIGTERM, seconds: float = 10) -> bool:
+    """Stop the recorded process, with SIGKILL if it does not exit in time; False if it was not running."""
     identity = records.running(name)
     if identity is None:
         records.forget(name)
@@ -154,7 +153,7 @@ def is_running(identity: Identity) -> bool:
 
 
 def send(identity: Identity, sig: signal.Signals) -> None:
-    """Signal a process through a handle of it, so that an id given away in between hits nobody."""
+    """Signal a process through a pidfd, so that a reused process id is never signalled."""
     try:
         handle = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -169,40 +168,41 @@ def send(identity: Identity, sig: signal.Signals) -> None:
 
 
 def _reap(pid: int) -> None:
-    """A child of this very process stays a zombie until it is waited for."""
+    """A child of this process remains a zombie until it is waited for."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return
 
 
-def wait_until(question: Callable[[], bool], *, seconds: float) -> bool:
+def wait_until(condition: Callable[[], bool], *, seconds: float) -> bool:
+    """Poll until the condition holds; False if it does not within `seconds`."""
     deadline = time.monotonic() + seconds
-    while not question():
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True
 
 
-def wait_ready(name: str, question: Callable[[], bool], *, records: Records, log: Path, seconds: float) -> None:
-    """Wait until a part answers; a part that died or hangs is a Problem with the end of its log."""
+def wait_ready(name: str, is_ready: Callable[[], bool], *, records: ProcessRecords, log: Path, seconds: float) -> None:
+    """Wait for a program's readiness probe. Raises DevClusterError, with the end of the log, if it exits or takes too long."""
     deadline = time.monotonic() + seconds
-    while not question():
+    while not is_ready():
         identity = records.running(name)
         if identity is None or not is_running(identity):
-            raise Problem(f"{name} ended while it started", cure=f"read its log: {log}", detail=tail(log))
+            raise DevClusterError(f"{name} exited during startup", fix=f"see its log: {log}", detail=tail(log))
         if time.monotonic() > deadline:
-            raise Problem(
-                f"{name} did not answer within {duration(seconds)}",
-                cure=f"read its log: {log}; make cluster-down and make cluster begin anew",
+            raise DevClusterError(
+                f"{name} was not ready after {duration(seconds)}",
+                fix=f"see its log: {log}; to start over: make cluster-down cluster",
                 detail=tail(log),
             )
         time.sleep(POLL_SECONDS)
 
 
 def tail(log: Path, *, size: int = 16_384) -> str:
-    """The last lines of a log, however large it is."""
+    """The last lines of a log; reads at most `size` bytes."""
     if not log.exists():
         return ""
     with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Helm as an operator uses it, and the API server that judges what the chart renders."""
+"""Helm, and an API server that validates what the chart renders."""
 
 import os
 import shutil
@@ -21,13 +21,13 @@ Manifest = dict[str, Any]  # Any: manifests are free-form YAML
 Render = Callable[..., list[Manifest]]
 
 
-class HelmRefused(Exception):
-    """Helm ended with an error; the text is what it printed."""
+class HelmFailed(Exception):
+    """Helm failed; the message is its output."""
 
 
 @pytest.fixture(scope="session")
 def helm() -> Callable[..., str]:
-    """Runs helm and gives what it printed. Raises HelmRefused."""
+    """Runs helm and returns its output. Raises HelmFailed."""
     binaries = os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))
     program = shutil.which("helm", path=f"{binaries}{os.pathsep}{os.environ['PATH']}")
     if program is None:
@@ -36,7 +36,7 @@ def helm() -> Callable[..., str]:
     def run(*arguments: str) -> str:
         done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
         if done.returncode:
-            raise HelmRefused(done.stderr + done.stdout)
+            raise HelmFailed(done.stderr + done.stdout)
         return done.stdout
 
     return run
@@ -44,7 +44,7 @@ def helm() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def render(helm: Callable[..., str]) -> Render:
-    """The manifests that a release would have, with `name=value` settings."""
+    """The manifests of a release with `name=value` settings."""
 
     def rendered(
         *settings: str, release: str = "inferrun", namespace: str = "inferrun-system", address: str = "temporal:7233"

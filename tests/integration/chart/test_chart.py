@@ -1,4 +1,4 @@
-"""What the chart makes: the two programs with the settings that were given, and no right beyond what they need."""
+"""What the chart renders: two programs with the given settings and only the permissions that they need."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from inferrun.control.run_defaults import Defaults, parse_defaults
 from operator_shim.settings import ShimSettings
-from tests.integration.chart.conftest import CHART, HelmRefused, Manifest, Render
+from tests.integration.chart.conftest import CHART, HelmFailed, Manifest, Render
 from tests.integration.crds.server import call
 from worker.settings import WorkerSettings
 
@@ -30,7 +30,7 @@ def environment(manifests: list[Manifest], component: str) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"] if "value" in entry}
 
 
-def rights(role: Manifest) -> Iterator[tuple[str, str, str]]:
+def permissions(role: Manifest) -> Iterator[tuple[str, str, str]]:
     for rule in role["rules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
@@ -38,21 +38,21 @@ def rights(role: Manifest) -> Iterator[tuple[str, str, str]]:
                     yield group, resource, verb
 
 
-def test_helm_finds_nothing_wrong_with_the_chart(helm: Callable[..., str]) -> None:
+def test_helm_lint_passes(helm: Callable[..., str]) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--set", "temporal.address=temporal:7233")
 
 
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
-def test_no_role_has_a_wildcard_or_a_right_on_secrets(render: Render, settings: tuple[str, ...]) -> None:
+def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
     assert len(roles) == 5
     for role in roles:
-        for group, resource, verb in rights(role):
+        for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
             assert not resource.startswith("secrets")
 
 
-def test_with_one_namespace_all_rights_end_at_its_border_but_the_clusters_id(render: Render) -> None:
+def test_with_one_namespace_all_permissions_except_the_clusters_id_are_limited_to_it(render: Render) -> None:
     manifests = render("watchNamespace=models", "rbac.aggregateToDefaultRoles=false")
     assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role", "RoleBinding")} == {"models"}
     (cluster_role,) = of_kind(manifests, "ClusterRole")
@@ -60,7 +60,7 @@ def test_with_one_namespace_all_rights_end_at_its_border_but_the_clusters_id(ren
     assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["namespaces"], ["kube-system"], ["get"])
 
 
-def test_every_binding_names_a_role_and_an_account_that_the_release_has(render: Render) -> None:
+def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Render) -> None:
     for settings in ((), ("watchNamespace=models",)):
         manifests = render(*settings)
         roles = {(role["kind"], role["metadata"]["name"]) for role in of_kind(manifests, *ROLES)}
@@ -78,7 +78,7 @@ def test_every_binding_names_a_role_and_an_account_that_the_release_has(render: 
             assert {subject["namespace"] for subject in binding["subjects"]} == {"inferrun-system"}
 
 
-def test_two_releases_of_one_name_share_no_cluster_wide_object(render: Render) -> None:
+def test_two_releases_of_the_same_name_share_no_cluster_scoped_objects(render: Render) -> None:
     def cluster_wide(namespace: str) -> set[str]:
         found = of_kind(render(namespace=namespace), "ClusterRole", "ClusterRoleBinding")
         return {manifest["metadata"]["name"] for manifest in found}
@@ -86,7 +86,7 @@ def test_two_releases_of_one_name_share_no_cluster_wide_object(render: Render) -
     assert cluster_wide("one").isdisjoint(cluster_wide("two"))
 
 
-def test_the_programs_understand_the_settings_that_the_chart_gives_them(render: Render) -> None:
+def test_the_programs_parse_the_settings_that_the_chart_passes(render: Render) -> None:
     manifests = render(
         "watchNamespace=models",
         "pollingInterval=90s",
@@ -99,7 +99,7 @@ def test_the_programs_understand_the_settings_that_the_chart_gives_them(render: 
     )
     shim = ShimSettings.read(environment(manifests, "shim"))
     worker = WorkerSettings.read(environment(manifests, "worker"))
-    assert (shim.resync_seconds, shim.lookers) == (90, 7)
+    assert (shim.resync_seconds, shim.workers) == (90, 7)
     assert (worker.follower_slots, worker.shutdown_seconds.total_seconds()) == (5_000_000, 20)
     assert shim.runner_account == worker.runner_account == "runner"
     for common in (shim.common, worker.common):
@@ -107,13 +107,13 @@ def test_the_programs_understand_the_settings_that_the_chart_gives_them(render: 
         assert (common.release, common.ui_url) == ("inferrun-system.inferrun", "https://temporal.example")
 
 
-def test_without_settings_all_namespaces_are_served_and_pods_get_no_token(render: Render) -> None:
+def test_by_default_all_namespaces_are_watched_and_pods_get_no_token(render: Render) -> None:
     worker = WorkerSettings.read(environment(render(), "worker"))
     assert worker.common.watch_namespace is None
     assert worker.runner_account == ""
 
 
-def test_the_id_of_a_release_fits_in_a_label_and_stays_its_own(render: Render) -> None:
+def test_the_id_of_a_release_is_unique_and_fits_in_a_label(render: Render) -> None:
     ids = {
         environment(render(namespace=f"a-namespace-with-a-long-name-{number}"), "worker")["INFERRUN_RELEASE"]
         for number in range(3)
@@ -122,7 +122,7 @@ def test_the_id_of_a_release_fits_in_a_label_and_stays_its_own(render: Render) -
     assert all(len(found) <= 26 for found in ids)
 
 
-def test_the_config_map_holds_defaults_that_the_programs_take(render: Render) -> None:
+def test_the_config_map_contains_the_programs_defaults(render: Render) -> None:
     data = named(render(), "ConfigMap", "inferrun-config")["data"]
     assert parse_defaults(data, last=Defaults()) == (Defaults(), ())
 
@@ -142,7 +142,7 @@ def test_a_changed_default_reaches_the_programs(render: Render) -> None:
     assert defaults.allow_cross_namespace_config
 
 
-def test_the_config_map_is_mounted_as_a_folder_so_that_a_change_is_seen(render: Render) -> None:
+def test_the_config_map_is_mounted_as_a_directory_so_that_changes_take_effect(render: Render) -> None:
     for deployment in of_kind(render(), "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         assert {"name": "config", "configMap": {"name": "inferrun-config"}} in pod["volumes"]
@@ -151,7 +151,7 @@ def test_the_config_map_is_mounted_as_a_folder_so_that_a_change_is_seen(render: 
         assert "subPath" not in mount
 
 
-def test_temporals_credentials_come_from_a_secret_that_only_kubernetes_reads(render: Render) -> None:
+def test_temporals_credentials_are_passed_from_a_secret_by_kubernetes(render: Render) -> None:
     manifests = render("temporal.envFromSecret=temporal-cloud", address="")
     for component in ("shim", "worker"):
         pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
@@ -172,15 +172,15 @@ def test_temporals_credentials_come_from_a_secret_that_only_kubernetes_reads(ren
         (("images.pullPolicy=Sometimes",), "/images/pullPolicy"),
     ],
 )
-def test_a_wrong_value_is_refused_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:
-    with pytest.raises(HelmRefused) as refusal:
+def test_an_invalid_value_is_rejected_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:
+    with pytest.raises(HelmFailed) as failure:
         render(*settings)
-    assert words in str(refusal.value)
+    assert words in str(failure.value)
 
 
 @pytest.fixture
 def restricted_namespace(client: httpx.Client) -> Iterator[str]:
-    """A namespace in which the API server warns of everything that Pod Security `restricted` forbids."""
+    """A namespace in which the API server warns about violations of the Pod Security level `restricted`."""
     name = f"chart-{token_hex(4)}"
     labels = {"pod-security.kubernetes.io/warn": "restricted"}
     call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
@@ -197,7 +197,7 @@ PATHS = {
 }
 
 
-def test_the_api_server_takes_everything_and_pod_security_has_no_objection(
+def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
     client: httpx.Client, render: Render, restricted_namespace: str
 ) -> None:
     warnings: list[Any] = []  # Any: header values
@@ -212,7 +212,7 @@ def test_the_api_server_takes_everything_and_pod_security_has_no_objection(
     assert warnings == []
 
 
-def test_pod_security_would_object_to_a_deployment_without_our_settings(
+def test_pod_security_warns_about_a_deployment_without_a_security_context(
     client: httpx.Client, render: Render, restricted_namespace: str
 ) -> None:
     (deployment, *_) = of_kind(render(namespace=restricted_namespace), "Deployment")
@@ -222,7 +222,7 @@ def test_pod_security_would_object_to_a_deployment_without_our_settings(
     assert "would violate PodSecurity" in answer.headers["warning"]
 
 
-def test_the_notes_say_what_to_do_next(helm: Callable[..., str], kubeconfig: Path) -> None:
+def test_the_notes_describe_the_next_steps(helm: Callable[..., str], kubeconfig: Path) -> None:
     cluster = ("--kubeconfig", str(kubeconfig), "--namespace", "x")
     settings = ("--set", "temporal.address=temporal:7233")
     notes = helm("install", "inferrun", str(CHART), "--dry-run=client", *settings, *cluster)

@@ -1,6 +1,6 @@
 """A real API server with our definitions, behind a proxy that records; one namespace for all of these tests.
 
-The runs that they make carry the annotation that tells an installed product to leave them alone.
+Runs created here carry the annotation that makes an installed product ignore them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -11,14 +11,19 @@ from typing import Any
 import httpx
 import pytest
 
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
 from deploy.crds.definitions import inference_config, inference_run
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
+from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, parse_run
-from inferrun.run_ref import RunRef
+from tests.integration.control.pods import NOWHERE, Launched, launched
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 
+INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui")
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
 MakeRun = Callable[..., Awaitable[InferenceRun]]
@@ -96,6 +101,11 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
     return made
 
 
-def ref_of(run: InferenceRun) -> RunRef:
-    """The run by name and UID."""
-    return RunRef(namespace=run.metadata.namespace, name=run.metadata.name, uid=run.metadata.uid)
+@pytest.fixture
+async def job(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+    """A launched run of a custom image, whose Job has a Pod."""
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+    config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
+    made = await launched(api, launcher, await make_run(configRef={"name": config}))
+    await made.pod()
+    return made

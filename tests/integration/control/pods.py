@@ -1,4 +1,4 @@
-"""Pods of a run's Jobs without a node: no node has the CPU that they ask for, and the tests tell what a kubelet would.
+"""Pods of a run's Jobs without a node: no node has the CPU that they request, and the tests play the kubelet.
 
 Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
 """
@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.launching import Launcher
-from activities.rules import manifests, observed
+from activities.launch_job import JobLauncher
+from activities.rules import job_state, manifests
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from tests.integration.control.conftest import ref_of
 from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
 
 NOWHERE = {"requests": {"cpu": "4000"}}
@@ -44,7 +43,7 @@ class Launched:
     def follow_input(self, until: FollowUntil) -> FollowInput:
         result = self.result
         return FollowInput(
-            run=ref_of(self.run),
+            run=self.run.ref,
             job_name=result.job_name,
             job_uid=result.job_uid,
             launch=1,
@@ -54,7 +53,7 @@ class Launched:
 
     def stop_input(self, *, grace: int) -> StopInput:
         result = self.result
-        return StopInput(run=ref_of(self.run), job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
+        return StopInput(run=self.run.ref, job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
 
     async def pod(self) -> Object:
         """The Job's Pod, once its controller has made it."""
@@ -103,7 +102,7 @@ class Launched:
 
         async def look() -> Object | None:
             job = await self.job()
-            return job if observed.is_finished(job) else None
+            return job if job_state.is_finished(job) else None
 
         await eventually(look, what="the Job to end")
 
@@ -118,8 +117,7 @@ class Launched:
 
     async def now(self) -> InferenceRun:
         """The run as it is stored."""
-        metadata = self.run.metadata
-        found = await self.store.read(metadata.namespace, metadata.name, metadata.uid)
+        found = await self.store.read(self.run.ref)
         assert found is not None
         return found
 
@@ -150,8 +148,8 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
         await asyncio.sleep(0.05)
 
 
-async def launched(api: KubeClient, launcher: Launcher, run: InferenceRun) -> Launched:
+async def launched(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> Launched:
     """Launch a run."""
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=ref_of(run)))
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
     assert result.job_uid, result.message
     return Launched(api, run, result)

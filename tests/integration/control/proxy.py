@@ -71,11 +71,11 @@ class Proxy:
         return len(self._watches)
 
     async def say(self, event: Json) -> None:
-        """Put an event into every watch that goes on."""
+        """Inject an event into every active watch."""
         await self.say_text(json.dumps(event) + "\n")
 
     async def say_text(self, text: str) -> None:
-        """Put anything into every watch that goes on."""
+        """Inject arbitrary data into every active watch."""
         for watch in self._watches:
             await watch.write(text.encode())
 

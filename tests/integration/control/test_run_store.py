@@ -29,8 +29,7 @@ async def write(
     *,
     read: InferenceRun | None = None,
 ) -> Written:
-    metadata = run.metadata
-    return await store.update_status(metadata.namespace, metadata.name, metadata.uid, decide, read=read)
+    return await store.update_status(run.ref, decide, read=read)
 
 
 def meddling(
@@ -166,10 +165,8 @@ async def test_a_run_that_is_gone_before_or_while_it_is_written_is_told(
 
 async def test_another_run_of_that_name_is_not_written(store: RunStore, make_run: MakeRun, api: KubeClient) -> None:
     run = await make_run()
-    metadata = run.metadata
-    written = await store.update_status(
-        metadata.namespace, metadata.name, "another", lambda _: InferenceRunStatus(phase=Phase.RUNNING)
-    )
+    another = run.ref.model_copy(update={"uid": "another"})
+    written = await store.update_status(another, lambda _: InferenceRunStatus(phase=Phase.RUNNING))
     assert written == Written(None)
     assert "status" not in await stored(api, run)
 
@@ -181,7 +178,7 @@ async def test_a_run_that_is_being_deleted_counts_as_gone(store: RunStore, make_
     await api.patch(*place, {"metadata": {"finalizers": ["inferrun.test/held"]}})
     await api.delete(*place, uid=metadata.uid)
     try:
-        assert await store.read(metadata.namespace, metadata.name, metadata.uid) is None
+        assert await store.read(run.ref) is None
     finally:
         await api.patch(*place, {"metadata": {"finalizers": []}})
 

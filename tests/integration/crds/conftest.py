@@ -1,4 +1,4 @@
-"""A real API server with our definitions, and a namespace of its own for each module.
+"""A real API server with the definitions, and a separate namespace for each module.
 
 The cluster is the development cluster of this checkout, or the one whose kubeconfig INFERRUN_TEST_KUBECONFIG names; a
 kubeconfig that lies around is never used.
@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from deploy.crds.definitions import inference_config, inference_run
-from tests.integration.crds.server import NotServed, Refused, Server, apply_definition, call, connected
+from tests.integration.crds.server import NotServed, Rejected, Server, apply_definition, call, connected
 
 ESTABLISHED_WITHIN_SECONDS = 30
 
@@ -27,14 +27,14 @@ def client(kubeconfig: Path) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def definitions(client: httpx.Client) -> None:
-    """The two definitions, as generated, accepted by the API server."""
+    """The two generated definitions, installed in the API server."""
     apply_definition(client, inference_config())
     apply_definition(client, inference_run())
 
 
 @pytest.fixture(scope="module")
 def namespace(client: httpx.Client) -> Iterator[str]:
-    """A namespace that goes with the module."""
+    """A namespace that is deleted after the module."""
     name = f"crds-{token_hex(4)}"
     call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
@@ -43,18 +43,18 @@ def namespace(client: httpx.Client) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(client: httpx.Client, namespace: str, definitions: None) -> Server:
-    """The API server, as the tests talk to it."""
+    """The API server, as used by the tests."""
     made = Server(client, namespace=namespace)
     wait_until(lambda: _serves_our_rules(made), what="the API server to use the current definitions")
     return made
 
 
 def _serves_our_rules(server: Server) -> bool:
-    """An updated definition takes a moment; a version without the latest rule must not be tested."""
+    """Wait until the API server enforces the updated definition, so that no older version is tested."""
     try:
         server.try_out("InferenceConfig", {"storage": {}})
         server.try_out("InferenceRun", {"configRef": {"name": "a"}, "suspend": True})
-    except Refused as refusal:
+    except Rejected as refusal:
         return "only together with schedule" in refusal.message
     except NotServed:
         return False
@@ -62,7 +62,7 @@ def _serves_our_rules(server: Server) -> bool:
 
 
 def wait_until(is_so: Callable[[], bool], *, what: str) -> None:
-    """Returns when `is_so`; fails the test when it takes too long."""
+    """Wait until `is_so` is true; fail the test after a deadline."""
     deadline = time.monotonic() + ESTABLISHED_WITHIN_SECONDS
     while not is_so():
         if time.monotonic() > deadline:

@@ -1,12 +1,12 @@
-"""Manifests as people write them: good ones, ones that `kubectl apply` refuses, ones that only the shim can judge.
+"""Typical manifests: valid ones, ones that `kubectl apply` rejects, and ones that only the shim can reject.
 
-Tables, so that each line reads as a mistake somebody makes. `field` is the JSON name that the refusal must hold.
+Each entry of a table is one mistake. `field` is the JSON name that the error message must contain.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-Json = dict[str, Any]  # Any: manifests are free-form JSON, wrong on purpose
+Json = dict[str, Any]  # Any: manifests are free-form JSON, invalid on purpose
 
 CONFIG: Final = "InferenceConfig"
 RUN: Final = "InferenceRun"
@@ -35,7 +35,7 @@ GOOD_RUN: Final[Json] = {"configRef": {"name": "iris"}}
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One resource: what it shows, its kind and its spec; `field`: the name that a refusal must hold."""
+    """One resource: a title, its kind and its spec; `field` is the name that the error message must contain."""
 
     title: str
     kind: str
@@ -44,7 +44,7 @@ class Manifest:
     value: str = ""
 
     def resource(self, *, name: str, namespace: str) -> Json:
-        """The manifest under a name."""
+        """The manifest with a name."""
         return {
             "apiVersion": "ai.krateo.io/v1",
             "kind": self.kind,
@@ -54,24 +54,24 @@ class Manifest:
 
 
 def config(title: str, *, field: str = "", value: str = "", **changes: object) -> Manifest:
-    """A good config but for `changes`; None removes a field."""
+    """A valid config with `changes`; None removes a field."""
     spec = {key: setting for key, setting in {**GOOD_CONFIG, **changes}.items() if setting is not None}
     return Manifest(title=title, kind=CONFIG, spec=spec, field=field, value=value)
 
 
 def run(title: str, *, field: str = "", value: str = "", **changes: object) -> Manifest:
-    """A good run but for `changes`; None removes a field."""
+    """A valid run with `changes`; None removes a field."""
     spec = {key: setting for key, setting in {**GOOD_RUN, **changes}.items() if setting is not None}
     return Manifest(title=title, kind=RUN, spec=spec, field=field, value=value)
 
 
 def file_input(**settings: object) -> Json:
-    """Storage whose input is a `file` with those settings."""
+    """Storage whose input is a `file` with these settings."""
     return {"input": {"file": settings}, "output": FILE_STORAGE["output"]}
 
 
 def krateo_output(**settings: object) -> Json:
-    """Storage whose output is a `krateo` call with those settings beside the endpoint."""
+    """Storage whose output is a `krateo` request with these settings in addition to the endpoint."""
     return {"input": KRATEO_STORAGE["input"], "output": {"krateo": {"api": {"endpointRef": ENDPOINT} | settings}}}
 
 
@@ -86,7 +86,8 @@ ACCEPTED: Final = (
     config("a label of a custom image", image="mine:1", storage={"output": {"s3": {"any": ["thing", {"a": 1}]}}}),
     config("files", storage=FILE_STORAGE),
     config(
-        "an unknown key below a known label, which the shim tells", storage=file_input(claimName="a", path="b", c=1)
+        "an unknown key below a supported label, which the shim reports",
+        storage=file_input(claimName="a", path="b", c=1),
     ),
     config(
         "every other field",
@@ -123,11 +124,11 @@ ACCEPTED: Final = (
     run("not suspended, without a schedule", suspend=False),
 )
 
-REFUSED: Final = (
+REJECTED: Final = (
     # InferenceConfig
     config("no storage", storage=None, field="spec.storage"),
     config("storage that is a list", storage=[], field="spec.storage", value="array"),
-    config("a storage label that holds text", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
+    config("a storage label with a string", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
     config("a file without a claim", storage=file_input(path="x"), field="claimName"),
     config("a file without a path", storage=file_input(claimName="x"), field="path"),
     config("a path that climbs", storage=file_input(claimName="x", path="a/../../b"), field="path", value="a/../../b"),
@@ -201,7 +202,7 @@ REFUSED: Final = (
     ),
 )
 
-TOLD_ON_STATUS: Final = (
+REPORTED_ON_STATUS: Final = (
     config("a misspelt key", storage=krateo_output(pth="/x"), field="spec.storage.output.krateo.api.pth", value="path"),
     config(
         "a misspelt key of an endpoint",
@@ -228,7 +229,7 @@ TOLD_ON_STATUS: Final = (
         value="file",
     ),
     config(
-        "a label that holds text",
+        "a label with a string",
         image="mine:1",
         storage={"output": {"s3": "s3://bucket"}},
         field="spec.storage.output.s3",
@@ -276,4 +277,4 @@ TOLD_ON_STATUS: Final = (
         value="bytes",
     ),
 )
-"""What the API server must accept because it cannot know better; the shim tells it on the resource's status."""
+"""Mistakes that the API server cannot detect; the shim reports them on the resource's status."""

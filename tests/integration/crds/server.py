@@ -1,4 +1,4 @@
-"""The API server as these tests talk to it: plain HTTP, a refusal is an exception that carries the server's own message."""
+"""A plain HTTP client of the API server; a rejected request is an exception with the server's message."""
 
 import base64
 import json
@@ -21,11 +21,11 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 LEFT_ALONE: Final = {wellknown.ANNOTATION_PAUSED: "true"}
-"""On every object: the product may be installed in the cluster, and must not write what a test looks at."""
+"""On every object, so that an installed product does not write to the objects of a test."""
 
 
-class Refused(Exception):
-    """The API server said that an object is invalid."""
+class Rejected(Exception):
+    """The API server rejected an object as invalid."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -33,12 +33,12 @@ class Refused(Exception):
 
 
 class NotServed(Exception):
-    """The API server does not know the resource, or does not yet."""
+    """The API server does not serve the resource (yet)."""
 
 
 @contextmanager
 def connected(kubeconfig: Path) -> Iterator[httpx.Client]:
-    """A client of the cluster that is the kubeconfig's current one."""
+    """A client for the cluster of the kubeconfig's current context."""
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     named = {kind: {entry["name"]: entry for entry in content[kind]} for kind in ("clusters", "users", "contexts")}
     context = named["contexts"][content["current-context"]]["context"]
@@ -53,7 +53,7 @@ def connected(kubeconfig: Path) -> Iterator[httpx.Client]:
 
 
 def _file(section: Json, key: str, *, folder: Path) -> str | None:
-    """The path of what `key` or its inline `key-data` holds."""
+    """The path of a file with the content of `key` or of its inline `key-data`."""
     if f"{key}-data" not in section:
         return section.get(key)
     path = folder / key
@@ -62,10 +62,10 @@ def _file(section: Json, key: str, *, folder: Path) -> str | None:
 
 
 def call(client: httpx.Client, method: str, path: str, body: object = None, **options: Any) -> Json:
-    """One request. Raises Refused, NotServed, or httpx.HTTPStatusError with the server's answer."""
+    """One request. Raises Rejected, NotServed, or httpx.HTTPStatusError with the server's answer."""
     answer = client.request(method, path, content=None if body is None else json.dumps(body), **options)
     if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
-        raise Refused(answer.json()["message"])
+        raise Rejected(answer.json()["message"])
     if answer.status_code == httpx.codes.NOT_FOUND:
         raise NotServed(answer.text)
     if answer.is_error:
@@ -75,7 +75,7 @@ def call(client: httpx.Client, method: str, path: str, body: object = None, **op
 
 
 def apply_definition(client: httpx.Client, definition: Json) -> None:
-    """Server-side apply of a CustomResourceDefinition; it is served a moment later."""
+    """Server-side apply of a CustomResourceDefinition, which is served shortly afterwards."""
     call(
         client,
         "PATCH",
@@ -95,23 +95,23 @@ class Server:
         self._group = group
 
     def try_out(self, kind: str, spec: object, *, name: str = "tried") -> Json:
-        """Creates the resource without storing it. Raises Refused."""
+        """Creates the resource without storing it. Raises Rejected."""
         return self._create(kind, spec, name=name, params={"dryRun": "All"})
 
     def create(self, kind: str, spec: object, *, name: str) -> Json:
-        """Creates the resource. Raises Refused."""
+        """Creates the resource. Raises Rejected."""
         return self._create(kind, spec, name=name, params={})
 
     def replace_status(self, kind: str, stored: Json) -> Json:
-        """Writes the status of `stored` with PUT. Raises Refused."""
+        """Replaces the status of `stored` with PUT. Raises Rejected."""
         return call(self._client, "PUT", self._path(kind, stored["metadata"]["name"], "status"), stored)
 
     def patch_status(self, kind: str, name: str, status: object) -> Json:
-        """Merges into the status. Raises Refused."""
+        """Merges into the status. Raises Rejected."""
         return self._merge(self._path(kind, name, "status"), {"status": status})
 
     def patch_spec(self, kind: str, name: str, spec: object) -> Json:
-        """Merges into the spec. Raises Refused."""
+        """Merges into the spec. Raises Rejected."""
         return self._merge(self._path(kind, name), {"spec": spec})
 
     def get(self, kind: str, name: str) -> Json:

@@ -1,4 +1,4 @@
-"""What kubectl shows: columns, short names, the category, and documentation that reads well."""
+"""The output of kubectl: columns, short names, the category, and field documentation."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def kubectl(kubeconfig: Path, namespace: str) -> Kubectl:
-    """Runs kubectl in the module's namespace and gives what it printed."""
+    """Runs kubectl in the module's namespace and returns its output."""
     binaries = os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))
     program = shutil.which("kubectl", path=f"{binaries}{os.pathsep}{os.environ['PATH']}")
     if program is None:
@@ -32,7 +32,7 @@ def kubectl(kubeconfig: Path, namespace: str) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def shown(server: Server) -> None:
-    """A run that has ended, a schedule and a config."""
+    """A finished run, a schedule and a config."""
     server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
     ready = {"type": "Ready", "status": "True", "reason": "Ready"}
     server.patch_status("InferenceConfig", "iris", {"conditions": [ready]})
@@ -87,13 +87,13 @@ def test_the_category_shows_both(kubectl: Kubectl, shown: None) -> None:
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("inferencerun", "One execution of an InferenceConfig"),
-        ("inferencerun.spec.timeoutSeconds", "How long the run may compute, over all attempts"),
-        ("inferencerun.spec.schedule", "a cron expression of five fields"),
-        ("inferencerun.status.records", "How many records there are"),
-        ("inferenceconfig.spec.storage.input.file.path", "Path below the root of the claim"),
-        ("inferenceconfig.spec.storage.output.krateo.api.endpointRef", "The Secret with the address"),
+        ("inferencerun", "A single execution of an InferenceConfig"),
+        ("inferencerun.spec.timeoutSeconds", "Maximum running time in seconds, summed over all attempts"),
+        ("inferencerun.spec.schedule", "a cron expression with five fields"),
+        ("inferencerun.status.records", "Numbers of records"),
+        ("inferenceconfig.spec.storage.input.file.path", "Path relative to the root of the claim"),
+        ("inferenceconfig.spec.storage.output.krateo.api.endpointRef", "Secret with the address"),
     ],
 )
-def test_explain_tells_what_a_field_means(kubectl: Kubectl, server: Server, path: str, sentence: str) -> None:
+def test_explain_describes_a_field(kubectl: Kubectl, server: Server, path: str, sentence: str) -> None:
     assert sentence in " ".join(kubectl("explain", path).split())

@@ -1,4 +1,4 @@
-"""An object that was stored before a rule existed can still be given a status, so that a run never gets stuck on it."""
+"""The status of an object that was stored before a rule existed can still be written."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -9,13 +9,13 @@ import pytest
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun import wellknown
 from tests.integration.crds.conftest import wait_until
-from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Refused, Server, apply_definition, call
+from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Rejected, Server, apply_definition, call
 
 GROUP = "older.inferrun.dev"
 
 
 def of_another_group(definition: Json) -> Json:
-    """The same definition beside ours, so that the test can take the rules away."""
+    """A copy of the definition in another group, so that the test can remove its rules."""
     moved = deepcopy(definition)
     moved["spec"]["group"] = GROUP
     moved["metadata"]["name"] = f"{moved['spec']['names']['plural']}.{GROUP}"
@@ -24,7 +24,7 @@ def of_another_group(definition: Json) -> Json:
 
 
 def without_a_schema(definition: Json) -> Json:
-    """The definition as if nothing were checked."""
+    """The definition without rules."""
     lax = deepcopy(definition)
     lax["spec"]["versions"][0]["schema"] = {
         "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -34,7 +34,7 @@ def without_a_schema(definition: Json) -> Json:
 
 @pytest.fixture(scope="module")
 def older(client: httpx.Client, namespace: str) -> Iterator[Callable[[str, Json], Server]]:
-    """Stores a resource under a definition without rules, then installs ours."""
+    """Stores a resource under a definition without rules, then installs the one with rules."""
     moved = {
         wellknown.CONFIG_KIND: of_another_group(inference_config()),
         wellknown.RUN_KIND: of_another_group(inference_run()),
@@ -55,15 +55,15 @@ def older(client: httpx.Client, namespace: str) -> Iterator[Callable[[str, Json]
 
 
 def accepts(server: Server, kind: str, spec: Json) -> bool:
-    """Whether the API server would take a new object with that spec."""
+    """Whether the API server would accept a new object with this spec."""
     try:
         server.try_out(kind, spec)
-    except (Refused, NotServed):
+    except (Rejected, NotServed):
         return False
     return True
 
 
-def test_a_run_that_breaks_later_rules_stays_writable_at_its_status(older: Callable[[str, Json], Server]) -> None:
+def test_the_status_of_a_run_that_violates_later_rules_can_be_written(older: Callable[[str, Json], Server]) -> None:
     spec = {
         "configRef": {"name": "Not_A_Name"},
         "timeoutSeconds": -1,
@@ -77,7 +77,7 @@ def test_a_run_that_breaks_later_rules_stays_writable_at_its_status(older: Calla
     assert stored["spec"] == spec
 
 
-def test_a_config_that_breaks_later_rules_stays_writable_at_its_status(older: Callable[[str, Json], Server]) -> None:
+def test_the_status_of_a_config_that_violates_later_rules_can_be_written(older: Callable[[str, Json], Server]) -> None:
     spec = {
         "kserve": {"modelName": "a", "modelVersion": "v9"},
         "modelName": "b",

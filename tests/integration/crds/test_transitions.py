@@ -1,4 +1,4 @@
-"""What can no longer change, and what still can: an outcome, a started run's spec, a schedule's nature."""
+"""What can and cannot change: an outcome, the spec of a started run, and whether a run is a schedule."""
 
 from collections.abc import Callable
 from secrets import token_hex
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.crds.server import Json, Refused, Server
+from tests.integration.crds.server import Json, Rejected, Server
 
 RUN = "InferenceRun"
 OUTCOME = {
@@ -32,7 +32,7 @@ CHANGES = {
 
 @pytest.fixture
 def create(server: Server) -> Callable[..., str]:
-    """Creates a run and gives its name."""
+    """Creates a run and returns its name."""
 
     def made(*, status: Json | None = None, **spec: Any) -> str:  # Any: free-form JSON
         name = f"run-{token_hex(4)}"
@@ -46,32 +46,32 @@ def create(server: Server) -> Callable[..., str]:
 
 @pytest.fixture(params=["Succeeded", "Failed"])
 def finished(request: pytest.FixtureRequest, create: Callable[..., str]) -> str:
-    """The name of a run that has ended."""
+    """The name of a finished run."""
     return create(status={**OUTCOME, "phase": request.param})
 
 
 def test_the_status_of_a_finished_run_cannot_be_set_to_null(server: Server, finished: str) -> None:
     stored = server.get(RUN, finished)
     stored["status"] = None
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(Rejected, match="final"):
         server.replace_status(RUN, stored)
 
 
-def test_the_status_of_a_finished_run_cannot_be_left_out(server: Server, finished: str) -> None:
+def test_the_status_of_a_finished_run_cannot_be_omitted(server: Server, finished: str) -> None:
     stored = server.get(RUN, finished)
     del stored["status"]
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(Rejected, match="final"):
         server.replace_status(RUN, stored)
 
 
 def test_the_status_of_a_finished_run_cannot_be_removed_by_a_patch(server: Server, finished: str) -> None:
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(Rejected, match="final"):
         server.patch_status(RUN, finished, None)
 
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_no_part_of_an_outcome_can_be_removed(server: Server, finished: str, field: str) -> None:
-    with pytest.raises(Refused, match=r"status\.phase is (Succeeded|Failed), which is final"):
+    with pytest.raises(Rejected, match=r"status\.phase is (Succeeded|Failed), which is final"):
         server.patch_status(RUN, finished, {field: None})
 
 
@@ -80,7 +80,7 @@ def test_no_part_of_an_outcome_can_be_changed(
     server: Server, create: Callable[..., str], field: str, value: Any
 ) -> None:
     name = create(status=OUTCOME)
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(Rejected, match="final"):
         server.patch_status(RUN, name, {field: value})
     assert server.get(RUN, name)["status"] == OUTCOME
 
@@ -88,15 +88,15 @@ def test_no_part_of_an_outcome_can_be_changed(
 @pytest.mark.parametrize("field", ["records", "exitCode", "output"])
 def test_no_part_of_an_outcome_can_be_added(server: Server, create: Callable[..., str], field: str) -> None:
     name = create(status={key: value for key, value in OUTCOME.items() if key != field})
-    with pytest.raises(Refused, match="final"):
+    with pytest.raises(Rejected, match="final"):
         server.patch_status(RUN, name, {field: OUTCOME[field]})
 
 
-def test_what_is_no_part_of_the_outcome_may_follow_the_end(server: Server, finished: str) -> None:
-    server.patch_status(RUN, finished, {"message": "mended wording", "workflow": {"url": "http://ui/x"}})
+def test_fields_outside_the_outcome_may_change_after_the_end(server: Server, finished: str) -> None:
+    server.patch_status(RUN, finished, {"message": "corrected wording", "workflow": {"url": "http://ui/x"}})
 
 
-def test_the_status_of_a_run_that_has_not_ended_is_free(server: Server, create: Callable[..., str]) -> None:
+def test_the_status_of_an_unfinished_run_may_change(server: Server, create: Callable[..., str]) -> None:
     name = create(status={"phase": "Running", "records": {"completed": 5}})
     server.patch_status(RUN, name, {"phase": "Pending", "records": None})
     server.patch_status(RUN, name, OUTCOME)
@@ -115,9 +115,11 @@ def test_the_status_of_a_run_that_has_not_ended_is_free(server: Server, create: 
         ("pendingTimeoutSeconds", 5),
     ],
 )
-def test_a_started_run_keeps_its_spec(server: Server, create: Callable[..., str], field: str, value: Any) -> None:
+def test_the_spec_of_a_started_run_cannot_change(
+    server: Server, create: Callable[..., str], field: str, value: Any
+) -> None:
     name = create(parameters={"a": "1"}, status={"phase": "Running", "contract": "e30="})
-    with pytest.raises(Refused, match=f"{field} cannot change: the run has started.*metadata.generateName"):
+    with pytest.raises(Rejected, match=f"{field} cannot change: the run has started.*metadata.generateName"):
         server.patch_spec(RUN, name, {field: value})
 
 
@@ -136,16 +138,16 @@ def test_a_waiting_run_may_be_corrected(server: Server, create: Callable[..., st
 
 
 def test_a_schedule_cannot_be_added(server: Server, create: Callable[..., str]) -> None:
-    with pytest.raises(Refused, match='schedule "@daily" cannot be added'):
+    with pytest.raises(Rejected, match='schedule "@daily" cannot be added'):
         server.patch_spec(RUN, create(), {"schedule": "@daily"})
 
 
 def test_a_schedule_cannot_be_removed(server: Server, create: Callable[..., str]) -> None:
-    with pytest.raises(Refused, match='schedule "@daily" cannot be removed; allowed are another schedule, suspend'):
+    with pytest.raises(Rejected, match='schedule "@daily" cannot be removed; allowed are another schedule, suspend'):
         server.patch_spec(RUN, create(schedule="@daily"), {"schedule": None})
 
 
-def test_a_schedule_may_change_with_all_that_belongs_to_it(server: Server, create: Callable[..., str]) -> None:
+def test_the_fields_of_a_schedule_may_change(server: Server, create: Callable[..., str]) -> None:
     name = create(schedule="@daily", status={"phase": "Scheduled"})
     changes = {
         "schedule": "0 9 * * MON",
@@ -157,7 +159,7 @@ def test_a_schedule_may_change_with_all_that_belongs_to_it(server: Server, creat
     assert server.patch_spec(RUN, name, changes)["spec"] == {"configRef": {"name": "iris"}, **changes}
 
 
-def test_a_schedule_that_an_older_controller_gave_a_contract_may_change(
+def test_a_schedule_with_a_contract_from_the_krateo_controller_may_change(
     server: Server, create: Callable[..., str]
 ) -> None:
     name = create(schedule="@daily", status={"contract": "e30="})

@@ -1,4 +1,4 @@
-"""The examples' data handler over a real PostgreSQL, a model server, and a run between them."""
+"""Fixtures: the example data handler with a real PostgreSQL, a model server, and a run that uses both."""
 
 import csv
 import uuid
@@ -15,7 +15,7 @@ from tests.integration.data_handler.containers import (
     data_handler,
     postgres,
 )
-from tests.integration.data_handler.engine import CHECKOUT, NoEngine, docker_engine
+from tests.integration.data_handler.engine import CHECKOUT, EngineUnavailable, docker_engine
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, counting_model
 
@@ -25,16 +25,16 @@ PATHS = {"input": "/compute/sklearninput", "output": "/compute/sklearnoutput"}
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[str]:
-    """The address of a Docker engine, which testcontainers finds."""
+    """The address of the Docker engine that testcontainers uses."""
     images = {POSTGRES_IMAGE: EXAMPLES / "postgres", HANDLER_IMAGE: EXAMPLES / "data-handler"}
     try:
         with docker_engine(images) as address, pytest.MonkeyPatch.context() as environment:
             environment.setenv("DOCKER_HOST", address)
-            # The reaper is an image of a registry's; here every container has an owner that removes it.
+            # The reaper's image would come from a registry; it is not needed, because every fixture removes its container.
             environment.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
             yield address
-    except NoEngine as missing:
-        pytest.fail(f"no Docker engine for the tests of the data handler\n{missing}", pytrace=False)
+    except EngineUnavailable as error:
+        pytest.fail(f"no Docker engine is available for the data handler tests\n{error}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ async def model() -> AsyncIterator[CountingModel]:
 
 @pytest.fixture
 def run(tmp_path: Path, model: CountingModel, handler: str) -> Machine:
-    """A run of its own identity from the irises to the table of predictions."""
+    """A run with a unique id that reads the irises and writes to the table of predictions."""
     uid = str(uuid.uuid4())
     kserve = {"modelName": "sum", "modelUrl": model.address, "modelVersion": "v2", "modelInputName": "input-0"}
     machine = Machine(
@@ -77,6 +77,6 @@ def run(tmp_path: Path, model: CountingModel, handler: str) -> Machine:
 
 @pytest.fixture(scope="session")
 def irises() -> list[list[float]]:
-    """The rows, as they stand in the repository."""
+    """The rows of iris.csv."""
     with (EXAMPLES / "postgres" / "iris.csv").open(encoding="utf-8", newline="") as file:
         return [[float(value) for value in row[1:]] for row in list(csv.reader(file))[1:]]

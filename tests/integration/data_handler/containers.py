@@ -1,6 +1,6 @@
-"""The database and the data handler of the examples, in containers that testcontainers starts from the examples' own images.
+"""The examples' database and data handler, in containers started by testcontainers.
 
-They use the machine's network and listen on loopback only, so that they work in an engine without a network of its own.
+They use the host network and listen on loopback only, so that they work with an engine that has no bridge network.
 """
 
 import random
@@ -20,13 +20,13 @@ LOOPBACK: Final = "127.0.0.1"
 PASSWORD: Final = "of-the-data-handler"
 TOKEN: Final = "of-the-endpoint"
 PORTS: Final = range(28_000, 32_000)
-"""Below those that the kernel gives to connections, so that none is taken between choosing it and listening on it."""
+"""Below the kernel's ephemeral ports, so that a port is not taken between choosing it and listening on it."""
 READY_WITHIN_SECONDS: Final = 60
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A row of the table that predictions go to, without its time."""
+    """A row of the predictions table, without its timestamp."""
 
     job_uid: str
     pod_uid: str
@@ -36,13 +36,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Database:
-    """PostgreSQL with the 150 irises; the tests look into it as its superuser."""
+    """PostgreSQL with the 150 irises; the tests query it as the superuser."""
 
     container: DockerContainer
     port: int
 
     def run(self, statement: str) -> list[list[str]]:
-        """The rows of a statement, as texts."""
+        """The rows that a statement returns, as strings."""
         words = ["psql", "--no-psqlrc", "--csv", "--tuples-only", "--quiet", "--set=ON_ERROR_STOP=1"]
         done = self.container.exec([*words, "--command", statement])
         output = done.output.decode()
@@ -50,17 +50,17 @@ class Database:
         return [line.split(",") for line in output.splitlines()]
 
     def predictions(self, job_uid: str) -> list[Prediction]:
-        """What is stored for a run, in the order of pods and records."""
+        """The stored predictions of a run, ordered by Pod and record."""
         columns = "jobuid, poduid, counter, prediction"
         rows = self.run(
-            f"select {columns} from iris_predictions where jobuid = '{job_uid}' order by poduid, counter"  # noqa: S608 - ours
+            f"select {columns} from iris_predictions where jobuid = '{job_uid}' order by poduid, counter"  # noqa: S608 -- the tests' own value
         )
         return [Prediction(job, pod, int(counter), float(value)) for job, pod, counter, value in rows]
 
 
 @contextmanager
 def postgres() -> Iterator[Database]:
-    """The database, once its tables are made."""
+    """Start the database and wait until its tables exist."""
     port = free_port()
     container = (
         DockerContainer(POSTGRES_IMAGE)
@@ -69,14 +69,14 @@ def postgres() -> Iterator[Database]:
         .with_kwargs(network_mode="host")
     )
     with container:
-        # Until the tables are made, it listens on its socket only.
+        # It listens on TCP only once the tables have been created.
         _wait_until(lambda: _listens(port), container=container, what="PostgreSQL")
         yield Database(container, port)
 
 
 @contextmanager
 def data_handler(*, database_port: int) -> Iterator[str]:
-    """The address of a data handler over the database at this port, once it serves."""
+    """Start a data handler for the database at this port and wait until it listens; yields its address."""
     port = free_port()
     container = (
         DockerContainer(HANDLER_IMAGE)
@@ -90,13 +90,13 @@ def data_handler(*, database_port: int) -> Iterator[str]:
         yield f"http://{LOOPBACK}:{port}"
 
 
-def is_fine(handler: str, *, probe: str) -> bool:
-    """What a probe of the handler says."""
+def probe_succeeds(handler: str, *, probe: str) -> bool:
+    """Whether a health endpoint of the handler returns success."""
     return httpx.get(f"{handler}/{probe}", trust_env=False).is_success
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens."""
+    """An unused loopback port."""
     return next(port for port in random.sample(PORTS, k=len(PORTS)) if not _listens(port))
 
 
@@ -105,14 +105,14 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def _wait_until(is_so: Callable[[], bool], *, container: DockerContainer, what: str) -> None:
+def _wait_until(condition: Callable[[], bool], *, container: DockerContainer, what: str) -> None:
     deadline = time.monotonic() + READY_WITHIN_SECONDS
-    while not is_so():
+    while not condition():
         container.reload()
         if container.status == "exited" or time.monotonic() > deadline:
-            said = b"".join(container.get_logs()).decode(errors="replace")
+            log = b"".join(container.get_logs()).decode(errors="replace")
             raise AssertionError(
-                f"{what} does not listen on {LOOPBACK}; its container is {container.status} and said:\n{said[-3000:]}\n"
-                "An engine named by DOCKER_HOST must run on this machine, and share its network with containers."
+                f"{what} does not listen on {LOOPBACK}; its container is {container.status}; its log:\n{log[-3000:]}\n"
+                "If DOCKER_HOST is set, the engine must run on this machine and support the host network."
             )
         time.sleep(0.05)

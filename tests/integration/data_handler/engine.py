@@ -1,7 +1,7 @@
-"""The Docker engine of these tests, as the tooling hands it out: the machine's, or one that lives as long as the tests.
+"""The Docker engine for these tests, provided by tools.devcluster: the machine's, or a temporary one.
 
-The tooling runs as a process that ends its engine when its standard input ends, so that no engine outlives a test run that was
-killed. An engine that cannot be had fails the tests with the tooling's own words; nothing is skipped.
+tools.devcluster runs as a child process that stops a temporary engine when its standard input is closed, so an engine never
+outlives a test run, even if it is killed. If no engine is available, the tests fail with its error message; none is skipped.
 """
 
 import subprocess
@@ -13,46 +13,46 @@ from pathlib import Path
 from typing import IO, Final
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
-ANSWER: Final = "DOCKER_HOST="
-ENDS_WITHIN_SECONDS: Final = 60
+ADDRESS_PREFIX: Final = "DOCKER_HOST="
+STOP_SECONDS: Final = 60
 
 
-class NoEngine(Exception):
-    """There is no Docker engine to be had; says why, and what to do about it."""
+class EngineUnavailable(Exception):
+    """No Docker engine is available; the message contains the reason and the fix."""
 
 
 @contextmanager
 def docker_engine(images: Mapping[str, Path]) -> Iterator[str]:
-    """The address of an engine that has these images, each built from its folder. Raises NoEngine."""
+    """The address of an engine that has these images, each built from its folder. Raises EngineUnavailable."""
     command = [sys.executable, "-m", "tools.devcluster", "docker"]
     for name, folder in images.items():
         command += ["--image", name, str(folder)]
     with (
-        tempfile.TemporaryFile("w+") as complaints,
+        tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
             command,
             cwd=CHECKOUT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=complaints,
+            stderr=errors,
             text=True,
-            # Ctrl-C at the terminal ends the tests, which end their containers, and then the engine.
+            # Keeps Ctrl-C from stopping the engine before the tests have removed their containers.
             start_new_session=True,
         ) as tooling,
     ):
         assert tooling.stdin
         assert tooling.stdout
         try:
-            yield _address(tooling.stdout, complaints)
+            yield _address(tooling.stdout, errors)
         finally:
             tooling.stdin.close()
-            tooling.wait(ENDS_WITHIN_SECONDS)
+            tooling.wait(STOP_SECONDS)
 
 
-def _address(output: IO[str], complaints: IO[str]) -> str:
-    """No deadline: a cold machine builds images for minutes, and each of the tooling's steps has a deadline of its own."""
+def _address(output: IO[str], errors: IO[str]) -> str:
+    """No deadline: the first build of the images takes minutes, and each step of tools.devcluster has its own deadline."""
     for line in output:
-        if line.startswith(ANSWER):
-            return line.removeprefix(ANSWER).strip()
-    complaints.seek(0)
-    raise NoEngine(complaints.read())
+        if line.startswith(ADDRESS_PREFIX):
+            return line.removeprefix(ADDRESS_PREFIX).strip()
+    errors.seek(0)
+    raise EngineUnavailable(errors.read())

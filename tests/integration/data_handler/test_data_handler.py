@@ -1,17 +1,24 @@
-"""A run through the examples' data handler into a real PostgreSQL: what is stored, and what a person reads when it is not."""
+"""Runs that use the example data handler and a real PostgreSQL: what is stored, and the error messages if nothing is."""
 
 from typing import Final
 
 import pytest
 
-from tests.integration.data_handler.containers import TOKEN, Database, Prediction, data_handler, free_port, is_fine
+from tests.integration.data_handler.containers import (
+    TOKEN,
+    Database,
+    Prediction,
+    data_handler,
+    free_port,
+    probe_succeeds,
+)
 from tests.integration.data_handler.relay import relay
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel
 
 PODS: Final = "pod-1", "pod-2"
-ENDINGS: Final = {"input": (3, "InputFailed"), "output": (5, "OutputFailed")}
-"""By side: the exit code and the reason of a run that fails there."""
+FAILURES: Final = {"input": (3, "InputFailed"), "output": (5, "OutputFailed")}
+"""The exit code and reason of a run that fails on this side."""
 
 
 async def test_the_predictions_of_150_irises_are_in_the_table_with_their_job_and_pod(
@@ -34,11 +41,11 @@ async def test_predictions_are_not_sent_again_by_the_same_pod_if_the_response_wa
         ended = await run.process(INFERRUN_RETRY_SECONDS="20")
     assert ended.code == 5, ended.stderr
     assert "it is unknown whether the predictions were stored" in ended.message
-    assert between.handed_on[path] == 1
+    assert between.forwarded[path] == 1
     assert [row.counter for row in database.predictions(run.contract["jobId"])] == list(range(150))
 
 
-async def test_an_input_whose_answer_was_lost_is_read_again_and_predicted_once(
+async def test_an_input_request_whose_response_was_lost_is_repeated_and_predicted_once(
     run: Machine, database: Database, handler: str, model: CountingModel
 ) -> None:
     path = "/compute/sklearninput"
@@ -47,12 +54,12 @@ async def test_an_input_whose_answer_was_lost_is_read_again_and_predicted_once(
         run.endpoint("input", {"server-url": between.url})
         ended = await run.process(INFERRUN_RETRY_SECONDS="20")
     assert ended.code == 0, ended.stderr
-    assert between.handed_on[path] == 2
+    assert between.forwarded[path] == 2
     assert model.rows.total() == 150
     assert len(database.predictions(run.contract["jobId"])) == 150
 
 
-async def test_the_predictions_of_a_second_pod_stand_beside_those_of_the_first(
+async def test_the_predictions_of_a_second_pod_are_stored_in_addition_to_those_of_the_first(
     run: Machine, database: Database
 ) -> None:
     for _ in PODS:
@@ -62,7 +69,7 @@ async def test_the_predictions_of_a_second_pod_stand_beside_those_of_the_first(
     assert [(row.pod_uid, row.counter) for row in stored] == [(pod, i) for pod in PODS for i in range(150)]
 
 
-async def test_skip_and_limit_choose_rows_of_the_table(
+async def test_skip_and_limit_select_rows_of_the_table(
     run: Machine, database: Database, irises: list[list[float]]
 ) -> None:
     run.contract["parameters"] |= {"skip": "20", "limit": "7"}
@@ -71,7 +78,9 @@ async def test_skip_and_limit_choose_rows_of_the_table(
     assert [row.value for row in database.predictions(run.contract["jobId"])] == [sum(row) for row in irises[20:27]]
 
 
-async def test_a_table_larger_than_one_fetch_is_predicted_whole_and_in_order(run: Machine, database: Database) -> None:
+async def test_a_table_larger_than_one_batch_is_predicted_completely_and_in_order(
+    run: Machine, database: Database
+) -> None:
     database.run(
         "create table many as select i as id, i::double precision as a, 0.5::double precision as b"
         " from generate_series(0, 4999) i; grant select on many to data_handler"
@@ -82,61 +91,61 @@ async def test_a_table_larger_than_one_fetch_is_predicted_whole_and_in_order(run
     assert [row.value for row in database.predictions(run.contract["jobId"])] == [i + 0.5 for i in range(5000)]
 
 
-async def test_a_wrong_token_is_told_by_the_side_that_has_it(run: Machine, database: Database) -> None:
-    run.endpoint("output", {"token": "of-somebody-else"})
+async def test_a_wrong_token_is_reported_with_the_side_that_uses_it(run: Machine, database: Database) -> None:
+    run.endpoint("output", {"token": "another-token"})
     ended = await run.process()
-    assert (ended.code, ended.result.reason) == ENDINGS["output"]
+    assert (ended.code, ended.result.reason) == FAILURES["output"]
     assert "/compute/sklearnoutput returned 401: the bearer token is missing or wrong" in ended.message
-    run.endpoint("input", {"token": "of-somebody-else"})
+    run.endpoint("input", {"token": "another-token"})
     ended = await run.process()
-    assert (ended.code, ended.result.reason) == ENDINGS["input"]
+    assert (ended.code, ended.result.reason) == FAILURES["input"]
     assert "/compute/sklearninput returned 401: the bearer token is missing or wrong" in ended.message
-    assert "of-somebody-else" not in ended.message + ended.stdout + ended.stderr
+    assert "another-token" not in ended.message + ended.stdout + ended.stderr
     assert database.predictions(run.contract["jobId"]) == []
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "error"),
     [
         ("irises", 'relation "irises" does not exist'),
-        ("of_others", "permission denied for table of_others"),
+        ("private_table", "permission denied for table private_table"),
         ('iris"; drop table iris; --', "does not exist"),
     ],
     ids=["unknown", "forbidden", "injected"],
 )
-@pytest.mark.parametrize("side", ENDINGS)
-async def test_a_table_that_is_not_for_the_handler_is_told_by_its_name(
-    run: Machine, database: Database, side: str, table: str, said: str
+@pytest.mark.parametrize("side", FAILURES)
+async def test_an_inaccessible_table_is_reported_with_its_name(
+    run: Machine, database: Database, side: str, table: str, error: str
 ) -> None:
-    database.run("create table if not exists of_others (like iris_predictions including all)")
+    database.run("create table if not exists private_table (like iris_predictions including all)")
     run.contract["parameters"][f"{side}_table_name"] = table
     ended = await run.process()
-    assert (ended.code, ended.result.reason) == ENDINGS[side]
+    assert (ended.code, ended.result.reason) == FAILURES[side]
     assert f"/compute/sklearn{side} returned 400: " in ended.message
-    assert said in ended.message
+    assert error in ended.message
     assert database.run("select count(*) from iris") == [["150"]]
 
 
-async def test_a_missing_table_name_is_told_by_its_key(run: Machine) -> None:
+async def test_a_missing_table_name_is_reported_with_its_key(run: Machine) -> None:
     del run.contract["parameters"]["output_table_name"]
     ended = await run.pod()
     assert ended.code == 5
-    assert "returned 400: output_table_name: a text is wanted, got None" in ended.message
+    assert "returned 400: output_table_name: expected a non-empty string, got None" in ended.message
 
 
-@pytest.mark.parametrize("side", ENDINGS)
+@pytest.mark.parametrize("side", FAILURES)
 async def test_a_traceback_with_status_200_is_a_failure(run: Machine, database: Database, side: str) -> None:
     run.contract["parameters"]["fail"] = side
     ended = await run.process()
-    assert (ended.code, ended.result.reason) == ENDINGS[side]
+    assert (ended.code, ended.result.reason) == FAILURES[side]
     assert "Traceback (most recent call last)" in ended.message
     assert database.predictions(run.contract["jobId"]) == []
 
 
-async def test_predictions_of_which_one_is_refused_are_not_stored_at_all(
+async def test_if_one_prediction_is_rejected_none_is_stored(
     run: Machine, database: Database, model: CountingModel
 ) -> None:
-    # The table's own rule refuses the last record; those before it must not stay.
+    # A constraint rejects the last record; the records before it must not be stored either.
     database.run(
         "create table strict_predictions (like iris_predictions including all, check (counter < 149));"
         " grant select, insert, update on strict_predictions to data_handler"
@@ -148,12 +157,12 @@ async def test_predictions_of_which_one_is_refused_are_not_stored_at_all(
     assert database.run("select count(*) from strict_predictions") == [["0"]]
 
 
-async def test_a_database_that_is_away_is_told_and_makes_the_handler_not_ready(run: Machine, handler: str) -> None:
-    assert is_fine(handler, probe="readyz")
+async def test_an_unreachable_database_is_reported_and_makes_the_handler_unready(run: Machine, handler: str) -> None:
+    assert probe_succeeds(handler, probe="readyz")
     with data_handler(database_port=free_port()) as without:
-        assert is_fine(without, probe="healthz")
-        assert not is_fine(without, probe="readyz")
+        assert probe_succeeds(without, probe="healthz")
+        assert not probe_succeeds(without, probe="readyz")
         run.endpoint("input", {"server-url": without, "token": TOKEN})
         ended = await run.pod()
     assert ended.code == 3
-    assert "returned 503: the database does not answer" in ended.message
+    assert "returned 503: the database does not respond" in ended.message

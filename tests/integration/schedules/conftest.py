@@ -1,6 +1,6 @@
-"""The development cluster of this checkout and its Temporal server, with a namespace for each test.
+"""The development cluster and its Temporal server, with a namespace for each test.
 
-The runs that these tests make carry the annotation that tells an installed product to leave them alone.
+The runs of these tests are annotated so that an installed product ignores them.
 """
 
 from collections.abc import AsyncIterator
@@ -17,13 +17,13 @@ from operator_shim.schedules import Schedules
 
 @pytest.fixture
 async def temporal(temporal_address: str) -> Client:
-    """A client of that server, with the product's plugin."""
+    """A client of the Temporal server, with the product's plugin."""
     return await Client.connect(temporal_address, plugins=[inferrun_plugin()])
 
 
 @pytest.fixture
 async def namespace(api: KubeClient) -> AsyncIterator[str]:
-    """A namespace that goes with the test."""
+    """A namespace that is deleted after the test."""
     name = f"schedules-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
@@ -32,5 +32,5 @@ async def namespace(api: KubeClient) -> AsyncIterator[str]:
 
 @pytest.fixture
 def schedules(api: KubeClient, temporal: Client, namespace: str) -> Schedules:
-    """What a shim of an installation of its own keeps."""
+    """The schedules of a separate installation."""
     return Schedules(api, temporal, installation=namespace, task_queue=namespace)

@@ -40,16 +40,16 @@ async def edit(api: KubeClient, run: InferenceRun, **spec: object) -> InferenceR
 
 
 def lost_in(namespace: str) -> InferenceRun:
-    """A scheduled run that is gone: one that an installed shim saw go would be no test."""
+    """A scheduled run that does not exist. It is never created, because an installed shim would notice its deletion."""
     metadata = {"name": "lost", "namespace": namespace, "uid": str(uuid.uuid4())}
     return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON"}})
 
 
 def identity(run: InferenceRun) -> str:
-    return schedule_id(run.metadata.namespace, run.metadata.name, run.metadata.uid)
+    return schedule_id(run.ref)
 
 
-async def is_kept(temporal: Client, run: InferenceRun) -> bool:
+async def exists(temporal: Client, run: InferenceRun) -> bool:
     try:
         await temporal.get_schedule_handle(identity(run)).describe()
     except RPCError:
@@ -60,13 +60,15 @@ async def is_kept(temporal: Client, run: InferenceRun) -> bool:
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not await is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         await asyncio.sleep(0.1)
 
 
-async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: Schedules, namespace: str) -> None:
+async def test_the_status_of_a_schedule_lists_its_next_times(
+    api: KubeClient, schedules: Schedules, namespace: str
+) -> None:
     run = await create(api, namespace)
-    seconds = await schedules.keep(run, children=[])
+    seconds = await schedules.reconcile(run, children=[])
     status = (await read(api, run)).status
     await schedules.delete(run)
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
@@ -74,11 +76,11 @@ async def test_a_kept_schedule_tells_its_next_times(api: KubeClient, schedules: 
     assert 0 < seconds <= 300
 
 
-async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
+async def test_a_schedule_is_checked_again_right_after_it_fires(
     api: KubeClient, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace, schedule="* * * * *", suspend=False)
-    seconds = await schedules.keep(run, children=[])
+    seconds = await schedules.reconcile(run, children=[])
     [first, *_] = (await read(api, run)).status.next_schedule_times
     await schedules.delete(run)
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
@@ -86,32 +88,34 @@ async def test_a_schedule_that_fires_soon_is_looked_at_right_after(
 
 async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedules: Schedules, namespace: str) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
+    await schedules.reconcile(run, children=[])
     first = await read(api, run)
-    await schedules.keep(first, children=[])
+    await schedules.reconcile(first, children=[])
     second = await read(api, run)
     await schedules.delete(run)
     assert second.metadata.resource_version == first.metadata.resource_version
 
 
-async def test_a_look_at_an_older_spec_writes_no_status(api: KubeClient, schedules: Schedules, namespace: str) -> None:
+async def test_reconciling_an_older_spec_writes_no_status(
+    api: KubeClient, schedules: Schedules, namespace: str
+) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
+    await schedules.reconcile(run, children=[])
     stale = await read(api, run)
     edited = await edit(api, run, suspend=True)
-    await schedules.keep(edited, children=[])
-    await schedules.keep(stale, children=[])
+    await schedules.reconcile(edited, children=[])
+    await schedules.reconcile(stale, children=[])
     status = (await read(api, run)).status
     await schedules.delete(run)
     assert status.phase is Phase.SUSPENDED
 
 
-async def test_a_refused_edit_is_told_and_pauses_the_schedule(
+async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
-    await schedules.keep(run, children=[])
-    await schedules.refuse(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
+    await schedules.reconcile(run, children=[])
+    await schedules.reject(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
     status = (await read(api, run)).status
     described = await temporal.get_schedule_handle(identity(run)).describe()
     await schedules.delete(run)
@@ -120,32 +124,32 @@ async def test_a_refused_edit_is_told_and_pauses_the_schedule(
 
 
 @pytest.mark.parametrize("watched", ["all", "its own"])
-async def test_a_schedule_whose_run_is_gone_is_swept_and_no_other(
+async def test_only_a_schedule_whose_run_is_gone_is_swept(
     api: KubeClient, temporal: Client, schedules: Schedules, namespace: str, watched: str
 ) -> None:
     lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
-    await schedules.keep(lost, children=[])
-    await schedules.keep(alive, children=[])
+    await schedules.reconcile(lost, children=[])
+    await schedules.reconcile(alive, children=[])
 
     async def is_swept() -> bool:
         await schedules.sweep(set(), namespace=None if watched == "all" else namespace)
-        return not await is_kept(temporal, lost)
+        return not await exists(temporal, lost)
 
     await until(is_swept)
-    assert await is_kept(temporal, alive)
+    assert await exists(temporal, alive)
     await schedules.delete(alive)
 
 
-async def test_a_shim_of_another_namespace_sweeps_nothing(
+async def test_a_shim_that_watches_another_namespace_sweeps_nothing(
     temporal: Client, schedules: Schedules, namespace: str
 ) -> None:
     lost = lost_in(namespace)
-    await schedules.keep(lost, children=[])
+    await schedules.reconcile(lost, children=[])
 
     async def is_listed() -> bool:
         return identity(lost) in [item.id async for item in await temporal.list_schedules()]
 
     await until(is_listed)
     await schedules.sweep(set(), namespace="elsewhere")
-    assert await is_kept(temporal, lost)
+    assert await exists(temporal, lost)
     await schedules.delete(lost)

@@ -1,4 +1,4 @@
-"""What the page on the contract claims is what the code does."""
+"""The pages on the contract, on custom images and on stores describe what the code does."""
 
 import json
 import re
@@ -7,79 +7,83 @@ import sys
 from pathlib import Path
 
 from activities.rules.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
-from activities.rules.snapshot import Compiled, Snapshot
+from activities.rules.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
-from inferrun.exitcodes import ExitCode, meaning_of
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import parse_progress, parse_result
 from runner import registry
-from tests.unit.docs.pages import CONTRACT, ROOT, blocks
-from workflows.inference_run import DEADLINE_GRACE, PENDING_GRACE
+from tests.unit.docs.pages import CONTRACT, CUSTOM_IMAGE, ROOT, STORE, blocks
+from tests.unit.objects import snapshot
+from workflows.launch_supervision import DEADLINE_GRACE, STOP_GRACE
 
 TEXT = CONTRACT.read_text()
 CONTRACT_EXAMPLE, RESULT_EXAMPLE, PROGRESS_EXAMPLE = blocks(CONTRACT, "json")
 
 
-def test_the_example_is_a_contract_as_it_is_written() -> None:
+def test_the_example_contract_is_what_the_worker_writes() -> None:
     contract = Contract.model_validate_json(CONTRACT_EXAMPLE)
     assert json.loads(dump_contract(contract)) == json.loads(CONTRACT_EXAMPLE)
     assert contract.job_name == job_base_name("iris-january", contract.run_id)
 
 
-def test_the_example_of_a_last_message_is_one_that_is_understood() -> None:
+def test_the_example_of_a_final_message_is_accepted() -> None:
     result = parse_result(RESULT_EXAMPLE)
     assert result is not None
     assert set(json.loads(RESULT_EXAMPLE)) == set(result.model_dump())
 
 
-def test_the_example_of_progress_is_one_that_is_understood() -> None:
+def test_the_example_of_progress_is_accepted() -> None:
     assert parse_progress(PROGRESS_EXAMPLE) is not None
 
 
-def test_the_table_of_exit_codes_says_what_the_code_says() -> None:
-    rows = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|", TEXT, re.MULTILINE))
-    assert {code: f"{code} ({meaning})" for code, meaning in rows.items()} == {
-        str(int(code)): meaning_of(code) for code in ExitCode
+def test_every_member_of_the_contract_is_described() -> None:
+    table = TEXT.split("## contract.json", 1)[1].split("## How the container ends", 1)[0]
+    described = {
+        name for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
     }
+    assert described == {field.alias for field in Contract.model_fields.values()}
 
 
-def test_the_variables_are_those_that_the_container_gets() -> None:
-    table = TEXT.split("### Environment", 1)[1].split("### contract.json", 1)[0]
+def test_the_documented_variables_are_those_of_the_container() -> None:
+    table = TEXT.split("## Environment", 1)[1].split("## contract.json", 1)[0]
     for is_ours in (False, True):
-        told = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+        documented = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
         if is_ours:
-            told += ["HOME", "INFERRUN_POST_LIMIT"]
-            assert all(f"`{name}`" in table for name in told)
-        assert sorted(told) == sorted(environment_of_the_container(is_ours=is_ours))
+            documented += ["HOME", "INFERRUN_POST_LIMIT"]
+            assert all(f"`{name}`" in table for name in documented)
+        assert sorted(documented) == sorted(environment_of_the_container(is_ours=is_ours))
 
 
 def environment_of_the_container(*, is_ours: bool) -> list[str]:
     """The variables of a Job's container."""
-    compiled = Compiled("inf-a-12345678", "{}", Snapshot(config="a", image="b", is_our_runner=is_ours))
+    compiled = CompiledRun("inf-a-12345678", "{}", snapshot(image="b", is_our_runner=is_ours))
     run = RunRef(namespace="n", name="a", uid="12345678")
     made = job(run, compiled, installation="i", launch=1, attempt=1, seconds_left=60)
     return [entry["name"] for entry in made["spec"]["template"]["spec"]["containers"][0]["env"]]
 
 
-def test_the_places_are_those_that_are_mounted() -> None:
+def test_the_documented_paths_are_mounted() -> None:
     for place in (CONTRACT_PATH, f"{ENDPOINTS_PATH}/input", f"{DATA_PATH}/input", f"{DATA_PATH}/output"):
         assert f"`{place}" in TEXT
 
 
-def test_the_graces_are_those_that_are_given() -> None:
-    assert (PENDING_GRACE, TERMINATION_GRACE, DEADLINE_GRACE) == (10, 10, 5)
-    assert "SIGTERM and 10 seconds when its run is deleted or cancelled, 5 seconds at its deadline" in TEXT
+def test_the_documented_grace_periods_are_those_used() -> None:
+    assert (STOP_GRACE, TERMINATION_GRACE, DEADLINE_GRACE) == (10, 10, 5)
+    text = " ".join(TEXT.split())
+    assert (
+        "SIGTERM and has 10 seconds to exit if its run is deleted or cancelled, and 5 seconds at its deadline" in text
+    )
 
 
-def test_the_groups_of_entry_points_are_those_that_are_searched() -> None:
-    told = re.findall(r"^\| `(inferrun\.[a-z.]+)` \|", TEXT, re.MULTILINE)
-    assert told == [registry.INPUTS, registry.OUTPUTS, registry.PROTOCOLS, registry.FORMATS]
+def test_the_documented_entry_point_groups_are_searched() -> None:
+    documented = re.findall(r"^\| `(inferrun\.[a-z.]+)` \|", STORE.read_text(), re.MULTILINE)
+    assert documented == [registry.INPUTS, registry.OUTPUTS, registry.PROTOCOLS, registry.FORMATS]
     assert (ROOT / "tests" / "conformance" / "foreign").is_dir()
 
 
-def test_the_image_in_ten_lines_works(tmp_path: Path) -> None:
-    (program,) = blocks(CONTRACT, "python")
+def test_the_program_of_the_custom_image_works(tmp_path: Path) -> None:
+    (program,) = blocks(CUSTOM_IMAGE, "python")
     given = {"jobName": "inf-sum-12345678", "input": {"numbers": {"values": [1, 2, 3]}}, "kserve": {}}
     (tmp_path / "contract.json").write_text(json.dumps(given))
     placed = program.replace(CONTRACT_PATH, str(tmp_path / "contract.json"))

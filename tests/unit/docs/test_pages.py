@@ -1,78 +1,102 @@
-"""The pages name only what there is: fields, targets, values, files, reasons. Their tables are current."""
+"""The pages name only what exists: fields, commands, values, files, links, reasons. Their examples are valid."""
 
+import ast
 import json
 import re
+import shlex
+import tomllib
+from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
-import yaml
 
+import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
+from inferrun import plugins
 from inferrun.cli import parser
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.submission import parse_submission
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.unit.docs.pages import (
     DECISIONS,
+    DOCS,
+    FRONT_DOOR,
     OPERATIONS,
     PAGES,
     README,
     ROOT,
     Json,
+    anchors,
     blocks,
+    code_spans,
     commands,
+    images,
+    kinds,
     links,
+    manifest_name,
     manifests,
+    name_of,
     prose,
 )
-from tools.docs_tables import VALUES, environment_rows, main, value_rows
-from workflows.messages import SUBMIT_WORKFLOW, RunResult
+from tools.reference import chart
+from tools.reference.commands import commands as subcommands
 
 MANIFESTS = manifests()
 
+LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{include}", "{literalinclude}"}
+
 OTHER_WORDS = {
-    *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "OpenAI", "ConfigMap", "RecordFormat"),
-    *("OutputStore", "ModelProtocol", "ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
-    *("IfNotPresent", *(key.name for key in ATTRIBUTES)),
+    *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "LaunchJob", "OpenAI"),
+    "IfNotPresent",
+    *plugins.__all__,
+    *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
+    *(key.name for key in ATTRIBUTES),
+    *inferrun.__all__,
 }
-"""Words of two parts in backticks that are no reasons."""
+"""Words of several parts in backticks that are not reasons."""
+
+INVENTED = {
+    "Killed",
+    "NotifyOwner",
+    "shim.podLabels",
+    "shim.podLabels.team",
+    "activities/notify_owner.py",
+    "runner/s3/",
+}
+"""What the examples on the page of common tasks add."""
+
+FOLDERS = (
+    "activities",
+    "deploy",
+    "docs",
+    "examples",
+    "inferrun",
+    "operator_shim",
+    "requirements",
+    "runner",
+    "tests",
+    "tools",
+)
+"""Top-level folders: a path in backticks that begins with one must exist."""
+
+PLACEHOLDER = re.compile(r"[<>*{}…]|\b[A-Z_]{3,}\b|example")
+"""Marks a path as a pattern rather than a file."""
 
 
-def test_the_tables_are_what_their_sources_say(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--check"]) == 0, capsys.readouterr().err
-
-
-def test_the_table_of_values_has_every_value_of_the_chart() -> None:
-    def leaves(value: object, path: str) -> list[str]:
-        if isinstance(value, dict) and value and not path.endswith((".requests", ".limits")):
-            return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}")]
-        return [path.removeprefix(".")]
-
-    chart = yaml.safe_load(VALUES.read_text())
-    assert [row[0].strip("`") for row in value_rows(VALUES.read_text())] == leaves(chart, "")
-
-
-def test_the_table_of_variables_has_every_variable_that_the_programs_read() -> None:
-    read: set[str] = set()
-    for path in (
-        ROOT / "inferrun/control/settings.py",
-        ROOT / "operator_shim/settings.py",
-        ROOT / "worker/settings.py",
-    ):
-        read |= set(re.findall(r'environment(?:\.get\(|, )"([A-Z_]+)"', path.read_text()))
-    told = {row[0].strip("`") for row in environment_rows()}
-    assert told == read - {"HOSTNAME"}
-
-
-@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda one: f"{one['kind']}/{one['metadata']['name']}")
-def test_a_manifest_has_only_fields_that_there_are_and_nothing_wrong(manifest: Json) -> None:
+@pytest.mark.parametrize(
+    "manifest", MANIFESTS, ids=lambda one: f"{one['kind']}/{manifest_name(one)}" if isinstance(one, dict) else None
+)
+def test_a_manifest_is_valid(manifest: Json) -> None:
     definition = {"InferenceConfig": inference_config(), "InferenceRun": inference_run()}[manifest["kind"]]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert unknown_fields(manifest["spec"], schema) == []
-    stored = {**manifest, "metadata": {"namespace": "n", "uid": "u", **manifest["metadata"]}}
+    metadata = {"namespace": "n", "uid": "u", "name": manifest_name(manifest), **manifest["metadata"]}
+    stored = {**manifest, "metadata": metadata}
     problems = (
         config_problems(parse_config(stored)) if "storage" in manifest["spec"] else run_problems(parse_run(stored))
     )
@@ -80,7 +104,7 @@ def test_a_manifest_has_only_fields_that_there_are_and_nothing_wrong(manifest: J
 
 
 def unknown_fields(value: object, schema: Schema) -> list[str]:
-    """Keys that a schema does not have; what is free-form ends the search."""
+    """Keys that a schema does not have; the search ends at what is free-form."""
     properties = schema.get("properties")
     if not isinstance(value, dict) or not properties or "additionalProperties" in schema:
         return []
@@ -91,25 +115,71 @@ def unknown_fields(value: object, schema: Schema) -> list[str]:
     ]
 
 
-def test_there_are_manifests_to_look_at() -> None:
-    assert len(MANIFESTS) >= 8
+def test_there_are_manifests_to_check() -> None:
+    assert len(MANIFESTS) >= 12
 
 
-def test_the_request_in_the_readme_is_one_that_is_taken() -> None:
-    request, result = (json.loads(text) for text in blocks(README, "json"))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_has_a_known_language(page: Path) -> None:
+    assert kinds(page) <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_json_block_can_be_parsed(page: Path) -> None:
+    for text in blocks(page, "json"):
+        json.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_compiles(page: Path) -> None:
+    for text in blocks(page, "python"):
+        compile(text, name_of(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_import_in_a_python_block_exists(page: Path) -> None:
+    trees = [ast.parse(text) for text in blocks(page, "python")]
+    for found in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
+        module = import_module(str(found.module))
+        assert [alias.name for alias in found.names if not hasattr(module, alias.name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_toml_block_can_be_parsed(page: Path) -> None:
+    for text in blocks(page, "toml"):
+        tomllib.loads(text)
+
+
+def test_the_documented_request_and_result_are_valid() -> None:
+    request, result = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
     assert parse_submission(request).namespace == "models"
     assert set(result) == set(json.loads(RunResult.model_validate(result).model_dump_json()))
 
 
-def test_the_one_liner_in_the_readme_starts_the_right_workflow() -> None:
+def test_every_field_of_a_request_is_described() -> None:
+    table = FRONT_DOOR.read_text().split("## Argument", 1)[1].split("## Result", 1)[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    public = {field.alias for name, field in Submission.model_fields.items() if name not in {"parent", "following"}}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == public
+
+
+def test_the_one_line_submission_starts_the_right_workflow() -> None:
     (line,) = (line for line in commands() if line.startswith("temporal workflow execute"))
-    assert f"--type {SUBMIT_WORKFLOW}" in line
+    assert f"--type {WORKFLOW_TYPE}" in line
     given = re.search(r"--input '(.*)'", line)
     assert given is not None
     assert parse_submission(json.loads(given[1])).config_ref is not None
 
 
-def test_every_make_target_that_is_named_exists() -> None:
+def test_every_patch_sets_a_field_that_exists() -> None:
+    patches = [shlex.split(command) for command in commands() if command.startswith("kubectl patch")]
+    texts = [words[words.index("-p") + 1] for words in patches if "-p" in words]
+    schema = inference_run()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert len(texts) >= 2
+    assert [unknown_fields(json.loads(text)["spec"], schema) for text in texts] == [[]] * len(texts)
+
+
+def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
         word
@@ -117,62 +187,111 @@ def test_every_make_target_that_is_named_exists() -> None:
         for found in re.findall(r"(?:^|&& |\s)make ((?:[a-z0-9-]+ ?)+)", command.split("#")[0])
         for word in found.split()
     }
-    assert {"demo", "test", "bench", "cluster-down"} <= named
+    assert {"demo", "test", "docs", "bench", "cluster-down"} <= named
     assert named - targets == set()
 
 
-def test_every_chart_value_that_is_set_exists() -> None:
-    known = {row[0].strip("`") for row in value_rows(VALUES.read_text())}
+def test_every_module_that_is_run_exists() -> None:
+    named = {found for command in commands() for found in re.findall(r"python -m ([a-z_.]+)", command)}
+    assert "tools.reference" in named
+    for module in named:
+        path = ROOT.joinpath(*module.split("."))
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_path_exists(page: Path) -> None:
+    spans = [span.split()[0] for span in code_spans(page) if span.startswith(tuple(f"{one}/" for one in FOLDERS))]
+    missing = [span for span in {*spans} - INVENTED if not PLACEHOLDER.search(span) and not (ROOT / span).exists()]
+    assert missing == []
+
+
+def test_every_file_given_to_a_command_exists() -> None:
+    for command in commands():
+        for path in re.findall(r"(?<![\w./-])((?:examples|deploy|tests|tools|docs)/[\w./-]+)", command.split("#")[0]):
+            assert (ROOT / path).exists(), command
+
+
+def test_every_chart_value_exists() -> None:
+    known = {row[0].strip("`") for row in chart.rows(chart.VALUES.read_text())}
     text = "\n".join(page.read_text() for page in PAGES)
     named = set(re.findall(r"--set[ \n\\]+([A-Za-z.]+)=", text)) - {"NAME"}
+    roots = {value.split(".")[0] for value in known if "." in value}
+    spans = {
+        span for page in PAGES for span in code_spans(page) if re.fullmatch(rf"(?:{'|'.join(roots)})\.[A-Za-z]+", span)
+    }
     assert named
-    assert named - known == set()
+    assert (named | spans) - known - INVENTED == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_has_a_target(page: Path) -> None:
     for target in links(page):
         path, _, anchor = target.partition("#")
         file = (page.parent / path) if path else page
         assert file.exists(), target
-        if anchor:
-            headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
-            assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_reason_that_is_named_exists(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_image_has_an_alternative_text(page: Path) -> None:
+    assert [target for text, target in images(page) if len(text) < 20] == []
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "_static").glob("*.svg")), ids=lambda path: path.name)
+def test_every_drawing_has_a_title_and_loads_nothing(picture: Path) -> None:
+    text = picture.read_text()
+    root = ElementTree.fromstring(text)  # noqa: S314  our own files
+    assert root.get("role") == "img"
+    assert root.findtext("{http://www.w3.org/2000/svg}title")
+    assert re.findall(r"https?://(?!www\.w3\.org/)|url\((?!#)", text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_reason_exists(page: Path) -> None:
     words = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", prose(page)))
-    assert words - {*Reason, *Phase} - OTHER_WORDS == set()
+    assert words - {*Reason, *Phase} - OTHER_WORDS - INVENTED == set()
 
 
-def test_every_doctor_that_is_called_is_one_that_can_be_called() -> None:
-    calls = [command for command in commands() if re.search(r"(^|\s)inferrun doctor", command)]
-    assert calls
-    for call in calls:
-        parser().parse_args(call[call.index("inferrun doctor") :].split()[1:])
+def test_every_call_of_the_command_line_is_valid() -> None:
+    pattern = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*inferrun ([a-z].*)")
+    calls = [shlex.split(found[1]) for command in commands() if (found := pattern.fullmatch(command))]
+    assert {"doctor"} <= {name for name, *_ in calls}
+    for name, *arguments in calls:
+        assert name in subcommands(), name
+        if arguments:
+            parser().parse_args([name, *arguments])
 
 
-def test_every_decision_is_listed_and_at_most_a_page_long() -> None:
-    records = sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
-    assert links(DECISIONS / "README.md") == [path.name for path in records]
+def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> None:
+    records = sorted(path for path in DECISIONS.glob("*.md") if path.name != "index.md")
+    assert len(records) >= 11
     for path in records:
-        assert len(path.read_text().splitlines()) <= 60
+        text = path.read_text()
+        assert re.match(
+            r"# \d{4}: .+\n\nDate: \d{4}-\d\d-\d\d\. Status: (accepted|superseded by \[\d{4}\]\(.+\))\.\n", text
+        ), path
+        assert len(text.splitlines()) <= 60
         for word in ("Context.", "Choice.", "Rejected.", "Cost."):
-            assert f"\n{word} " in path.read_text(), path.name
+            assert f"\n{word} " in text, path.name
 
 
-def test_the_commands_that_look_at_something_name_kinds_that_there_are() -> None:
-    kinds = {"inferenceruns", "inferencerun", "inferenceconfigs", "jobs", "deployment", "secret", "crd", "pods"}
+def test_kubectl_commands_name_resources_that_exist() -> None:
+    known = {"inferenceruns", "inferencerun", "inferenceconfigs", "inferenceconfig"}
+    known |= {"jobs", "deployment", "secret", "crd", "pods"}
     named = {
         found[1].split("/")[0].split(".")[0]
         for command in commands()
-        for found in re.finditer(r"kubectl (?:-n \S+ )?(?:get|describe|explain|wait) ([a-z./]+)", command)
+        for found in re.finditer(r"kubectl (?:-n \S+ )?(?:get|describe|explain|wait|patch) ([a-z./]+)", command)
     }
     assert named
-    assert named - kinds == set()
+    assert named - known == set()
 
 
-def test_the_operators_page_says_how_definitions_are_upgraded() -> None:
+def test_operations_describe_how_definitions_are_upgraded() -> None:
     (folder,) = set(re.findall(r"kubectl apply --server-side --force-conflicts -f (\S+crds/)", OPERATIONS.read_text()))
     assert sorted(path.suffix for path in (ROOT / folder).iterdir()) == [".yaml", ".yaml"]
+
+
+def test_the_readme_can_be_read_in_three_minutes() -> None:
+    assert len(prose(README).split()) <= 600

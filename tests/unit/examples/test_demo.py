@@ -1,4 +1,4 @@
-"""The demo's program: a promise that is not kept ends it, and a cure is the command that the status message holds."""
+"""The demo's program: a failed check ends it, and the fix in scene 1 is the command from the status message."""
 
 from __future__ import annotations
 
@@ -8,61 +8,69 @@ from pathlib import Path
 import pytest
 
 from activities.rules.diagnosis import missing_secret
-from examples.demo.stage import BrokenPromise, Stage
-from examples.demo.waiting_for_a_secret import cure_in
+from examples.demo.installation import claim_command
+from examples.demo.missing_secret import command_in
+from examples.demo.terminal import DemoFailed, Terminal
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(checkout=tmp_path, environment=os.environ)
+def terminal(tmp_path: Path) -> Terminal:
+    return Terminal(checkout=tmp_path, environment=os.environ)
 
 
-def test_the_cure_is_the_command_in_the_products_own_message() -> None:
+def test_the_fix_is_the_command_in_the_products_own_message() -> None:
     message = missing_secret("data-handler-endpoint", namespace="kserve-test", named="demo-secrets")
-    cure = cure_in(message)
-    assert cure.startswith("kubectl get secret data-handler-endpoint -n demo-secrets ")
-    assert cure.endswith(" kubectl apply -n kserve-test -f -")
+    command = command_in(message)
+    assert message.rstrip("`. ").endswith(command)
+    assert all(name in command for name in ("data-handler-endpoint", "demo-secrets", "kserve-test"))
 
 
-def test_a_message_without_a_command_is_a_broken_promise() -> None:
-    with pytest.raises(BrokenPromise, match="holds no command"):
-        cure_in("Secret 'x' is not there")
+def test_a_message_without_a_command_fails_the_demo() -> None:
+    with pytest.raises(DemoFailed, match="contains no command"):
+        command_in("Secret 'x' is not there")
 
 
-def test_a_command_is_shown_as_it_is_run(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stage.type("echo one; echo two >&2") == "one\ntwo\n"
+def test_a_command_is_shown_as_it_is_executed(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert terminal.run("echo one; echo two >&2") == "one\ntwo\n"
     assert capsys.readouterr().out == "\n$ echo one; echo two >&2\n  one\n  two\n"
 
 
-def test_a_command_that_fails_ends_the_demo_with_its_last_line(stage: Stage) -> None:
-    with pytest.raises(BrokenPromise, match=r"ended with 3 .*: no such thing"):
-        stage.type("echo no such thing >&2; exit 3")
+def test_a_failed_command_ends_the_demo_with_its_last_line(terminal: Terminal) -> None:
+    with pytest.raises(DemoFailed, match=r"failed with exit code 3 .*: no such thing"):
+        terminal.run("echo no such thing >&2; exit 3")
 
 
-def test_a_failure_in_the_middle_of_a_pipe_counts(stage: Stage) -> None:
-    with pytest.raises(BrokenPromise):
-        stage.type("false | cat")
+def test_a_failure_in_the_middle_of_a_pipe_counts(terminal: Terminal) -> None:
+    with pytest.raises(DemoFailed):
+        terminal.run("false | cat")
 
 
-def test_a_command_that_hangs_is_ended_with_all_it_started(stage: Stage) -> None:
-    with pytest.raises(BrokenPromise, match="ended with -9"):
-        stage.type("sleep 600 & echo $! > child; wait", within=0.2)
-    child = Path("/proc", (stage.checkout / "child").read_text().strip(), "stat")
-    stage.wait("the child is gone", lambda: not _runs(child) or None, within=10)
+def test_a_hanging_command_is_killed_with_its_children(terminal: Terminal) -> None:
+    with pytest.raises(DemoFailed, match="failed with exit code -9"):
+        terminal.run("sleep 600 & echo $! > child; wait", timeout=0.2)
+    child = Path("/proc", (terminal.checkout / "child").read_text().strip(), "stat")
+    terminal.wait("the child has exited", lambda: not _is_running(child) or None, timeout=10)
 
 
-def _runs(process: Path) -> bool:
+def _is_running(process: Path) -> bool:
     try:
         return process.read_text().split()[2] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def test_what_does_not_come_in_time_is_told_with_what_was_seen_instead(stage: Stage) -> None:
-    with pytest.raises(BrokenPromise, match="the run succeeds: not within 0 s; at the end: Pending"):
-        stage.wait("the run succeeds", lambda: None, within=0, now=lambda: "Pending")
+def test_a_timeout_is_reported_with_the_last_state(terminal: Terminal) -> None:
+    with pytest.raises(
+        DemoFailed, match="timed out after 0 s waiting until the run has succeeded; last state: Pending"
+    ):
+        terminal.wait("the run has succeeded", lambda: None, timeout=0, state=lambda: "Pending")
 
 
-def test_a_promise_that_does_not_hold_says_what_was_found(stage: Stage) -> None:
-    with pytest.raises(BrokenPromise, match="not so: 150 are stored; 149 are"):
-        stage.promise(holds=False, text="150 are stored", but="149 are")
+def test_a_failed_check_reports_what_was_found(terminal: Terminal) -> None:
+    with pytest.raises(DemoFailed, match="expected: 150 are stored; found: 149"):
+        terminal.check(holds=False, text="150 are stored", found="149")
+
+
+def test_a_cluster_without_the_storage_class_uses_its_default_class() -> None:
+    assert claim_command(has_class=True) == "kubectl apply -f examples/file-claim.yaml"
+    assert claim_command(has_class=False).startswith("sed '/storageClassName:/d' examples/file-claim.yaml | ")

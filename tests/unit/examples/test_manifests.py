@@ -1,4 +1,4 @@
-"""The resources under examples/ are what the product accepts, and name each other."""
+"""The resources under examples/ are valid and refer to each other."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def pod_specs() -> list[tuple[str, Object]]:
     return pods + [(one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in objects(kind="Deployment")]
 
 
-def test_every_run_names_a_config_of_the_examples() -> None:
+def test_every_config_is_used_by_a_run_and_every_run_uses_one() -> None:
     configs = {config["metadata"]["name"] for config in objects(kind="InferenceConfig")}
     runs = [parse_run(run) for run in objects(kind="InferenceRun")]
     assert {run.spec.config_ref.name for run in runs} == configs
 
 
-def test_every_config_leads_to_the_service_of_the_model_server() -> None:
+def test_every_config_uses_the_service_of_the_model_server() -> None:
     (service,) = (one for one in objects(kind="Service") if one["metadata"]["name"] == "sklearn-iris-predictor")
     host = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
     for config in map(parse_config, objects(kind="InferenceConfig")):
         assert config.spec.model.model_url == f"{host}/v2/models/{config.spec.model.model_name}/infer"
 
 
-def test_every_model_that_is_asked_is_in_the_image() -> None:
+def test_every_model_in_a_config_is_in_the_image() -> None:
     for config in map(parse_config, objects(kind="InferenceConfig")):
         assert (EXAMPLES / "model-server" / str(config.spec.model.model_name) / "model-settings.json").is_file()
 
 
 @pytest.mark.parametrize(("name", "spec"), pod_specs())
-def test_every_pod_keeps_to_pod_security_restricted(name: str, spec: Object) -> None:
+def test_every_pod_complies_with_pod_security_restricted(name: str, spec: Object) -> None:
     assert spec["securityContext"]["runAsNonRoot"], name
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     for container in spec["containers"]:

@@ -1,4 +1,4 @@
-"""Names are pure functions of what they name; the Job's base name is the Krateo controller's rule, to the letter."""
+"""Names are pure functions; the base name of a Job follows the Krateo controller's rule exactly."""
 
 import re
 
@@ -12,6 +12,7 @@ from inferrun.names import (
     scheduled_run_name,
     submitted_run_name,
 )
+from inferrun.run_ref import RunRef
 
 UID = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -33,11 +34,11 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
         "the documented example",
         "short",
         "one letter",
-        "ends on other characters",
+        "ends with other characters",
         "60 characters",
-        "a dash at the cut",
-        "dashes are one before the cut",
-        "a dash behind the cut",
+        "a dash at the limit",
+        "dashes are collapsed before truncation",
+        "a dash after the limit",
     ],
 )
 def test_the_base_name_follows_the_rule(run: str, expected: str) -> None:
@@ -45,19 +46,19 @@ def test_the_base_name_follows_the_rule(run: str, expected: str) -> None:
     assert len(expected) <= 62
 
 
-def test_the_base_name_takes_eight_alphanumerics_of_the_uid() -> None:
+def test_the_base_name_contains_eight_alphanumeric_characters_of_the_uid() -> None:
     assert job_base_name("iris", "AB-c_1.2345-9999") == "inf-iris-abc12345"
 
 
 @pytest.mark.parametrize("run", ["iris", "x" * 60, f"{'x' * 40}.{'y' * 200}"])
 @pytest.mark.parametrize("launch", [1, 2, 9, 10, 99, 12_345])
-def test_a_jobs_name_is_a_label_of_at_most_63_characters(run: str, launch: int) -> None:
+def test_the_name_of_a_job_is_a_label_of_at_most_63_characters(run: str, launch: int) -> None:
     name = job_name(job_base_name(run, UID), launch)
     assert len(name) <= 63
     assert DNS_LABEL.fullmatch(name)
 
 
-def test_the_first_job_has_the_base_name_and_no_two_launches_share_one() -> None:
+def test_every_launch_has_its_own_name_and_the_first_has_the_base_name() -> None:
     base = job_base_name("x" * 60, UID)
     names = [job_name(base, launch) for launch in range(1, 200)]
     assert names[0] == base
@@ -65,36 +66,36 @@ def test_the_first_job_has_the_base_name_and_no_two_launches_share_one() -> None
     assert len(set(names)) == len(names)
 
 
-def test_a_cut_never_leaves_a_dash_before_the_launch() -> None:
+def test_truncation_leaves_no_dash_before_the_launch() -> None:
     assert job_name(f"{'a' * 60}-b", 2) == f"{'a' * 60}-2"
 
 
-def test_workflow_ids_hold_the_uid_so_that_a_name_can_be_used_again() -> None:
-    first = run_workflow_id("models", "iris", UID)
+def test_workflow_ids_contain_the_uid() -> None:
+    first = run_workflow_id(RunRef(namespace="models", name="iris", uid=UID))
     assert first == f"inferencerun/models/iris/{UID}"
     assert cleanup_workflow_id(first) == f"{first}/cleanup"
 
 
-def test_a_submission_whose_id_is_a_valid_name_gives_the_run_that_name() -> None:
+def test_a_submission_id_that_is_a_valid_name_becomes_the_name_of_the_run() -> None:
     assert submitted_run_name("january.2026-eu") == "january.2026-eu"
 
 
 @pytest.mark.parametrize("workflow_id", ["January 2026", "a/b:c", "x" * 300, "ÄÖ", "-", "UPPER"])
-def test_any_other_submission_gives_a_readable_valid_name_with_a_hash(workflow_id: str) -> None:
+def test_any_other_submission_id_becomes_a_readable_name_with_a_hash(workflow_id: str) -> None:
     name = submitted_run_name(workflow_id)
     assert len(name) <= 253
     assert re.fullmatch(r"[a-z0-9][-a-z0-9]*-[0-9a-f]{10}", name)
 
 
-def test_two_submissions_that_read_alike_give_two_names() -> None:
+def test_similar_submission_ids_give_different_names() -> None:
     assert submitted_run_name("a/b") != submitted_run_name("a b")
 
 
-def test_a_schedules_child_is_named_after_its_parent_and_its_nominal_time() -> None:
+def test_a_scheduled_run_is_named_after_its_schedule_and_nominal_time() -> None:
     assert scheduled_run_name("nightly", "2026-11-21T03:00:00Z") == "nightly-20261121030000"
 
 
-def test_children_of_two_long_parents_are_told_apart() -> None:
+def test_runs_of_two_schedules_with_long_names_have_different_names() -> None:
     first, second = (scheduled_run_name("x" * 250 + end, "2026-11-21T03:00:00Z") for end in ("aa", "bb"))
     assert first != second
     assert max(len(first), len(second)) <= 253

@@ -1,4 +1,4 @@
-"""What leaves the Pod: bounded when it is written, believed only as far as it parses when it is read."""
+"""Results and progress reported by a Pod: bounded when written, untrusted when parsed."""
 
 import json
 
@@ -11,10 +11,10 @@ from inferrun.runner_report import (
     RecordCounts,
     RunnerResult,
     dump_result,
-    one_line,
     parse_progress,
     parse_result,
 )
+from inferrun.text import one_line
 
 RESULT = RunnerResult(
     reason=Reason.SUCCEEDED,
@@ -25,12 +25,12 @@ RESULT = RunnerResult(
 )
 
 
-def test_a_result_is_read_as_it_was_written() -> None:
+def test_a_result_round_trips() -> None:
     assert parse_result(dump_result(RESULT)) == RESULT
 
 
 @pytest.mark.parametrize("char", ["a", "ä", "漢", "🦀", '"', "\\", "\n", "\x00", "\u2028"])
-def test_the_message_of_any_characters_fits_into_3_kib(char: str) -> None:
+def test_a_result_fits_in_3_kib_whatever_its_characters(char: str) -> None:
     long = RESULT.model_copy(
         update={
             "message": char * 2048,
@@ -45,7 +45,7 @@ def test_the_message_of_any_characters_fits_into_3_kib(char: str) -> None:
     assert long.message.startswith(read.message)
 
 
-def test_a_message_that_fits_is_not_cut() -> None:
+def test_a_message_that_fits_is_not_truncated() -> None:
     assert json.loads(dump_result(RESULT))["message"] == RESULT.message
 
 
@@ -74,7 +74,7 @@ def test_a_message_that_fits_is_not_cut() -> None:
         "\x00\x01\x02",
     ],
 )
-def test_what_is_not_a_result_is_no_result_and_no_error(hostile: str) -> None:
+def test_anything_else_is_not_a_result_and_raises_no_error(hostile: str) -> None:
     assert parse_result(hostile) is None
 
 
@@ -82,7 +82,7 @@ def progress(completed: int) -> str:
     return json.dumps({"event": "progress", "records": {"total": 20_000, "completed": completed}, "chunk": 7})
 
 
-def test_the_latest_progress_of_a_log_counts() -> None:
+def test_the_latest_progress_in_a_log_is_returned() -> None:
     found = parse_progress("\n".join(["starting", progress(10), progress(4000), "2026 some other line"]))
     assert found is not None
     assert found.records == RecordCounts(total=20_000, completed=4000)
@@ -102,14 +102,14 @@ def test_the_latest_progress_of_a_log_counts() -> None:
         'cut at the front "progress", "records": {"completed": 5}}',
     ],
 )
-def test_a_line_that_is_no_progress_is_passed_over(latest: str) -> None:
+def test_a_line_without_valid_progress_is_ignored(latest: str) -> None:
     found = parse_progress(f"{progress(10)}\n{latest}")
     assert found is not None
     assert found.records.completed == 10
 
 
 @pytest.mark.parametrize("log", ["", "\n\n", "nothing of ours"])
-def test_a_log_without_progress_has_none(log: str) -> None:
+def test_a_log_without_progress_gives_none(log: str) -> None:
     assert parse_progress(log) is None
 
 

@@ -1,4 +1,4 @@
-"""The one JSON argument of the front door: what is taken, what is refused, and with which words."""
+"""The argument of a submission: what is accepted, what is rejected, and the error messages."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from inferrun.submission import InvalidSubmission, parse_submission
 REQUEST = {"namespace": "team", "configRef": "iris"}
 
 
-def test_a_config_is_named_by_a_text_or_by_an_object() -> None:
+def test_a_config_is_named_by_a_string_or_an_object() -> None:
     for reference in ("iris", {"name": "iris"}):
         parsed = parse_submission({"namespace": "team", "configRef": reference})
         assert parsed.run_spec() == {"configRef": {"name": "iris"}}
 
 
-def test_everything_that_a_run_takes_is_taken() -> None:
+def test_all_fields_of_a_run_are_accepted() -> None:
     asked = {
         "configRef": {"name": "iris", "namespace": "models"},
         "parameters": {"a": "b"},
@@ -33,7 +33,7 @@ def test_everything_that_a_run_takes_is_taken() -> None:
         {"following": {"name": "n", "uid": "u"}},
     ],
 )
-def test_other_words_for_the_same_request_have_the_same_hash(other: dict[str, object]) -> None:
+def test_equivalent_requests_have_the_same_hash(other: dict[str, object]) -> None:
     assert parse_submission({**REQUEST, **other}).request_hash == parse_submission(REQUEST).request_hash
 
 
@@ -48,7 +48,7 @@ def test_other_words_for_the_same_request_have_the_same_hash(other: dict[str, ob
         {"labels": {"a": "b"}},
     ],
 )
-def test_another_request_has_another_hash(other: dict[str, object]) -> None:
+def test_different_requests_have_different_hashes(other: dict[str, object]) -> None:
     assert parse_submission({**REQUEST, **other}).request_hash != parse_submission(REQUEST).request_hash
 
 
@@ -64,31 +64,31 @@ def test_another_request_has_another_hash(other: dict[str, object]) -> None:
         ({**REQUEST, "parameters": {"pod_uid": "x"}}, ["parameters: 'pod_uid' is reserved"]),
         ({**REQUEST, "timeoutSeconds": -1}, ["timeoutSeconds: ", "-1"]),
         ({**REQUEST, "backoffLimit": "many"}, ["backoffLimit: ", '"many"']),
-        ({**REQUEST, "schedule": "* * * * *"}, ["schedule: not a field", "known are namespace, configRef"]),
-        ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: not a field", "did you mean timeoutSeconds?"]),
+        ({**REQUEST, "schedule": "* * * * *"}, ["schedule: unknown field", "allowed fields: namespace, configRef"]),
+        ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: unknown field", "did you mean timeoutSeconds?"]),
         ({**REQUEST, "labels": {"inferrun.dev/run-uid": "x"}}, ["labels: 'inferrun.dev/run-uid' is reserved"]),
         (
             {"namespace": "team", "parent": {"name": "n", "uid": "u"}, "timeoutSeconds": 5},
-            ["timeoutSeconds: not beside"],
+            ["timeoutSeconds: not allowed with parent"],
         ),
-        ([REQUEST], ["one JSON object is wanted"]),
-        (None, ["one JSON object is wanted", "null"]),
+        ([REQUEST], ["must be a JSON object"]),
+        (None, ["must be a JSON object", "null"]),
     ],
 )
-def test_a_wrong_argument_is_refused_by_its_fields_name(argument: object, words: list[str]) -> None:
-    with pytest.raises(InvalidSubmission) as refused:
+def test_an_invalid_argument_is_rejected_with_the_name_of_the_field(argument: object, words: list[str]) -> None:
+    with pytest.raises(InvalidSubmission) as rejection:
         parse_submission(argument)
     for word in words:
-        assert word in str(refused.value)
+        assert word in str(rejection.value)
 
 
-def test_a_schedule_asks_for_its_parent_alone() -> None:
+def test_a_schedule_submits_only_its_parent() -> None:
     parsed = parse_submission({"namespace": "team", "parent": {"name": "nightly", "uid": "u"}})
     assert parsed.parent is not None
     assert parsed.parent.name == "nightly"
 
 
-def test_a_refusal_is_short_however_much_is_wrong() -> None:
-    with pytest.raises(InvalidSubmission) as refused:
+def test_an_error_message_is_short_even_with_many_problems() -> None:
+    with pytest.raises(InvalidSubmission) as rejection:
         parse_submission({**REQUEST, **{f"unknown{number}": "x" * 10_000 for number in range(1000)}})
-    assert len(str(refused.value)) < 2048
+    assert len(str(rejection.value)) < 2048

@@ -1,4 +1,4 @@
-"""What the shim does about a run, from the run alone."""
+"""The action of the shim, derived from the current state of a run."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from operator_shim.decisions import ActionKind, accepts, config_verdict, decide
+from operator_shim.decisions import ActionKind, config_verdict, decide, may_write_status
 from tests.unit.objects import STARTED, Json, config, run
 
 CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
@@ -24,22 +24,22 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"phase": "Failed"}}, ActionKind.NOTHING),
         ({"status": {"phase": "Failed"}, "metadata": CANCEL}, ActionKind.NOTHING),
         ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, ActionKind.NOTHING),
-        ({"metadata": DELETED}, ActionKind.LET_GO),
-        ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.LET_GO),
+        ({"metadata": DELETED}, ActionKind.CLEAN_UP),
+        ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.CLEAN_UP),
         (
             {"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}},
-            ActionKind.RELEASE,
+            ActionKind.REMOVE_LEGACY_FINALIZER,
         ),
-        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.LET_GO),
+        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.CLEAN_UP),
         ({"metadata": {"finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.START),
         ({"metadata": {"annotations": {"krateo.io/paused": "true"}}}, ActionKind.NOTHING),
         ({"metadata": {"annotations": {"krateo.io/paused": "false"}}}, ActionKind.START),
         ({"schedule": "0 9 * * MON"}, ActionKind.SCHEDULE),
         ({"schedule": "0 9 * * MON", "suspend": True}, ActionKind.SCHEDULE),
         ({"schedule": "@daily", "status": {"phase": "Scheduled"}}, ActionKind.SCHEDULE),
-        ({"schedule": "12345"}, ActionKind.REFUSE),
-        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, ActionKind.REFUSE),
-        ({"parameters": {"job_uid": "forged"}}, ActionKind.REFUSE),
+        ({"schedule": "12345"}, ActionKind.REJECT),
+        ({"schedule": "@daily", "timeZone": "Mars/Olympus"}, ActionKind.REJECT),
+        ({"parameters": {"job_uid": "forged"}}, ActionKind.REJECT),
         ({"metadata": CANCEL, "status": {"phase": "Running"}}, ActionKind.CANCEL),
         ({"metadata": CANCEL, "status": {"phase": "Pending"}}, ActionKind.CANCEL),
         ({"metadata": CANCEL}, ActionKind.START),
@@ -48,7 +48,7 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"jobStatus": {"name": "inf-iris-5be07ada"}}}, ActionKind.NOTHING),
     ],
 )
-def test_the_action_follows_from_what_is(given: dict[str, Any], kind: ActionKind) -> None:
+def test_the_action_depends_on_the_current_state_only(given: dict[str, Any], kind: ActionKind) -> None:
     assert decide(run(**given)).kind is kind
 
 
@@ -61,13 +61,13 @@ def test_the_action_follows_from_what_is(given: dict[str, Any], kind: ActionKind
         ({"parameters": {"pod_uid": "forged"}}, Reason.INVALID_SPEC, "spec.parameters"),
     ],
 )
-def test_a_refusal_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
+def test_a_rejection_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
     action = decide(run(**given))
     assert action.reason is reason
     assert named in action.message
 
 
-def test_a_started_run_is_not_refused_for_a_rule_that_came_later() -> None:
+def test_a_started_run_is_not_rejected_by_a_newer_rule() -> None:
     started = run(parameters={"job_uid": "old"}, status={"phase": "Running", "contract": "e30="})
     assert decide(started).kind is ActionKind.START
 
@@ -84,14 +84,14 @@ def test_a_started_run_is_not_refused_for_a_rule_that_came_later() -> None:
         ({"phase": "Failed", "reason": "InvalidSpec"}, False),
     ],
 )
-def test_the_shim_writes_only_where_there_is_no_status_or_its_own_refusal(*, status: Json, may_write: bool) -> None:
-    assert accepts(run(status=status)) is may_write
+def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(*, status: Json, may_write: bool) -> None:
+    assert may_write_status(run(status=status)) is may_write
 
 
 @pytest.mark.parametrize(
     ("given", "reason", "named"),
     [
-        ({}, Reason.READY, "runs can use it"),
+        ({}, Reason.READY, "runs can use this config"),
         ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
         ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
         (
@@ -101,7 +101,7 @@ def test_the_shim_writes_only_where_there_is_no_status_or_its_own_refusal(*, sta
         ),
     ],
 )
-def test_a_configs_verdict_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
+def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: Reason, named: str) -> None:
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
@@ -110,6 +110,6 @@ def test_a_configs_verdict_names_the_field(given: dict[str, Any], reason: Reason
     assert named in verdict.message
 
 
-def test_the_same_run_gives_the_same_action_however_often_it_is_looked_at() -> None:
+def test_deciding_again_gives_the_same_action() -> None:
     one: InferenceRun = run(status={"phase": "Running"})
     assert decide(one) == decide(one)

@@ -1,4 +1,4 @@
-"""From a spec to explicit calendars: they fire exactly when cron does."""
+"""Translation of a cron expression to calendars: they fire exactly when cron does."""
 
 import itertools
 import random
@@ -30,7 +30,7 @@ def matches(calendar: Calendar, moment: datetime) -> bool:
 
 
 def fires(expression: str, *, days: int) -> list[datetime]:
-    """Every fire within so many days, minute by minute."""
+    """All fire times within this number of days, found by checking every minute."""
     calendars = calendars_of(parse_schedule(expression))
     hours = {hour for calendar in calendars for hour in calendar.hours}
     found = []
@@ -86,13 +86,13 @@ def test_any_expression_fires_exactly_when_cron_does(seed: int) -> None:
     assert fires(expression, days=40) == fires_of_cron(expression, days=40)
 
 
-def test_two_restricted_day_fields_are_two_calendars() -> None:
+def test_two_restricted_day_fields_become_two_calendars() -> None:
     one, two = sorted(calendars_of(parse_schedule("0 0 13 * FRI")), key=lambda calendar: len(calendar.days_of_week))
     assert (one.days_of_month, one.days_of_week) == (tuple(range(1, 32)), (5,))
     assert (two.days_of_month, two.days_of_week) == ((13,), tuple(range(7)))
 
 
-def test_the_same_times_in_other_words_are_the_same_calendars() -> None:
+def test_equivalent_expressions_give_the_same_calendars() -> None:
     spellings = ("0 9 * * MON", "00 09 * * 1", " 0 9 * JAN-DEC mon", "0 9 ? * 1-1")
     assert len({calendars_of(parse_schedule(spelling)) for spelling in spellings}) == 1
 
@@ -107,20 +107,20 @@ def test_the_same_times_in_other_words_are_the_same_calendars() -> None:
         ((1, 5), [(1, 5, 4)]),
     ],
 )
-def test_values_are_told_in_few_spans(values: tuple[int, ...], spans: list[tuple[int, int, int]]) -> None:
+def test_values_are_compressed_into_spans(values: tuple[int, ...], spans: list[tuple[int, int, int]]) -> None:
     found = spans_of(values)
     assert [(span.start, span.end, span.step) for span in found] == spans
     assert values_of(found) == values
 
 
-def test_what_a_spec_leaves_out_has_kubernetes_defaults_but_never_piles_up() -> None:
+def test_unset_fields_have_defaults() -> None:
     schedule = schedule_of(scheduled())
     assert (schedule.time_zone, schedule.policy) == ("Etc/UTC", ConcurrencyPolicy.FORBID)
     assert (schedule.catch_up_seconds, schedule.is_paused) == (3600, False)
     assert schedule.id == "inferencerun/team/nightly/5be07ada-0000-4000-8000-000000000000"
 
 
-def test_what_a_spec_says_is_in_the_schedule() -> None:
+def test_fields_of_the_spec_are_in_the_schedule() -> None:
     spec = {"timeZone": "Europe/Rome", "concurrencyPolicy": "Replace", "startingDeadlineSeconds": 10, "suspend": True}
     schedule = schedule_of(scheduled(**spec))
     assert (schedule.time_zone, schedule.policy) == ("Europe/Rome", ConcurrencyPolicy.REPLACE)

@@ -1,11 +1,11 @@
-"""What a schedule says of itself: when it fires, what it made, what is under way."""
+"""The status of a schedule: fire times, last runs and unfinished runs."""
 
 from datetime import UTC, datetime, timedelta
 
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
-from operator_shim.schedule_status import refused_status, schedule_status
+from operator_shim.schedule_status import rejected_status, schedule_status
 
 NOW = datetime(2026, 11, 21, 9, 0, 5, tzinfo=UTC)
 NEXT = tuple(NOW.replace(second=0) + timedelta(minutes=minute) for minute in range(1, 11))
@@ -38,7 +38,7 @@ CHILDREN = [
 ]
 
 
-def test_a_schedule_tells_its_next_times_and_what_is_under_way() -> None:
+def test_the_status_lists_the_next_times_and_the_unfinished_runs() -> None:
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
     assert status.message == "the next run is due at 2026-11-21T09:01:00Z"
@@ -46,7 +46,7 @@ def test_a_schedule_tells_its_next_times_and_what_is_under_way() -> None:
     assert [active.name for active in status.active] == ["a", "b"]
 
 
-def test_the_last_times_come_from_the_runs_and_outlive_them() -> None:
+def test_the_last_times_are_kept_after_the_runs_are_deleted() -> None:
     first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
     assert first.last_schedule_time == datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
     assert first.last_successful_time == datetime(2026, 11, 21, 8, 57, 30, tzinfo=UTC)
@@ -57,7 +57,7 @@ def test_the_last_times_come_from_the_runs_and_outlive_them() -> None:
     assert later.active == ()
 
 
-def test_the_last_time_of_a_fire_whose_run_is_not_there_yet_is_told() -> None:
+def test_the_last_fire_time_is_reported_before_its_run_exists() -> None:
     fired = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
     status = schedule_status(schedule(), next_times=NEXT, last_time=fired, children=[], now=NOW)
     assert status.last_schedule_time == fired
@@ -68,35 +68,35 @@ def test_a_suspended_schedule_has_no_next_time() -> None:
     assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, Reason.SUSPENDED, ())
 
 
-def test_nothing_changes_when_nothing_happened() -> None:
+def test_the_status_is_stable() -> None:
     first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
     stored = schedule(**first.to_manifest())
     again = schedule_status(stored, next_times=NEXT, last_time=None, children=CHILDREN, now=NOW + timedelta(seconds=20))
     assert again == stored.status
 
 
-def test_conditions_of_a_schedule_are_neither_finished_nor_succeeded() -> None:
+def test_a_schedule_is_neither_finished_nor_succeeded() -> None:
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
-    told = {condition.type: str(condition.status) for condition in status.conditions}
-    assert told == {"Succeeded": "Unknown", "Finished": "False", "Ready": "Unknown", "Synced": "True"}
+    values = {condition.type: str(condition.status) for condition in status.conditions}
+    assert values == {"Succeeded": "Unknown", "Finished": "False", "Ready": "Unknown", "Synced": "True"}
 
 
-def test_a_wrong_edit_of_a_schedule_is_told_and_has_no_next_time() -> None:
+def test_an_invalid_edit_of_a_schedule_is_reported_and_removes_the_next_times() -> None:
     kept = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     stored = schedule(**kept.to_manifest())
-    status = refused_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
+    status = rejected_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
     assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, "InvalidSchedule", ())
     synced = status.condition("Synced")
     assert synced is not None
     assert synced.status == "False"
 
 
-def test_a_schedule_that_was_wrong_from_the_start_is_pending() -> None:
-    status = refused_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
+def test_a_schedule_that_was_never_valid_is_pending() -> None:
+    status = rejected_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
     assert (status.phase, status.reason) == (Phase.PENDING, "InvalidTimeZone")
 
 
-def test_a_scheduled_time_that_somebody_wrote_wrongly_is_passed_over() -> None:
+def test_an_invalid_scheduled_time_is_ignored() -> None:
     wrong = child("w", phase=Phase.RUNNING, due="yesterday")
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[wrong], now=NOW)
     assert status.last_schedule_time is None

@@ -1,10 +1,10 @@
-"""What follows from how a launch ended."""
+"""What follows from the end of a launch."""
 
 import pytest
 
 from inferrun.reasons import Reason
-from workflows.messages import MAX_ATTEMPTS_KEPT, AttemptRecord, Verdict, VerdictKind
-from workflows.retry_policy import StepKind, add_attempt, backoff_after, judge_disruptions, next_step
+from workflows.messages import Verdict, VerdictKind
+from workflows.retry_policy import StepKind, backoff_after, check_disruptions, next_step
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
@@ -54,32 +54,25 @@ def test_the_next_step(
     assert (step.delay > 0) is (kind is StepKind.LAUNCH)
 
 
-def test_an_attempt_that_no_time_is_left_for_is_told_with_what_failed_before() -> None:
+def test_a_retry_for_which_no_time_is_left_is_reported_with_the_last_failure() -> None:
     step = next_step(FAILED, attempt=1, backoff_limit=2, seconds_left=0.5)
-    assert step.message == "no time is left for another attempt; before: exit code 4"
+    assert step.message == "no time is left for another attempt; the last one ended with: exit code 4"
 
 
-def test_retries_wait_10_seconds_doubled_up_to_six_minutes() -> None:
+def test_the_back_off_starts_at_10_seconds_and_doubles_up_to_six_minutes() -> None:
     assert [backoff_after(attempt) for attempt in range(1, 9)] == [10, 20, 40, 80, 160, 320, 360, 360]
     assert backoff_after(101) == 360
 
 
-def test_a_counted_launch_waits_its_back_off_and_an_uncounted_one_a_moment() -> None:
+def test_only_a_counted_launch_backs_off() -> None:
     assert next_step(FAILED, attempt=2, backoff_limit=2, seconds_left=None).delay == 20
     assert next_step(NEVER_RAN, attempt=2, backoff_limit=2, seconds_left=None).delay == 5
 
 
-def test_only_the_latest_attempts_are_kept() -> None:
-    kept: tuple[AttemptRecord, ...] = ()
-    for launch in range(1, 31):
-        kept = add_attempt(kept, AttemptRecord(launch=launch, attempt=1, job_name="j", reason=Reason.STOPPED))
-    assert [record.launch for record in kept] == list(range(31 - MAX_ATTEMPTS_KEPT, 31))
-
-
 @pytest.mark.parametrize(("count", "is_too_often"), [(0, False), (2, False), (3, True)])
-def test_more_disruptions_than_are_borne_end_the_run_for_good(*, count: int, is_too_often: bool) -> None:
-    verdict = judge_disruptions(count, limit=2)
+def test_more_disruptions_than_allowed_fail_the_run(*, count: int, is_too_often: bool) -> None:
+    verdict = check_disruptions(count, limit=2)
     assert (verdict is not None) is is_too_often
     if verdict is not None:
         assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
-        assert "3 times, more than maxDisruptions 2" in verdict.message
+        assert "3 times, more than maxDisruptions (2)" in verdict.message

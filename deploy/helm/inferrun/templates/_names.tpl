@@ -1,4 +1,4 @@
-{{/* Name of everything that the release makes: "inferrun", or "<release>-inferrun". */}}
+{{/* Name of all objects of the release: "inferrun", or "<release>-inferrun". */}}
 {{- define "inferrun.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
@@ -7,13 +7,13 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Name of cluster-wide objects: two releases of one name in two namespaces must not share them. */}}
+{{/* Name of cluster-scoped objects, which includes the namespace because release names are unique only within one. */}}
 {{- define "inferrun.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "inferrun.fullname" .) -}}
 {{- end -}}
 
 {{/*
-The id of this installation in its cluster, at most 26 characters because a label holds it together with the cluster's UID.
+The id of this installation within its cluster; at most 26 characters, because a label contains it together with the cluster's UID.
 */}}
 {{- define "inferrun.release" -}}
 {{- $name := printf "%s.%s" .Release.Namespace .Release.Name -}}

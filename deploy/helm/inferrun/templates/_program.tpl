@@ -1,13 +1,13 @@
 {{/*
-The Deployment of one program. Call with a dict: root, component, module, settings (the component's values), env (further
-environment variables as a list).
+The Deployment of a program. Takes a dict: root, component, module, settings (the component's values), env (a list of additional
+environment variables).
 */}}
 {{- define "inferrun.program" -}}
 {{- $root := .root -}}
 {{- $name := printf "%s-%s" (include "inferrun.fullname" $root) .component -}}
 {{- $temporal := $root.Values.temporal -}}
 {{- if not (or $temporal.address $temporal.envFromSecret) -}}
-{{- fail "temporal.address is not set; set it to host:port of Temporal's frontend, for instance: --set temporal.address=temporal-frontend.temporal:7233" -}}
+{{- fail "temporal.address is not set; set it to the address (host:port) of Temporal's frontend, for example: --set temporal.address=temporal-frontend.temporal:7233" -}}
 {{- end -}}
 apiVersion: apps/v1
 kind: Deployment

@@ -1,19 +1,19 @@
-{{/* What the shim may do: see both resources, write their status. No rule has a wildcard, none names Secrets. */}}
+{{/* Permissions of the shim: read both resources and write their status. No rule has a wildcard or includes Secrets. */}}
 {{- define "inferrun.rules.shim" -}}
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns", "inferenceconfigs"]
   verbs: ["get", "list", "watch"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns"]
-  verbs: ["patch"]  # takes the Krateo controller's finalizer off a run that is being deleted
+  verbs: ["patch"]  # removes the Krateo controller's finalizer from a run that is being deleted
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
   verbs: ["patch"]
 {{- end -}}
 
 {{/*
-What the worker may do: make, follow and end the Jobs of runs, write their status, make runs for schedules and programs,
-delete those whose policy asks for it.
+Permissions of the worker: create, follow and delete the Jobs of runs, write the status of runs, create runs for schedules and
+programs, and delete runs according to their auto-delete policy.
 */}}
 {{- define "inferrun.rules.worker" -}}
 - apiGroups: ["ai.krateo.io"]

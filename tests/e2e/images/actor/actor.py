@@ -1,4 +1,4 @@
-"""Reads the contract and acts as its parameters say: `sleep`, `ignore` SIGTERM, `memory` (MiB), `say`, `exit`."""
+"""Reads the contract and behaves according to its parameters: `sleep`, `ignore` SIGTERM, `memory` (MiB), `say`, `exit`."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The runs that schedules and programs make, and the finished ones that go."""
+"""The runs that schedules and programs create, and the finished ones that are pruned."""
 
 from datetime import UTC, datetime
 
@@ -43,7 +43,7 @@ def finished(number: int, phase: Phase) -> InferenceRun:
     return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
 
 
-def test_a_schedules_child_says_how_to_execute_and_nothing_of_when() -> None:
+def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
     made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
     assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:5]}
 
@@ -59,18 +59,18 @@ def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_t
     assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("parent-uid", True, False)
 
 
-def test_a_schedules_child_carries_the_queues_labels_only() -> None:
+def test_a_schedules_child_inherits_only_queue_labels() -> None:
     made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
     assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
 
 
-def test_one_nominal_time_finds_the_child_that_it_made() -> None:
+def test_the_same_nominal_time_finds_the_same_child() -> None:
     made = scheduled_run(parent(), workflow_id="first", nominal_time=DUE)
     again = scheduled_run(parent(), workflow_id="second", nominal_time=DUE)
     assert match(again, stored(made)) is Match.SAME
 
 
-def test_a_run_made_by_hand_under_a_childs_name_is_foreign() -> None:
+def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
     made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
     by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
     assert match(made, by_hand) is Match.FOREIGN
@@ -99,18 +99,18 @@ def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> Non
         ({"timeoutSeconds": 1}, Match.OTHER_REQUEST),
     ],
 )
-def test_the_same_id_with_another_request_is_seen(changes: dict[str, object], kind: Match) -> None:
+def test_the_same_id_with_a_different_request_is_detected(changes: dict[str, object], kind: Match) -> None:
     assert match(submission(**changes), stored(submission())) is kind
 
 
-def test_history_keeps_the_newest_of_each_kind_and_goes_oldest_first() -> None:
+def test_history_keeps_the_newest_runs_of_each_phase() -> None:
     runs = [finished(number, Phase.SUCCEEDED) for number in (5, 1, 4, 2)]
     runs += [finished(3, Phase.FAILED), finished(6, Phase.FAILED)]
     gone = to_prune(parent(), runs)
     assert [run.metadata.uid for run in gone] == ["uid-1", "uid-2", "uid-3", "uid-6"]
 
 
-def test_without_limits_three_succeeded_and_one_failed_stay() -> None:
+def test_by_default_three_succeeded_runs_and_one_failed_run_are_kept() -> None:
     schedule = parent(successfulJobsHistoryLimit=None, failedJobsHistoryLimit=None)
     runs = [finished(number, Phase.SUCCEEDED) for number in range(5)] + [
         finished(number, Phase.FAILED) for number in (7, 8)
@@ -118,7 +118,7 @@ def test_without_limits_three_succeeded_and_one_failed_stay() -> None:
     assert [run.metadata.uid for run in to_prune(schedule, runs)] == ["uid-0", "uid-1", "uid-7"]
 
 
-def test_history_limits_touch_neither_what_is_under_way_nor_what_others_made() -> None:
+def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None:
     schedule = parent(successfulJobsHistoryLimit=0)
     under_way = stored(scheduled_run(schedule, workflow_id="w", nominal_time=DUE), phase=Phase.RUNNING)
     other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
@@ -138,7 +138,7 @@ def test_a_child_knows_its_schedule() -> None:
     assert schedule_of(stored(submission())) is None
 
 
-def test_the_result_of_a_run_is_what_its_status_says() -> None:
+def test_the_result_of_a_run_comes_from_its_status() -> None:
     run = stored(
         submission(),
         phase="Succeeded",
@@ -161,6 +161,6 @@ def test_the_result_of_a_run_is_what_its_status_says() -> None:
     assert (result.records.total, result.records.completed, result.records.failed) == (150, 150, 0)
 
 
-def test_a_reason_of_another_version_is_no_obstacle() -> None:
+def test_an_unknown_reason_of_another_version_is_tolerated() -> None:
     result = result_of(stored(submission(), phase="Failed", reason="SomethingNew", message="it was new"))
     assert (result.phase, result.message) == (Phase.FAILED, "it was new")

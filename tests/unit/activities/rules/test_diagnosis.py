@@ -1,14 +1,11 @@
-"""Why a run waits, in one line with its cure."""
+"""Why a run is waiting, in one line with the fix."""
 
-import json
-import re
 import shlex
 from typing import Any
 
 import pytest
-import yaml
 
-from activities.rules.diagnosis import Wait, diagnose, missing_secret, wants_events
+from activities.rules.diagnosis import Wait, diagnose, find_event_subject, missing_secret
 from activities.rules.snapshot import Endpoint
 from inferrun.reasons import Reason
 from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, snapshot, waiting
@@ -28,90 +25,90 @@ def unscheduled(message: str) -> Json:
     return pod(conditions=[{"type": "PodScheduled", "status": "False", "message": message}])
 
 
-def test_a_job_whose_pod_is_not_there_yet_was_just_created() -> None:
+def test_a_job_without_a_pod_was_just_created() -> None:
     wait = without_pod(job())
     assert (wait.reason, wait.is_warning) == (Reason.JOB_CREATED, False)
 
 
-def test_a_job_that_a_queue_holds_is_queued_whatever_happened_before() -> None:
+def test_a_suspended_job_is_queued_whatever_its_events_are() -> None:
     wait = without_pod(job(spec={"suspend": True}), event("FailedCreate", "exceeded quota: small"))
     assert (wait.reason, wait.is_warning) == (Reason.QUEUED, False)
 
 
-def test_a_quota_that_leaves_no_room_is_told_with_its_numbers() -> None:
+def test_an_exceeded_quota_is_reported_with_its_numbers() -> None:
     words = 'pods "inf-iris-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1'
     wait = without_pod(job(), event("FailedCreate", f"Error creating: {words}"))
     assert (wait.reason, wait.is_warning) == (Reason.QUOTA_EXCEEDED, True)
     assert "used: pods=1, limited: pods=1" in wait.message
 
 
-def test_a_pod_that_the_api_server_refuses_is_told_with_its_words() -> None:
+def test_a_rejected_pod_is_reported_with_the_api_servers_message() -> None:
     wait = without_pod(job(), event("FailedCreate", 'serviceaccount "runner" not found'))
     assert (wait.reason, wait.is_warning) == (Reason.POD_REJECTED, True)
     assert 'serviceaccount "runner" not found' in wait.message
 
 
-def test_the_latest_refusal_counts() -> None:
+def test_the_latest_rejection_is_reported() -> None:
     wait = without_pod(
         job(), event("FailedCreate", "exceeded quota: new", age=1), event("FailedCreate", "other", age=50)
     )
     assert wait.reason is Reason.QUOTA_EXCEEDED
 
 
-def test_an_event_of_a_series_counts_by_its_last_time() -> None:
+def test_an_event_series_is_dated_by_its_last_occurrence() -> None:
     series = {**event("FailedCreate", "exceeded quota: a", age=900), "series": {"lastObservedTime": at(0)}}
     assert without_pod(job(), event("FailedCreate", "other", age=5), series).reason is Reason.QUOTA_EXCEEDED
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
-def test_an_image_that_cannot_be_pulled_is_told_with_its_name_the_registrys_words_and_the_cure(reason: str) -> None:
+def test_a_failed_image_pull_is_reported_with_the_image_the_registrys_message_and_the_fix(reason: str) -> None:
     events = [event("Failed", 'Failed to pull image "own:1": manifest unknown'), event("Failed", "Error: ErrImagePull")]
     wait = wait_of(pod(waiting(reason, "Back-off pulling image")), events, image="registry/own:1")
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_FAILED, True)
     assert "image 'registry/own:1' cannot be pulled" in wait.message
     assert "manifest unknown" in wait.message
-    assert "mend spec.image of the config, then delete the run and create it again" in wait.message
+    assert "fix spec.image in the InferenceConfig, then delete and recreate the run" in wait.message
 
 
-def test_without_its_events_the_kubelets_own_words_are_told() -> None:
+def test_without_events_the_kubelets_message_is_reported() -> None:
     assert "no route to host" in wait_of(pod(waiting("ErrImagePull", "no route to host"))).message
 
 
-def test_a_pull_that_fails_for_want_of_its_secret_says_which_and_how_to_get_it() -> None:
+def test_a_pull_that_fails_for_lack_of_a_secret_names_the_secret_and_the_copy_command() -> None:
     events = [event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)")]
     wait = wait_of(pod(waiting("ErrImagePull")), events, pull_secret="pull", pull_secret_namespace="shared")
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_SECRET_NOT_FOUND, True)
-    assert "Secret 'pull' is not in namespace models" in wait.message
-    assert "kubectl get secret pull -n shared" in wait.message
+    assert "Secret 'pull' does not exist in namespace models" in wait.message
+    assert "inferrun copy-secret pull --from shared --to models" in wait.message
 
 
-def test_a_pull_secret_that_is_missing_is_no_matter_while_the_image_comes() -> None:
+def test_a_missing_pull_secret_is_ignored_while_the_pull_has_not_failed() -> None:
     events = [event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (pull)")]
     assert wait_of(pod(waiting("ContainerCreating")), events, pull_secret="pull").reason is Reason.POD_SCHEDULED
 
 
 @pytest.mark.parametrize(("age", "reason"), [(19, Reason.POD_SCHEDULED), (25, Reason.IMAGE_PULLING)])
-def test_a_pull_that_takes_long_is_told(age: int, reason: Reason) -> None:
+def test_a_slow_pull_is_reported(age: int, reason: Reason) -> None:
     wait = wait_of(pod(waiting("ContainerCreating"), age=age), [event("Pulling", "Pulling image")])
     assert wait.reason is reason
     assert not wait.is_warning
 
 
-def test_a_pull_that_is_done_is_not_told_any_more() -> None:
+def test_a_finished_pull_is_no_longer_reported() -> None:
     events = [event("Pulling", "Pulling image"), event("Pulled", "pulled")]
     assert wait_of(pod(waiting("ContainerCreating"), age=60), events).reason is Reason.POD_SCHEDULED
 
 
-def test_a_pod_that_no_node_takes_is_told_with_the_schedulers_words() -> None:
+def test_an_unschedulable_pod_is_reported_with_the_schedulers_message() -> None:
     wait = wait_of(unscheduled(UNSCHEDULED))
     assert (wait.reason, wait.is_warning) == (Reason.UNSCHEDULABLE, True)
     assert UNSCHEDULED in wait.message
 
 
-def test_a_claim_that_is_missing_is_told_by_its_name() -> None:
+def test_a_missing_claim_is_reported_by_name() -> None:
     wait = wait_of(unscheduled('0/1 nodes are available: persistentvolumeclaim "rows" not found. not found'))
     assert (wait.reason, wait.is_warning) == (Reason.CLAIM_NOT_FOUND, True)
-    assert "PersistentVolumeClaim 'rows' is not in the run's namespace" in wait.message
+    assert "PersistentVolumeClaim 'rows' does not exist in the run's namespace" in wait.message
 
 
 ENDPOINTS = (Endpoint(end="input", secret="iris-endpoint", named_namespace="demo-system"),)
@@ -120,52 +117,31 @@ NO_SECRET = event(
 )
 
 
-def test_a_secret_that_is_missing_is_told_with_the_command_that_copies_it() -> None:
+def test_a_missing_secret_is_reported_with_the_command_that_copies_it() -> None:
     wait = wait_of(pod(waiting("ContainerCreating"), age=10), [NO_SECRET], endpoints=ENDPOINTS)
     assert (wait.reason, wait.is_warning) == (Reason.SECRET_NOT_FOUND, True)
     assert wait.message == (
-        "Secret 'iris-endpoint' is not in namespace models; copy it and the run goes on by itself: "
-        "kubectl get secret iris-endpoint -n demo-system "
-        """-o jsonpath='{"{apiVersion: v1, kind: Secret, metadata: {name: iris-endpoint}, type: "}"""
-        """{.type}{", data: "}{.data}{"}"}' """
-        "| kubectl apply -n models -f -"
+        "Secret 'iris-endpoint' does not exist in namespace models; copy it and the run resumes automatically: "
+        "inferrun copy-secret iris-endpoint --from demo-system --to models"
     )
 
 
-def test_the_command_is_one_line_that_a_shell_takes_apart_as_meant() -> None:
-    command = missing_secret("s", namespace="models", named="other").split("by itself: ")[1]
-    assert "\n" not in command
-    words = shlex.split(command)
-    assert words[:6] == ["kubectl", "get", "secret", "s", "-n", "other"]
-    assert words[words.index("|") + 1 :] == ["kubectl", "apply", "-n", "models", "-f", "-"]
-
-
-def test_what_the_command_hands_on_is_a_secret_of_the_same_type_with_the_same_data() -> None:
-    """jsonpath prints texts in quotes as they stand, `.type` as text and `.data` as JSON; YAML takes JSON."""
-    found = re.search(r"jsonpath='(.+)'", missing_secret("s", namespace="models", named="other"))
-    assert found is not None
-    data = {".dockerconfigjson": "e30="}
-    values = {"{.type}": "kubernetes.io/dockerconfigjson", "{.data}": json.dumps(data)}
-    printed = re.sub(r'\{"(.*?)"\}|\{\.\w+\}', lambda part: values.get(part[0], part[1]), found.group(1))
-    assert yaml.safe_load(printed) == {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s"},
-        "type": "kubernetes.io/dockerconfigjson",
-        "data": data,
-    }
+@pytest.mark.parametrize("hostile", ["$(reboot)", "a; reboot", "`reboot`", "a'b", "a\nb"])
+def test_the_copy_command_quotes_names_that_a_shell_would_interpret(hostile: str) -> None:
+    command = missing_secret(hostile, namespace="models", named=hostile).split("automatically: ")[1]
+    assert shlex.split(command) == ["inferrun", "copy-secret", hostile, "--from", hostile, "--to", "models"]
 
 
 @pytest.mark.parametrize("named", ["", "models"])
-def test_a_secret_that_was_named_nowhere_else_is_to_be_created(named: str) -> None:
+def test_a_missing_secret_of_the_runs_own_namespace_must_be_created(named: str) -> None:
     ends = (Endpoint(end="input", secret="iris-endpoint", named_namespace=named),)
     wait = wait_of(pod(waiting("ContainerCreating")), [NO_SECRET], endpoints=ends)
     assert wait.message == (
-        "Secret 'iris-endpoint' is not in namespace models; create it there, the run goes on by itself"
+        "Secret 'iris-endpoint' does not exist in namespace models; create it and the run resumes automatically"
     )
 
 
-def test_another_volume_that_cannot_be_mounted_is_told_with_the_kubelets_words() -> None:
+def test_any_other_failed_mount_is_reported_with_the_kubelets_message() -> None:
     wait = wait_of(pod(waiting("ContainerCreating")), [event("FailedMount", "no such device")])
     assert (wait.reason, wait.is_warning) == (Reason.VOLUME_NOT_MOUNTED, True)
     assert "no such device" in wait.message
@@ -178,13 +154,13 @@ def test_another_volume_that_cannot_be_mounted_is_told_with_the_kubelets_words()
         "container has runAsNonRoot and image has non-numeric user (app)",
     ],
 )
-def test_an_image_that_insists_on_root_is_told_so(message: str) -> None:
+def test_an_image_without_a_non_root_user_is_reported_with_the_fix(message: str) -> None:
     wait = wait_of(pod(waiting("CreateContainerConfigError", message)))
     assert (wait.reason, wait.is_warning) == (Reason.ROOT_NOT_ALLOWED, True)
-    assert "set spec.runAsUser of the config" in wait.message
+    assert "set spec.runAsUser in the InferenceConfig" in wait.message
 
 
-def test_any_other_trouble_of_the_container_is_told_with_the_kubelets_words() -> None:
+def test_any_other_container_problem_is_reported_with_the_kubelets_message() -> None:
     wait = wait_of(pod(waiting("CreateContainerError", "context\ndeadline exceeded")))
     assert (wait.reason, wait.message) == (
         Reason.CONTAINER_NOT_STARTED,
@@ -193,25 +169,25 @@ def test_any_other_trouble_of_the_container_is_told_with_the_kubelets_words() ->
 
 
 @pytest.mark.parametrize("state", [None, waiting(""), waiting("ContainerCreating"), waiting("PodInitializing")])
-def test_a_pod_without_trouble_is_being_prepared(state: Json | None) -> None:
+def test_a_pod_without_problems_is_being_prepared(state: Json | None) -> None:
     wait = wait_of(pod(state))
     assert (wait.reason, wait.is_warning) == (Reason.POD_SCHEDULED, False)
 
 
 @pytest.mark.parametrize(("age", "wanted"), [(4, False), (6, True)])
 def test_the_events_of_a_job_without_a_pod_are_read_after_five_seconds(*, age: float, wanted: bool) -> None:
-    found = wants_events(job(age=age), None, now=NOW)
+    found = find_event_subject(job(age=age), None, now=NOW)
     assert (found is not None) is wanted
 
 
 @pytest.mark.parametrize(("age", "wanted"), [(4, False), (6, True)])
 def test_the_events_of_a_pod_that_has_not_started_are_read_after_five_seconds(*, age: float, wanted: bool) -> None:
     one = pod(waiting("ContainerCreating"), age=age)
-    found = wants_events(job(age=100), one, now=NOW)
+    found = find_event_subject(job(age=100), one, now=NOW)
     assert (found is one) is wanted
 
 
-def test_the_events_of_what_runs_or_is_held_by_a_queue_are_not_read() -> None:
+def test_the_events_of_running_or_suspended_jobs_are_not_read() -> None:
     running = pod({"running": {"startedAt": STARTED}}, age=100)
-    assert wants_events(job(age=100), running, now=NOW) is None
-    assert wants_events(job(age=100, spec={"suspend": True}), None, now=NOW) is None
+    assert find_event_subject(job(age=100), running, now=NOW) is None
+    assert find_event_subject(job(age=100, spec={"suspend": True}), None, now=NOW) is None

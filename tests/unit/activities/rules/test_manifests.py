@@ -1,4 +1,4 @@
-"""The ConfigMap and the Jobs of a run, field by field where a field acts."""
+"""The ConfigMap and the Jobs of a run."""
 
 # ruff: noqa: S108 -- these paths are the contract with every runner image
 
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from activities.rules import manifests
-from activities.rules.snapshot import Claim, Compiled, Endpoint
+from activities.rules.snapshot import Claim, CompiledRun, Endpoint
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
 
-def compiled(**changes: Any) -> Compiled:
-    return Compiled("inf-iris-5be07ada", '{"jobName":"inf-iris-5be07ada"}', snapshot(**changes))
+def compiled(**changes: Any) -> CompiledRun:
+    return CompiledRun("inf-iris-5be07ada", '{"jobName":"inf-iris-5be07ada"}', snapshot(**changes))
 
 
 def job_of(*, launch: int = 1, attempt: int = 1, seconds_left: int | None = None, **changes: Any) -> Json:
@@ -42,7 +42,7 @@ def environment_of(**changes: Any) -> dict[str, Any]:
     return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container_of(**changes)["env"]}
 
 
-def test_the_config_map_is_immutable_and_goes_with_its_run() -> None:
+def test_the_config_map_is_immutable_and_owned_by_its_run() -> None:
     body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
     assert body["immutable"] is True
     assert set(body["data"]) == {"contract.json", "snapshot.json"}
@@ -51,7 +51,7 @@ def test_the_config_map_is_immutable_and_goes_with_its_run() -> None:
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("InferenceRun", "iris", UID, True)
 
 
-def test_a_job_goes_with_its_run_and_says_what_it_is() -> None:
+def test_a_job_is_owned_by_its_run_and_labelled() -> None:
     body = job_of(launch=3, attempt=2)
     assert body["metadata"]["name"] == "inf-iris-5be07ada-3"
     assert body["metadata"]["ownerReferences"][0]["uid"] == UID
@@ -66,7 +66,7 @@ def test_a_job_goes_with_its_run_and_says_what_it_is() -> None:
     assert body["spec"]["template"]["metadata"]["labels"] == wanted
 
 
-def test_the_selector_finds_what_the_labels_say() -> None:
+def test_the_selector_matches_the_labels() -> None:
     labels = job_of()["metadata"]["labels"]
     terms = dict(term.split("=") for term in manifests.selector("inferrun.cluster-uid").split(","))
     assert terms.items() <= labels.items()
@@ -83,7 +83,7 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
 
 
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
-def test_the_pod_is_fit_for_the_restricted_pod_security_standard(image: dict[str, Any]) -> None:
+def test_the_pod_complies_with_the_restricted_pod_security_standard(image: dict[str, Any]) -> None:
     pod, container = pod_of(**image), container_of(**image)
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] == 65532
@@ -94,7 +94,7 @@ def test_the_pod_is_fit_for_the_restricted_pod_security_standard(image: dict[str
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
 
 
-def test_the_user_of_the_config_is_the_pods() -> None:
+def test_the_pod_runs_as_the_configs_user() -> None:
     assert pod_of(run_as_user=1000)["securityContext"]["runAsUser"] == 1000
 
 
@@ -105,24 +105,24 @@ def test_without_a_service_account_there_is_no_token() -> None:
     assert (with_account["serviceAccountName"], with_account["automountServiceAccountToken"]) == ("runner", True)
 
 
-def test_the_pod_ends_once_and_within_ten_seconds() -> None:
+def test_the_pod_is_never_restarted_and_has_a_grace_period_of_ten_seconds() -> None:
     pod = pod_of()
     assert (pod["restartPolicy"], pod["terminationGracePeriodSeconds"]) == ("Never", 10)
 
 
-def test_the_kubelets_own_deadline_is_the_time_left_plus_a_margin() -> None:
+def test_the_pods_active_deadline_is_the_time_left_plus_a_margin() -> None:
     assert pod_of(seconds_left=50, deadline_margin_seconds=5)["activeDeadlineSeconds"] == 55
     assert "activeDeadlineSeconds" not in pod_of(seconds_left=None)
 
 
-def test_the_seconds_left_are_told_to_the_runner_and_noted_on_the_job() -> None:
+def test_the_seconds_left_are_passed_to_the_runner_and_annotated_on_the_job() -> None:
     assert environment_of(seconds_left=50)["INFERRUN_SECONDS_LEFT"] == "50"
     assert job_of(seconds_left=50)["metadata"]["annotations"]["inferrun.dev/seconds-left"] == "50"
     assert "INFERRUN_SECONDS_LEFT" not in environment_of()
     assert "inferrun.dev/seconds-left" not in job_of()["metadata"]["annotations"]
 
 
-def test_what_differs_from_job_to_job_is_in_the_environment() -> None:
+def test_values_that_differ_between_jobs_are_in_the_environment() -> None:
     variables = environment_of(launch=4, attempt=2)
     assert (variables["INFERRUN_LAUNCH"], variables["INFERRUN_ATTEMPT"]) == ("4", "2")
     assert variables["pod_uid"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
@@ -148,7 +148,7 @@ def test_the_contract_is_one_file_in_a_tmp_that_stays_writable() -> None:
 
 
 @pytest.mark.parametrize(("ours", "optional"), [(True, False), (False, True)])
-def test_a_secret_is_optional_for_foreign_images_only(*, ours: bool, optional: bool) -> None:
+def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bool) -> None:
     ends = (Endpoint(end="input", secret="in"), Endpoint(end="output", secret="out"))
     pod, container = (made(endpoints=ends, is_our_runner=ours) for made in (pod_of, container_of))
     secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
@@ -160,7 +160,7 @@ def test_a_secret_is_optional_for_foreign_images_only(*, ours: bool, optional: b
         assert secrets[mount["name"]]["optional"] is optional
 
 
-def test_one_claim_for_both_ends_is_one_volume_mounted_twice() -> None:
+def test_one_claim_for_input_and_output_is_one_volume_mounted_twice() -> None:
     claims = (Claim(end="input", name="rows"), Claim(end="output", name="rows"))
     pod, container = pod_of(claims=claims), container_of(claims=claims)
     volumes = [volume for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
@@ -183,11 +183,11 @@ def test_a_pod_with_claims_may_write_to_them() -> None:
 
 
 @pytest.mark.parametrize(("ours", "policy"), [(True, "FallbackToLogsOnError"), (False, "File")])
-def test_the_log_of_a_foreign_image_is_no_termination_message(*, ours: bool, policy: str) -> None:
+def test_the_log_of_a_custom_image_is_not_used_as_its_termination_message(*, ours: bool, policy: str) -> None:
     assert container_of(is_our_runner=ours)["terminationMessagePolicy"] == policy
 
 
-def test_image_pull_settings_are_the_configs() -> None:
+def test_image_pull_settings_come_from_the_config() -> None:
     pod = pod_of(pull_secret="pull", image_pull_policy="Never")
     assert pod["imagePullSecrets"] == [{"name": "pull"}]
     assert pod["containers"][0]["imagePullPolicy"] == "Never"
@@ -195,11 +195,11 @@ def test_image_pull_settings_are_the_configs() -> None:
     assert "imagePullPolicy" not in container_of()
 
 
-def test_resources_are_the_configs() -> None:
+def test_resources_come_from_the_config() -> None:
     assert container_of(resources={"limits": {"memory": "1Gi"}})["resources"] == {"limits": {"memory": "1Gi"}}
 
 
-def test_a_queues_label_is_on_the_job_and_cannot_forge_ours() -> None:
+def test_queue_labels_are_on_the_job_and_cannot_override_ours() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "small", "inferrun.dev/run-uid": "forged"}
     metadata = job_of(labels=labels)["metadata"]
     assert metadata["labels"]["kueue.x-k8s.io/queue-name"] == "small"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from activities.rules.snapshot import Claim, Endpoint, Refusal, compile_run, read_snapshot
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import Claim, Endpoint, compile_run, read_snapshot
 from inferrun.control.run_defaults import Defaults
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
@@ -36,13 +37,13 @@ def test_only_the_installations_runner_image_is_ours(*, image: str, ours: bool) 
     ("of_run", "of_config", "expected"),
     [(None, None, 2), (None, 5, 5), (1, 5, 1), (0, 5, 0), (None, 0, 0)],
 )
-def test_the_runs_backoff_limit_wins_over_the_configs_over_the_installations(
+def test_the_runs_backoff_limit_overrides_the_configs_which_overrides_the_installations(
     of_run: int | None, of_config: int | None, expected: int
 ) -> None:
     assert compiled(spec={"backoffLimit": of_config}, backoffLimit=of_run).backoff_limit == expected
 
 
-def test_limits_and_policies_are_taken_over() -> None:
+def test_limits_and_policies_are_copied() -> None:
     snapshot = compiled(
         spec={
             "autoDeletePolicy": "DeleteOnSuccess",
@@ -58,7 +59,7 @@ def test_limits_and_policies_are_taken_over() -> None:
     )
     assert snapshot.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS
     assert (snapshot.auto_delete_delay_seconds, snapshot.ttl_seconds_after_finished) == (0, 0)
-    assert (snapshot.timeout_seconds, snapshot.pending_timeout_seconds) == (60, 900)
+    assert snapshot.pending_timeout_seconds == 900
     assert (snapshot.image_pull_policy, snapshot.pull_secret, snapshot.pull_secret_namespace) == (
         "Never",
         "pull",
@@ -71,13 +72,13 @@ def test_limits_and_policies_are_taken_over() -> None:
 @pytest.mark.parametrize(
     ("named", "installed", "expected"), [(None, "", ""), (None, "runner", "runner"), ("own", "runner", "own")]
 )
-def test_the_configs_service_account_wins_over_the_installations(
+def test_the_configs_service_account_overrides_the_installations(
     named: str | None, installed: str, expected: str
 ) -> None:
     assert compiled(spec={"serviceAccountName": named}, account=installed).service_account == expected
 
 
-def test_the_secrets_of_both_ends_are_found_with_the_namespaces_that_were_named() -> None:
+def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> None:
     storage = {"input": krateo({"name": "in", "namespace": "shared"}), "output": krateo({"name": "out"})}
     assert compiled(spec={"storage": storage}).endpoints == (
         Endpoint(end="input", secret="in", named_namespace="shared"),
@@ -97,11 +98,11 @@ def test_the_secrets_of_both_ends_are_found_with_the_namespaces_that_were_named(
         {"input": None, "output": None},
     ],
 )
-def test_storage_of_another_form_names_no_secret_and_is_no_error(storage: dict[str, Any]) -> None:
+def test_unknown_storage_has_no_secret_and_is_no_error(storage: dict[str, Any]) -> None:
     assert compiled(spec={"storage": storage}).endpoints == ()
 
 
-def test_the_claims_of_both_ends_are_found() -> None:
+def test_the_claims_of_input_and_output_are_found() -> None:
     storage = {"input": {"file": {"claimName": "rows"}}, "output": {"file": {"claimName": "rows", "path": "out"}}}
     assert compiled(spec={"storage": storage}).claims == (
         Claim(end="input", name="rows"),
@@ -109,15 +110,15 @@ def test_the_claims_of_both_ends_are_found() -> None:
     )
 
 
-def test_labels_of_queues_go_with_the_run_and_others_do_not() -> None:
+def test_only_queue_labels_are_inherited() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a", "inferrun.dev/run-uid": "forged"}
     snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
     assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
 
 
-def test_what_is_too_large_is_refused_with_the_numbers() -> None:
+def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
     large = run(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(LaunchBlocked) as caught:
         compile_run(large, config(), defaults=DEFAULTS, runner_account="")
     assert caught.value.reason is Reason.CONTRACT_TOO_LARGE
     assert "262144" in caught.value.message
@@ -126,7 +127,7 @@ def test_what_is_too_large_is_refused_with_the_numbers() -> None:
 
 
 def test_the_size_counts_bytes_and_not_characters() -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(LaunchBlocked):
         compile_run(
             run(parameters={f"p{number}": "漢" * 30_000 for number in range(3)}),
             config(),

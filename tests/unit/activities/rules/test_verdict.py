@@ -1,11 +1,11 @@
-"""From a Job, its Pods and the runner's last message to a verdict."""
+"""The verdict on a Job, from the Job, its Pods and the runner's termination message."""
 
 from typing import Any
 
 import pytest
 
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.verdict import Evidence, judge, judge_done, judge_stuck
+from activities.rules.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
 from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, terminated, waiting
@@ -33,7 +33,7 @@ def failed(code: int, message: str = "", *, reason: str = "Error", **more: Any) 
 
 
 def judged(of: Json, *pods: Json, by: Snapshot | None = None) -> Verdict:
-    return judge(Evidence(of, list(pods), by or snapshot()))
+    return judge_finished_job(Evidence(of, list(pods), by or snapshot()))
 
 
 def said(reason: Reason, message: str) -> str:
@@ -48,7 +48,7 @@ def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
     assert judged(FAILED, failed(3, dump_result(result))).may_retry == retryable
 
 
-def test_our_runners_success_carries_what_it_says() -> None:
+def test_our_runners_success_includes_its_result() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
     assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)
     assert verdict.message == RESULT.message
@@ -57,19 +57,19 @@ def test_our_runners_success_carries_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("rubbish"),), (pod(phase="Succeeded"),)])
-def test_our_runners_result_that_cannot_be_read_is_a_failure_that_is_tried_again(pods: tuple[Json, ...]) -> None:
+def test_an_unreadable_result_of_our_runner_is_a_failure_that_is_retried(pods: tuple[Json, ...]) -> None:
     verdict = judged(COMPLETE, *pods)
     assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE, True)
 
 
 @pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("done\n\tall of it"),)])
-def test_a_foreign_image_succeeds_by_its_exit_code(pods: tuple[Json, ...]) -> None:
+def test_a_custom_image_succeeds_by_its_exit_code(pods: tuple[Json, ...]) -> None:
     verdict = judged(COMPLETE, *pods, by=FOREIGN)
     assert (verdict.kind, verdict.delivery, verdict.records) == (VerdictKind.SUCCEEDED, "Unknown", None)
-    assert verdict.message in ("the image exited 0", "done all of it")
+    assert verdict.message in ("the container exited with 0", "done all of it")
 
 
-def test_a_foreign_image_is_not_believed_to_deliver_exactly_once() -> None:
+def test_a_custom_images_delivery_guarantee_is_unknown() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)), by=FOREIGN)
     assert (verdict.kind, verdict.delivery, verdict.output) == (VerdictKind.SUCCEEDED, "Unknown", None)
 
@@ -88,7 +88,7 @@ def test_a_foreign_image_is_not_believed_to_deliver_exactly_once() -> None:
         (77, Reason.RUNNER_FAILED, True, "exit code 77 (undocumented exit code)"),
     ],
 )
-def test_an_exit_code_is_told_with_its_meaning_and_only_a_bad_contract_is_final(
+def test_an_exit_code_is_reported_with_its_meaning_and_only_an_invalid_contract_is_final(
     *, code: int, reason: Reason, may_retry: bool, words: str
 ) -> None:
     verdict = judged(FAILED, failed(code))
@@ -103,14 +103,14 @@ def test_the_runners_own_message_follows_the_exit_code() -> None:
     assert verdict.records == RecordCounts(total=9, completed=4, failed=1)
 
 
-def test_a_message_of_another_form_is_shown_as_one_bounded_line() -> None:
+def test_an_unknown_message_is_shown_as_one_bounded_line() -> None:
     verdict = judged(FAILED, failed(1, "Traceback\n  File x\x1b[0m\n" + "y" * 4000))
     assert verdict.message.startswith("exit code 1 (an internal error of the runner): Traceback File x")
     assert len(verdict.message) <= 1024
     assert verdict.message.isprintable()
 
 
-def test_a_foreign_images_message_is_shown_as_text_even_when_it_looks_like_ours() -> None:
+def test_a_custom_images_message_is_shown_as_text_even_if_it_looks_like_ours() -> None:
     verdict = judged(FAILED, failed(4, said(Reason.INFERENCE_FAILED, "x")), by=FOREIGN)
     assert verdict.records is None
     assert '"inferrun":"v1"' in verdict.message
@@ -125,7 +125,7 @@ def test_a_foreign_images_message_is_shown_as_text_even_when_it_looks_like_ours(
         ({"is_our_runner": True}, False),
     ],
 )
-def test_a_foreign_image_that_cannot_read_its_input_without_a_token_is_told_what_to_set(
+def test_a_custom_image_that_fails_to_read_its_input_without_a_token_gets_a_hint(
     *, changes: dict[str, Any], is_hinted: bool
 ) -> None:
     given = {"is_our_runner": False, "endpoints": (Endpoint(end="input", secret="s"),), **changes}
@@ -133,7 +133,7 @@ def test_a_foreign_image_that_cannot_read_its_input_without_a_token_is_told_what
     assert ("SA_RUNNER" in verdict.message) is is_hinted
 
 
-def test_the_hint_belongs_to_the_input_only() -> None:
+def test_the_hint_is_given_for_input_errors_only() -> None:
     krateos = snapshot(is_our_runner=False, endpoints=(Endpoint(end="input", secret="s"),))
     assert "SA_RUNNER" not in judged(FAILED, failed(5), by=krateos).message
 
@@ -164,7 +164,7 @@ def test_exit_code_6_is_the_deadline_only_when_the_time_was_used_up(
     assert (verdict.kind, verdict.reason) == (kind, reason)
 
 
-def test_a_container_out_of_memory_is_told_with_its_limit() -> None:
+def test_a_container_out_of_memory_is_reported_with_its_limit() -> None:
     verdict = judged(FAILED, failed(137, reason="OOMKilled"), by=snapshot(resources={"limits": {"memory": "64Mi"}}))
     assert verdict.reason is Reason.OUT_OF_MEMORY
     assert "more memory than 64Mi" in verdict.message
@@ -172,7 +172,7 @@ def test_a_container_out_of_memory_is_told_with_its_limit() -> None:
 
 
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
-def test_a_container_that_cannot_be_started_names_its_image(reason: str) -> None:
+def test_a_container_that_cannot_be_started_is_reported_with_its_image(reason: str) -> None:
     end = terminated(128, message="exec: no such file", reason=reason, started="1970-01-01T00:00:00Z")
     verdict = judged(FAILED, pod(end, phase="Failed"))
     assert verdict.reason is Reason.CONTAINER_NOT_STARTED
@@ -180,7 +180,7 @@ def test_a_container_that_cannot_be_started_names_its_image(reason: str) -> None
     assert verdict.started_at is None
 
 
-def test_a_pod_that_is_gone_is_told_with_the_jobs_own_words() -> None:
+def test_a_missing_pod_is_reported_with_the_jobs_message() -> None:
     verdict = judged(FAILED)
     assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.POD_LOST, True)
     assert "BackoffLimitExceeded Job has reached the specified backoff limit" in verdict.message
@@ -193,13 +193,13 @@ def test_a_pod_that_failed_before_its_container_ended_is_lost() -> None:
 
 
 @pytest.mark.parametrize("state", [None, waiting("ImagePullBackOff"), terminated(137, started="1970-01-01T00:00:00Z")])
-def test_a_pod_that_the_kubelet_ended_before_it_started_was_a_wait(state: Json | None) -> None:
+def test_a_pod_terminated_by_its_deadline_before_it_started_was_waiting(state: Json | None) -> None:
     verdict = judged(FAILED, pod(state, phase="Failed", reason="DeadlineExceeded"))
     assert verdict.kind is VerdictKind.NEVER_RAN
     assert verdict.started_at is None
 
 
-def test_a_pod_that_the_kubelet_ended_after_it_started_is_out_of_time() -> None:
+def test_a_pod_terminated_by_its_deadline_after_it_started_is_out_of_time() -> None:
     verdict = judged(FAILED, pod(terminated(137), phase="Failed", reason="DeadlineExceeded"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED)
     assert (verdict.started_at, verdict.finished_at) == (STARTED, FINISHED)
@@ -212,7 +212,7 @@ def test_of_several_pods_the_latest_that_was_not_disrupted_is_judged() -> None:
     assert judged(FAILED, older, evicted, latest).exit_code == 4
 
 
-def test_where_all_pods_were_disrupted_the_latest_is_judged() -> None:
+def test_if_all_pods_were_disrupted_the_latest_is_judged() -> None:
     pods = [failed(code, name=f"p{code}", age=100 - code, conditions=DISRUPTED) for code in (3, 4)]
     assert judged(FAILED, *pods).exit_code == 4
 
@@ -222,44 +222,44 @@ def test_a_success_beside_disrupted_pods_is_a_success() -> None:
     assert verdict.kind is VerdictKind.SUCCEEDED
 
 
-def test_a_container_that_did_its_work_has_succeeded_before_its_job_says_so() -> None:
-    done = judge_done(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
+def test_a_container_that_exited_with_0_has_succeeded_before_its_job_reports_it() -> None:
+    done = judge_success(Evidence(job(), [succeeded(dump_result(RESULT))], snapshot()))
     assert done is not None
     assert (done.kind, done.message) == (VerdictKind.SUCCEEDED, RESULT.message)
-    assert judge_done(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
+    assert judge_success(Evidence(job(), [pod(phase="Running"), failed(143)], snapshot())) is None
 
 
 @pytest.mark.parametrize(
-    ("kubelets", "reason", "cure"),
+    ("kubelets", "reason", "fix"),
     [
-        ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "mend spec.image"),
+        ("InvalidImageName", Reason.INVALID_IMAGE_NAME, "fix spec.image"),
         ("ErrImageNeverPull", Reason.IMAGE_NEVER_PULL, "imagePullPolicy: IfNotPresent"),
     ],
 )
-def test_a_pod_that_can_never_start_ends_the_run_with_the_image_and_the_cure(
-    kubelets: str, reason: Reason, cure: str
+def test_a_pod_that_can_never_start_fails_the_run_with_the_image_and_the_fix(
+    kubelets: str, reason: Reason, fix: str
 ) -> None:
-    verdict = judge_stuck(pod(waiting(kubelets, "the kubelet's words")))
+    verdict = judge_stuck_pod(pod(waiting(kubelets, "the kubelet's words")))
     assert verdict is not None
     assert (verdict.reason, verdict.may_retry) == (reason, False)
     assert "'registry/own:1'" in verdict.message
-    assert cure in verdict.message
+    assert fix in verdict.message
     assert "the kubelet's words" in verdict.message
 
 
 @pytest.mark.parametrize("reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
-def test_a_pod_that_may_start_yet_is_not_stuck(reason: str) -> None:
-    assert judge_stuck(pod(waiting(reason))) is None
+def test_a_pod_that_may_still_start_is_not_stuck(reason: str) -> None:
+    assert judge_stuck_pod(pod(waiting(reason))) is None
 
 
 @pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}])
-def test_odd_pods_are_judged_without_an_error(odd: Json) -> None:
+def test_malformed_pods_are_judged_without_an_error(odd: Json) -> None:
     strange = {"metadata": {"name": "p", "creationTimestamp": STARTED}, "spec": None, **odd}
     assert judged(FAILED, strange).reason is Reason.POD_LOST
-    assert judge_stuck(strange) is None
+    assert judge_stuck_pod(strange) is None
 
 
-def test_a_runner_that_was_killed_tells_how_far_it_came_instead_of_its_log() -> None:
+def test_a_killed_runner_is_reported_with_its_record_counts_instead_of_its_log() -> None:
     progress = '{"event": "progress", "records": {"total": 20, "completed": 8, "failed": 0}}'
     log = f'{{"level": "info", "message": "run starts"}}\n{progress}\n'
     verdict = judged(FAILED, pod(terminated(137, message=log), phase="Failed"))

@@ -1,4 +1,4 @@
-"""The definitions are what the models say, in the form that the API server takes."""
+"""The definitions are generated from the models, in the form that the API server requires."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -30,13 +30,13 @@ def schema_of(definition: Schema) -> Schema:
     return found
 
 
-def test_the_committed_files_are_what_the_models_say() -> None:
+def test_the_committed_files_are_up_to_date() -> None:
     for path, text in expected_files().items():
         assert path.read_text(encoding="utf-8") == text, "run: python -m deploy.crds.generate"
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_every_field_of_spec_and_status_is_described(definition: Schema) -> None:
+def test_every_field_of_spec_and_status_has_a_description(definition: Schema) -> None:
     undescribed = [
         path
         for path, node in nodes(schema_of(definition))
@@ -46,17 +46,17 @@ def test_every_field_of_spec_and_status_is_described(definition: Schema) -> None
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_no_default_is_written_into_stored_objects(definition: Schema) -> None:
+def test_no_default_becomes_part_of_stored_objects(definition: Schema) -> None:
     assert [path for path, node in nodes(schema_of(definition)) if "default" in node] == []
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_rules_at_the_root_are_about_transitions_only(definition: Schema) -> None:
+def test_rules_at_the_root_are_transition_rules(definition: Schema) -> None:
     assert all("oldSelf" in rule["rule"] for rule in schema_of(definition).get("x-kubernetes-validations", []))
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_rules_below_the_spec_judge_what_is_written_not_what_was(definition: Schema) -> None:
+def test_rules_below_the_root_do_not_refer_to_the_old_object(definition: Schema) -> None:
     below = [
         rule["rule"]
         for path, node in nodes(schema_of(definition))
@@ -67,7 +67,7 @@ def test_rules_below_the_spec_judge_what_is_written_not_what_was(definition: Sch
     assert not any("oldSelf" in rule for rule in below)
 
 
-def test_every_field_of_a_run_is_frozen_after_the_start_but_those_that_act_until_the_end() -> None:
+def test_fields_of_a_run_are_frozen_after_its_start_except_those_that_take_effect_later() -> None:
     rules = schema_of(inference_run())["x-kubernetes-validations"]
     for name, field in InferenceRunSpec.model_fields.items():
         json_name = field.alias or name
@@ -75,7 +75,7 @@ def test_every_field_of_a_run_is_frozen_after_the_start_but_those_that_act_until
         assert is_frozen is (json_name not in MUTABLE_AFTER_START | {"schedule"})
 
 
-def test_a_storage_object_keeps_what_no_schema_knows() -> None:
+def test_a_storage_object_preserves_unknown_fields() -> None:
     storage = schema_of(inference_config())["properties"]["spec"]["properties"]["storage"]
     for end in storage["properties"].values():
         kept = [node for _, node in nodes(end) if node.get("type") == "object"]
@@ -83,7 +83,7 @@ def test_a_storage_object_keeps_what_no_schema_knows() -> None:
         assert all(node["x-kubernetes-preserve-unknown-fields"] for node in kept)
 
 
-def test_a_text_without_a_maximum_is_refused_by_the_generator() -> None:
+def test_the_generator_rejects_a_string_without_a_maximum() -> None:
     class Unbounded(BaseModel):
         name: str
         """A name."""
@@ -92,7 +92,7 @@ def test_a_text_without_a_maximum_is_refused_by_the_generator() -> None:
         structural(Unbounded)
 
 
-def test_a_field_without_documentation_is_refused_by_the_generator() -> None:
+def test_the_generator_rejects_a_field_without_documentation() -> None:
     class Undocumented(BaseModel):
         name: Annotated[str, Field(max_length=5)]
 

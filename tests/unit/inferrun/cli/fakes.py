@@ -1,4 +1,4 @@
-"""An API server and a Temporal server that answer what a test says, behind the doctor's own seams."""
+"""Fakes of an API server and a Temporal server behind the seams of the commands."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ INSTALLATION = f"inferrun-system.inferrun.{UID}"
 
 
 def deployment(component: str, *, ready: int = 1, replicas: int = 1, watch: str = "") -> Object:
-    """A Deployment as the chart makes it."""
+    """A Deployment as in the chart."""
     environment = {
         "INFERRUN_RELEASE": "inferrun-system.inferrun",
         "INFERRUN_TASK_QUEUE": "batch",
@@ -31,7 +31,7 @@ def deployment(component: str, *, ready: int = 1, replicas: int = 1, watch: str 
 
 
 class FakeCluster:
-    """Answers from dictionaries; what is in `errors` by plural is raised."""
+    """Responds from dictionaries; an error in `errors` is raised for requests to the resource of that plural."""
 
     def __init__(self, definitions: list[Object]) -> None:
         self.objects: dict[tuple[str, str], Object] = {
@@ -40,8 +40,8 @@ class FakeCluster:
         self.objects["namespaces", "kube-system"] = {"metadata": {"uid": UID}}
         self.objects["configmaps", "inferrun-config"] = {"data": {"backoffLimit": "2"}}
         self.deployments = [deployment("shim"), deployment("worker")]
-        self.refused: set[str] = set()
-        """Rights that every review refuses, as `verb resource`."""
+        self.denied: set[str] = set()
+        """Permissions that every review denies, as `verb resource`."""
         self.errors: dict[str, KubeError] = {}
         self.server_version: Object = {"gitVersion": "v1.34.4", "major": "1", "minor": "34"}
         self.asked: list[Object] = []
@@ -68,28 +68,28 @@ class FakeCluster:
         return {"items": self.deployments if resource.plural == "deployments" else []}
 
     async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:  # noqa: ARG002 -- the seam's signature
-        """The answer to an access review."""
+        """The response to an access review."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         self.asked.append(body)
         right = body["spec"]["resourceAttributes"]
         name = right["resource"] + (f"/{right['subresource']}" if "subresource" in right else "")
-        return {**body, "status": {"allowed": f"{right['verb']} {name}" not in self.refused}}
+        return {**body, "status": {"allowed": f"{right['verb']} {name}" not in self.denied}}
 
 
 class FakeTemporal:
-    """A server whose namespace is there, with one fresh worker on every queue."""
+    """A server whose namespace exists, with one live worker on every queue."""
 
     def __init__(self) -> None:
-        self.namespace_is_there = True
+        self.namespace_exists = True
         self.attributes = dict.fromkeys(("InferrunInstallation", "InferrunRun", "InferrunConfig"), "Keyword")
         self.attributes_error: Exception | None = None
         self.workers: dict[str, list[Poller]] = {}
         self.asked: list[tuple[str, str]] = []
 
     async def has_namespace(self) -> bool:
-        """Whether it is there."""
-        return self.namespace_is_there
+        """Whether it exists."""
+        return self.namespace_exists
 
     async def search_attributes(self) -> dict[str, str]:
         """The attributes, or the error."""
@@ -98,18 +98,18 @@ class FakeTemporal:
         return self.attributes
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """Who polls."""
+        """The pollers."""
         self.asked.append((queue, kind))
         return self.workers.get(queue, [Poller(f"inferrun/{INSTALLATION}/worker-1", 3.0)])
 
 
 def established(definition: Object) -> Object:
-    """A copy of a definition, as an API server that serves it returns it."""
+    """A copy of a definition as returned by an API server that serves it."""
     copy: dict[str, Any] = json.loads(json.dumps(definition))  # Any: a manifest
     copy["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
     return copy
 
 
 def forbidden() -> Forbidden:
-    """The answer to somebody without the right."""
+    """The response to a user without the permission."""
     return Forbidden("you cannot do that", status=403)

@@ -1,4 +1,4 @@
-"""The doctor's tables agree with what they are about: the chart's roles, the generated definitions, the queues' names."""
+"""The tables of doctor agree with the chart's roles, the generated definitions and the names of the task queues."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import yaml
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.cli.definitions import MODELS, missing_fields
 from inferrun.cli.doctor import SETTINGS
-from inferrun.cli.permissions import SHIM, WORKER, Right
+from inferrun.cli.permissions import SHIM, WORKER, Permission
 from inferrun.cli.programs import COMPONENT_LABEL
 from workflows.activity_options import follower_queue
 
@@ -17,15 +17,17 @@ CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
 
 
 def rules_of(component: str) -> list[dict[str, Any]]:  # Any: YAML
-    """The rules that the chart gives to a program."""
+    """The rules of a program in the chart."""
     text = (CHART / "templates" / "_rules.tpl").read_text()
     body = text.split(f'define "inferrun.rules.{component}" -}}}}', 1)[1].split("{{- end -}}", 1)[0]
     rules: list[dict[str, Any]] = yaml.safe_load(body)
     return rules
 
 
-@pytest.mark.parametrize(("component", "rights"), [("shim", SHIM), ("worker", WORKER)])
-def test_the_chart_gives_every_right_that_the_doctor_asks_for(component: str, rights: tuple[Right, ...]) -> None:
+@pytest.mark.parametrize(("component", "permissions"), [("shim", SHIM), ("worker", WORKER)])
+def test_the_chart_grants_every_permission_that_doctor_checks(
+    component: str, permissions: tuple[Permission, ...]
+) -> None:
     given = {
         (verb, group, resource)
         for rule in rules_of(component)
@@ -34,7 +36,7 @@ def test_the_chart_gives_every_right_that_the_doctor_asks_for(component: str, ri
         for verb in rule["verbs"]
     }
     assert given
-    assert [str(right) for right in rights if (right.verb, right.group, right.resource) not in given] == []
+    assert [str(right) for right in permissions if (right.verb, right.group, right.resource) not in given] == []
 
 
 def test_the_generated_definitions_have_every_field_of_the_models() -> None:
@@ -45,14 +47,14 @@ def test_the_generated_definitions_have_every_field_of_the_models() -> None:
         assert len(missing_fields(name, {})) > 20
 
 
-def test_the_two_definitions_are_those_that_are_generated() -> None:
+def test_doctor_checks_the_generated_definitions() -> None:
     assert set(MODELS) == {inference_config()["metadata"]["name"], inference_run()["metadata"]["name"]}
 
 
-def test_the_chart_uses_the_names_that_the_doctor_looks_for() -> None:
+def test_the_chart_uses_the_names_that_doctor_expects() -> None:
     assert f"name: {SETTINGS}\n" in (CHART / "templates" / "config.yaml").read_text()
     assert COMPONENT_LABEL in (CHART / "templates" / "_program.tpl").read_text()
 
 
-def test_the_followers_queue_is_named_as_the_worker_names_it() -> None:
+def test_the_follower_queue_has_the_name_that_the_worker_uses() -> None:
     assert follower_queue("batch") == "batch-follow"

@@ -1,4 +1,4 @@
-"""The operator's defaults: one bad value changes nothing but is told."""
+"""The operator's defaults: an invalid value is reported and has no effect."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from inferrun.control.run_defaults import Defaults, parse_defaults, read_folder
 from inferrun.control.run_defaults_folder import DefaultsFolder
 
 
-def test_without_a_setting_the_documented_defaults_hold() -> None:
+def test_without_settings_the_documented_defaults_apply() -> None:
     defaults, problems = parse_defaults({}, last=Defaults())
     assert problems == ()
     assert (defaults.backoff_limit, defaults.auto_delete_delay_seconds, defaults.job_ttl_seconds) == (2, 300, 86_400)
@@ -18,7 +18,7 @@ def test_without_a_setting_the_documented_defaults_hold() -> None:
     assert not defaults.allow_cross_namespace_config
 
 
-def test_settings_are_read_from_text() -> None:
+def test_settings_are_parsed_from_text() -> None:
     values = {
         "backoffLimit": " 5\n",
         "allowedServiceAccounts": "a, b,,c ",
@@ -46,7 +46,7 @@ def test_settings_are_read_from_text() -> None:
         ("krateoPostLimitBytes", "12"),
     ],
 )
-def test_a_bad_value_keeps_the_last_good_one_and_is_told_with_its_key(key: str, bad: str) -> None:
+def test_an_invalid_value_is_reported_and_the_last_valid_one_remains(key: str, bad: str) -> None:
     last, _ = parse_defaults({"backoffLimit": "7", "runnerImage": "last:1", "jobTtlSeconds": "60"}, last=Defaults())
     now, problems = parse_defaults({key: bad, "jobTtlSeconds": "90"}, last=last)
     [problem] = problems
@@ -56,30 +56,30 @@ def test_a_bad_value_keeps_the_last_good_one_and_is_told_with_its_key(key: str, 
     assert now.job_ttl_seconds == 90
 
 
-def test_a_value_that_is_taken_away_is_the_default_again() -> None:
+def test_removing_a_value_restores_its_default() -> None:
     last, _ = parse_defaults({"backoffLimit": "7"}, last=Defaults())
     now, problems = parse_defaults({}, last=last)
     assert (now.backoff_limit, problems) == (2, ())
 
 
-def test_an_unknown_key_is_told_with_those_that_are_known() -> None:
+def test_an_unknown_key_is_reported_with_the_allowed_ones() -> None:
     defaults, problems = parse_defaults({"backOffLimit": "7"}, last=Defaults())
     [problem] = problems
-    assert problem.startswith("backOffLimit: not a setting; known are allowCrossNamespaceConfig, ")
+    assert problem.startswith("backOffLimit: unknown setting; allowed are allowCrossNamespaceConfig, ")
     assert "backoffLimit" in problem
     assert defaults == Defaults()
 
 
-def test_a_long_bad_value_is_told_in_short() -> None:
+def test_a_long_invalid_value_is_truncated() -> None:
     _, [problem] = parse_defaults({"backoffLimit": "x" * 10_000}, last=Defaults())
     assert len(problem) < 300
 
 
-def test_an_absent_folder_has_no_settings(tmp_path: Path) -> None:
+def test_a_missing_directory_has_no_settings(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "absent") == {}
 
 
-def test_the_folders_of_a_mounted_config_map_are_not_settings(tmp_path: Path) -> None:
+def test_the_directories_of_a_mounted_config_map_are_ignored(tmp_path: Path) -> None:
     data = tmp_path / "..2026_11_21"
     data.mkdir()
     (data / "backoffLimit").write_text("4")
@@ -88,7 +88,7 @@ def test_the_folders_of_a_mounted_config_map_are_not_settings(tmp_path: Path) ->
     assert read_folder(tmp_path) == {"backoffLimit": "4"}
 
 
-def test_a_folder_that_changes_is_read_again(tmp_path: Path) -> None:
+def test_a_changed_directory_is_read_again(tmp_path: Path) -> None:
     setting = tmp_path / "backoffLimit"
     setting.write_text("4")
     folder = DefaultsFolder(tmp_path)
@@ -102,9 +102,9 @@ def test_a_folder_that_changes_is_read_again(tmp_path: Path) -> None:
     assert folder.current().job_ttl_seconds == 86_400
 
 
-def test_a_wrong_setting_is_logged_once_and_not_at_each_look(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_setting_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "backoffLimit").write_text("nine")
     folder = DefaultsFolder(tmp_path)
     folder.reread()
     folder.reread()
-    assert [record.message for record in caplog.records] == ["a setting is wrong and keeps its last good value"]
+    assert [record.message for record in caplog.records] == ["invalid setting; its last valid value remains in effect"]

@@ -1,4 +1,4 @@
-"""What a status says at each step of a run's life."""
+"""The status of a run at each step of its life."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ def condition(kind: str, status: str) -> Json:
         (Phase.PENDING, Reason.INVALID_TIME_ZONE, "Unknown False Unknown False"),
     ],
 )
-def test_conditions_follow_from_the_phase(phase: Phase, reason: Reason, expected: str) -> None:
+def test_conditions_are_derived_from_the_phase(phase: Phase, reason: Reason, expected: str) -> None:
     after = status_after(run(), phase=phase, reason=reason, message="said", now=NOW)
     values = [found.status for kind in ("Succeeded", "Finished", "Ready", "Synced") if (found := after.condition(kind))]
     assert " ".join(values) == expected
@@ -35,7 +35,7 @@ def test_conditions_follow_from_the_phase(phase: Phase, reason: Reason, expected
     assert {found.message for found in after.conditions} == {"said"}
 
 
-def test_the_time_of_a_transition_moves_only_with_the_conditions_status() -> None:
+def test_the_transition_time_changes_only_with_the_conditions_status() -> None:
     before = run(status={"phase": "Pending", "conditions": [condition("Succeeded", "Unknown")]})
     waiting = status_after(before, phase=Phase.RUNNING, reason=Reason.RUNNING, message="", now=NOW)
     ended = status_after(before, phase=Phase.FAILED, reason=Reason.STOPPED, message="", now=NOW)
@@ -46,7 +46,7 @@ def test_the_time_of_a_transition_moves_only_with_the_conditions_status() -> Non
     assert changed.last_transition_time == NOW
 
 
-def test_what_is_not_said_stays_and_the_generation_is_the_specs() -> None:
+def test_other_fields_are_preserved_and_the_generation_is_observed() -> None:
     before = run(status={"phase": "Running", "contract": "e30=", "records": {"completed": 5}, "startTime": EARLIER})
     after = status_after(before, phase=Phase.PENDING, reason=Reason.RETRY_BACKOFF, message="", now=NOW, attempt=2)
     assert (after.contract, after.attempt, after.observed_generation) == ("e30=", 2, 3)
@@ -55,7 +55,7 @@ def test_what_is_not_said_stays_and_the_generation_is_the_specs() -> None:
     assert after.start_time == datetime(2026, 11, 21, 7, 30, tzinfo=UTC)
 
 
-def test_saying_the_same_again_is_the_same_status() -> None:
+def test_the_same_report_gives_the_same_status() -> None:
     first = status_after(run(), phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW)
     stored = run(status=first.to_manifest())
     again = status_after(
@@ -64,7 +64,7 @@ def test_saying_the_same_again_is_the_same_status() -> None:
     assert again == stored.status
 
 
-def test_an_end_has_its_time_and_the_duration_since_the_start() -> None:
+def test_a_terminal_status_has_the_time_and_the_duration_since_the_start() -> None:
     after = ended_status(
         run(status={"phase": "Running", "startTime": EARLIER}),
         phase=Phase.SUCCEEDED,
@@ -75,7 +75,7 @@ def test_an_end_has_its_time_and_the_duration_since_the_start() -> None:
     assert (after.completion_time, after.duration) == (NOW, "30m0s")
 
 
-def test_a_run_that_never_started_lasted_since_its_creation() -> None:
+def test_the_duration_of_a_run_that_never_started_counts_from_its_creation() -> None:
     after = ended_status(run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW)
     assert after.duration == "1h0m"
     assert after.start_time is None
@@ -94,5 +94,5 @@ def test_a_run_that_never_started_lasted_since_its_creation() -> None:
         (86_400 * 3 + 3600 * 4, "3d4h"),
     ],
 )
-def test_a_duration_reads_as_kubectl_writes_ages(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_as_kubectl_formats_ages(seconds: float, text: str) -> None:
     assert duration_text(timedelta(seconds=seconds)) == text

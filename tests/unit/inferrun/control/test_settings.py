@@ -1,4 +1,4 @@
-"""The processes' settings: names and meaning of the Krateo controller's, a wrong value named at the start."""
+"""Settings of shim and worker: defaults, and errors that name the variable."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +10,9 @@ from operator_shim.settings import ShimSettings
 from worker.settings import WorkerSettings
 
 
-def test_without_any_setting_the_documented_defaults_hold() -> None:
+def test_an_empty_environment_gives_the_documented_defaults() -> None:
     shim, worker = ShimSettings.read({}), WorkerSettings.read({})
-    assert (shim.resync_seconds, shim.lookers, shim.runner_account) == (300, 10, "")
+    assert (shim.resync_seconds, shim.workers, shim.runner_account) == (300, 10, "")
     assert (worker.follower_slots, worker.activity_slots, worker.cached_workflows) == (200, 50, 1000)
     assert worker.shutdown_seconds == timedelta(seconds=10)
     assert shim.common == worker.common
@@ -34,35 +34,37 @@ def test_without_any_setting_the_documented_defaults_hold() -> None:
         ("90m", 5400),
     ],
 )
-def test_the_polling_interval_is_whole_seconds_or_a_duration(text: str, seconds: int) -> None:
+def test_the_polling_interval_accepts_whole_seconds_and_durations(text: str, seconds: int) -> None:
     assert ShimSettings.read({"POLLING_INTERVAL": text}).resync_seconds == seconds
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "5x", "1m1h", "m", "1.5", "soon", "0s", "٣"])
-def test_a_polling_interval_of_another_form_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"POLLING_INTERVAL is .* whole seconds such as 300 or a duration such as 5m"):
+def test_an_invalid_polling_interval_is_rejected_with_the_allowed_forms(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"POLLING_INTERVAL is .* a whole number of seconds such as 300, or a duration such as 5m"
+    ):
         ShimSettings.read({"POLLING_INTERVAL": text})
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "1e3", "²"])
 @pytest.mark.parametrize("name", ["FOLLOWER_SLOTS", "ACTIVITY_SLOTS", "MAX_RECONCILE_RATE"])
-def test_a_number_that_is_none_is_refused_by_its_name(name: str, text: str) -> None:
+def test_an_invalid_number_is_rejected_with_the_name_of_its_variable(name: str, text: str) -> None:
     read = ShimSettings.read if name == "MAX_RECONCILE_RATE" else WorkerSettings.read
-    with pytest.raises(ValueError, match=f"^{name} is '{text}'; a whole number of at least 1 is allowed"):
+    with pytest.raises(ValueError, match=f"^{name} is '{text}'; must be a whole number of at least 1"):
         read({name: text})
 
 
-def test_an_empty_namespace_means_all_of_them() -> None:
+def test_an_empty_watch_namespace_means_all_namespaces() -> None:
     assert CommonSettings.read({"WATCH_NAMESPACE": ""}).watch_namespace is None
     assert CommonSettings.read({"WATCH_NAMESPACE": "models"}).watch_namespace == "models"
 
 
-def test_a_kubeconfig_that_lies_around_is_never_used() -> None:
+def test_only_a_kubeconfig_named_for_this_product_is_used() -> None:
     assert CommonSettings.read({"KUBECONFIG": "/home/me/.kube/config"}).kubeconfig is None
     assert CommonSettings.read({"INFERRUN_KUBECONFIG": "/a"}).kubeconfig == Path("/a")
 
 
-def test_a_process_says_which_of_several_it_is() -> None:
+def test_a_process_is_identified_by_pod_or_host_name() -> None:
     assert CommonSettings.read({"POD_NAME": "worker-1", "HOSTNAME": "h"}).identity == "worker-1"
     assert CommonSettings.read({"HOSTNAME": "h"}).identity == "h"
     assert CommonSettings.read({}).identity == "local"

@@ -1,4 +1,4 @@
-"""A merge patch of what differs: applied by RFC 7386, it turns one object into the other."""
+"""Merge patches: applied according to RFC 7386, a patch converts one object to the other."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.unit.objects import Json
 
 
 def applied(target: Json, patch: Json) -> Json:
-    """RFC 7386, section 2, written down once more."""
+    """An independent implementation of RFC 7386, section 2."""
     result = dict(target)
     for key, value in patch.items():
         if value is None:
@@ -35,14 +35,14 @@ def applied(target: Json, patch: Json) -> Json:
         ({"a": {"b": 1}}, {"a": "text"}),
     ],
 )
-def test_the_patch_turns_one_into_the_other(before: Json, after: Json) -> None:
+def test_the_patch_converts_one_object_to_the_other(before: Json, after: Json) -> None:
     assert applied(before, merge_patch(before, after)) == after
 
 
 @pytest.mark.parametrize("value", [{}, {"a": 1}, {"a": {"b": [1, {"c": 2}]}}])
-def test_nothing_that_differs_is_an_empty_patch(value: Json) -> None:
+def test_equal_objects_give_an_empty_patch(value: Json) -> None:
     assert merge_patch(value, dict(value)) == {}
 
 
-def test_what_is_the_same_is_left_out() -> None:
+def test_equal_members_are_omitted() -> None:
     assert merge_patch({"a": 1, "b": {"c": 1, "d": 1}}, {"a": 1, "b": {"c": 1, "d": 2}}) == {"b": {"d": 2}}

@@ -1,4 +1,4 @@
-"""The models read what the API server holds, whoever wrote it, and write what it takes."""
+"""The models read every stored object, whichever version wrote it, and write what the API server accepts."""
 
 from datetime import UTC, datetime
 
@@ -35,14 +35,14 @@ def config(**spec: object) -> dict[str, object]:
     return {"metadata": {"name": "iris", "namespace": "models"}, "spec": {"storage": {}, **spec}}
 
 
-def test_a_stored_run_is_read_with_its_metadata() -> None:
+def test_a_stored_run_is_parsed_with_its_metadata() -> None:
     run = parse_run(RUN)
     assert (run.metadata.name, run.metadata.generation, run.metadata.resource_version) == ("january", 2, "7")
     assert run.metadata.creation_timestamp == datetime(2026, 11, 21, 8, tzinfo=UTC)
     assert not run.metadata.is_being_deleted
 
 
-def test_a_run_finds_its_config_in_its_own_namespace_unless_it_names_another() -> None:
+def test_the_config_is_in_the_runs_namespace_unless_another_one_is_named() -> None:
     assert parse_run(RUN).config_namespace == "models"
     elsewhere = RUN | {"spec": {"configRef": {"name": "iris", "namespace": "shared"}}}
     assert parse_run(elsewhere).config_namespace == "shared"
@@ -52,7 +52,7 @@ def test_a_run_whose_status_is_null_has_no_phase() -> None:
     assert parse_run(RUN | {"status": None}).status.phase is None
 
 
-def test_the_status_of_the_older_controller_is_read() -> None:
+def test_a_status_of_the_krateo_controller_is_parsed() -> None:
     older = {
         "conditions": [
             {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -67,12 +67,12 @@ def test_the_status_of_the_older_controller_is_read() -> None:
     assert status.job_status.name == "inf-january-5be07ada"
 
 
-def test_keys_of_a_newer_definition_are_ignored_on_reading() -> None:
+def test_unknown_keys_of_a_newer_definition_are_ignored() -> None:
     newer = RUN | {"spec": {"configRef": {"name": "iris"}, "shards": 4}, "status": {"phase": "Running", "shard": []}}
     assert parse_run(newer).status.phase is Phase.RUNNING
 
 
-def test_a_run_is_paused_by_its_annotation_only_when_it_says_true() -> None:
+def test_a_run_is_paused_only_if_its_annotation_is_true() -> None:
     metadata = {"name": "january", "namespace": "models"}
     paused = {"metadata": metadata | {"annotations": {"krateo.io/paused": "true"}}, "spec": RUN["spec"]}
     running = {"metadata": metadata | {"annotations": {"krateo.io/paused": "false"}}, "spec": RUN["spec"]}
@@ -88,35 +88,35 @@ def test_a_run_is_paused_by_its_annotation_only_when_it_says_true() -> None:
         {"kserve": {"modelName": "iris", "modelVersion": ""}, "modelUrl": "http://iris/infer", "modelVersion": "v2"}
         | {"modelInputName": "x"},
     ],
-    ids=["below kserve", "directly below spec", "some here, some there"],
+    ids=["below kserve", "directly below spec", "mixed"],
 )
-def test_both_placements_of_the_model_are_one_canonical_form(spec: dict[str, object]) -> None:
+def test_both_placements_of_the_model_are_equivalent(spec: dict[str, object]) -> None:
     assert parse_config(config(**spec)).spec.model == KServeModel(
         model_name="iris", model_url="http://iris/infer", model_version="v2", model_input_name="x"
     )
 
 
-def test_a_storage_object_is_kept_as_it_was_written() -> None:
+def test_a_storage_object_is_preserved_as_written() -> None:
     free_form = {"custom": {"s3": {"More-Custom": [1, {"a": None}], "endpointRef": {"name": "x"}}}}
     spec = parse_config(config(storage={"output": free_form})).spec
     assert spec.storage.output == free_form
     assert spec.to_manifest()["storage"]["output"] == free_form
 
 
-def test_the_policy_of_auto_deletion_is_read() -> None:
+def test_the_auto_delete_policy_is_parsed() -> None:
     assert parse_config(config(autoDeletePolicy="DeleteOnSuccess")).spec.auto_delete_policy == (
         AutoDeletePolicy.DELETE_ON_SUCCESS
     )
 
 
-def test_an_unset_field_stays_unset_so_that_a_default_may_change_later() -> None:
+def test_an_unset_field_stays_unset() -> None:
     assert parse_config(config()).spec.to_manifest() == {"storage": {}}
     assert parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "b"}}}).spec.to_manifest() == {
         "configRef": {"name": "b"}
     }
 
 
-def test_a_status_is_written_in_kubernetes_form() -> None:
+def test_a_status_is_written_as_kubernetes_does() -> None:
     status = InferenceRunStatus(
         phase=Phase.RUNNING,
         start_time=datetime(2026, 11, 21, 8, 0, 0, 999, tzinfo=UTC),
@@ -132,7 +132,7 @@ def test_a_status_is_written_in_kubernetes_form() -> None:
     }
 
 
-def test_a_message_that_is_too_long_is_cut_rather_than_losing_the_outcome() -> None:
+def test_a_long_message_is_truncated_instead_of_rejected() -> None:
     message = InferenceRunStatus(message="line\nafter line " * 1000).message
     assert message is not None
     assert len(message) == 2048
@@ -145,6 +145,6 @@ def test_only_success_and_failure_are_terminal(phase: Phase) -> None:
     assert not any(InferenceRunStatus(phase=other).is_terminal for other in set(Phase) - {"Succeeded", "Failed"})
 
 
-def test_a_resource_cannot_be_changed_in_place() -> None:
+def test_a_resource_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         parse_run(RUN).spec.timeout_seconds = 5  # type: ignore[misc]  # the point of the test

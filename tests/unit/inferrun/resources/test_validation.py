@@ -1,4 +1,4 @@
-"""What only the shim can know is told with the field's path, its value and what is allowed."""
+"""Problems that the CRD's schema cannot detect: each names the field, its value and what is allowed."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.validation import Problem, config_problems, parse_problems, run_problems, told
+from inferrun.resources.validation import Problem, config_problems, describe, parse_problems, run_problems
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
 FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
@@ -22,7 +22,7 @@ def fields(problems: tuple[Problem, ...]) -> list[str]:
     return [problem.field for problem in problems]
 
 
-def test_a_config_as_people_write_it_has_no_problem() -> None:
+def test_a_typical_config_has_no_problems() -> None:
     assert config_problems(config()) == ()
 
 
@@ -42,7 +42,7 @@ def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
         ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "allowed are claimName, path, format"),
     ],
 )
-def test_an_unknown_key_of_a_known_storage_is_answered_with_the_likely_one(
+def test_an_unknown_key_of_a_supported_storage_gets_a_suggestion(
     storage: dict[str, Any],  # Any: free-form on purpose
     field: str,
     hint: str,
@@ -58,17 +58,21 @@ def test_an_unknown_key_of_a_known_storage_is_answered_with_the_likely_one(
         ({"file": {"path": "x"}}, "file.claimName", "required"),
         ({"file": {"claimName": "data", "path": "../x"}}, "file.path", 'without ".."'),
         ({"file": {"claimName": "data", "path": "/x"}}, "file.path", "relative"),
-        ({"file": "data"}, "file", "allowed is an object"),
+        ({"file": "data"}, "file", "must be an object"),
         ({"krateo": {"api": {"endpointRef": {"name": "h"}, "verb": "FETCH"}}}, "krateo.api.verb", "GET, POST"),
-        ({"krateo": {"api": {"endpointRef": {"name": "h"}, "headers": "a: b"}}}, "krateo.api.headers", "is a list"),
+        (
+            {"krateo": {"api": {"endpointRef": {"name": "h"}, "headers": "a: b"}}},
+            "krateo.api.headers",
+            "must be a list",
+        ),
         ({"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
         ({"s3": {"bucket": "b"}}, "s3", "file, krateo"),
         ({"files": {"path": "b"}}, "files", "did you mean file?"),
-        ({}, "", "one label of: file, krateo"),
-        ({**FILE, **KRATEO}, "", "is one label"),
+        ({}, "", "one of the labels file, krateo"),
+        ({**FILE, **KRATEO}, "", "only one label"),
     ],
 )
-def test_a_storage_that_cannot_work_is_told(
+def test_an_invalid_storage_is_reported(
     storage: dict[str, Any],  # Any: free-form on purpose
     field: str,
     allowed: str,
@@ -80,14 +84,14 @@ def test_a_storage_that_cannot_work_is_told(
 
 def test_a_label_of_a_custom_image_must_hold_an_object() -> None:
     problems = config_problems(config(image="mine:1", storage={"output": {"custom": "s3://bucket"}}))
-    assert told(problems) == 'spec.storage.output.custom is "s3://bucket"; allowed is an object'
+    assert describe(problems) == 'spec.storage.output.custom is "s3://bucket"; must be an object'
 
 
-def test_two_placements_that_disagree_are_told_with_both_values() -> None:
+def test_two_placements_with_different_values_are_reported_with_both_values() -> None:
     problems = config_problems(config(modelUrl="http://other", modelVersion="v2"))
-    assert told(problems) == (
+    assert describe(problems) == (
         'spec.modelUrl is "http://other"; but spec.kserve.modelUrl is "iris.models/v2/models/iris/infer"; '
-        "allowed is one of them, or both with one value"
+        "set only one of them, or both to the same value"
     )
 
 
@@ -104,7 +108,7 @@ def test_two_placements_that_disagree_are_told_with_both_values() -> None:
         ({"storage": {"input": {"x": {"y": "z" * 300_000}}}, "image": "mine:1"}, "spec.storage"),
     ],
 )
-def test_a_value_that_cannot_work_is_told_once(spec: dict[str, object], problem: str) -> None:
+def test_an_invalid_value_is_reported_once(spec: dict[str, object], problem: str) -> None:
     assert fields(config_problems(config(**spec))) == [problem]
 
 
@@ -120,21 +124,20 @@ def test_a_value_that_cannot_work_is_told_once(spec: dict[str, object], problem:
         (2, 1, False),
     ],
 )
-def test_a_request_must_fit_its_limit(request_: int | str, limit: int | str, *, fits: bool) -> None:
+def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | str, *, fits: bool) -> None:
     problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
 
 
-def test_a_custom_image_may_speak_any_protocol_that_has_a_name() -> None:
+def test_a_custom_image_may_use_any_known_protocol() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
 
 
-def test_a_service_account_is_checked_against_the_operators_list() -> None:
+def test_a_service_account_must_be_allowed_by_the_installation() -> None:
     named = config(serviceAccountName="runner")
     assert config_problems(named, allowed_service_accounts=["runner"]) == ()
-    assert told(config_problems(named, allowed_service_accounts=[])) == (
-        'spec.serviceAccountName is "runner"; allowed by the operator of this installation: none '
-        "(setting allowedServiceAccounts)"
+    assert describe(config_problems(named, allowed_service_accounts=[])) == (
+        'spec.serviceAccountName is "runner"; allowed in this installation: none (setting allowedServiceAccounts)'
     )
 
 
@@ -148,31 +151,31 @@ def test_a_service_account_is_checked_against_the_operators_list() -> None:
         ({"parameters": {str(number): "x" * 65536 for number in range(5)}}, "spec.parameters"),
     ],
 )
-def test_a_run_that_cannot_work_is_told(spec: dict[str, object], field: str) -> None:
+def test_an_invalid_run_is_reported(spec: dict[str, object], field: str) -> None:
     run = parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, **spec}})
     assert fields(run_problems(run)) == [field]
 
 
-def test_a_plain_run_and_a_plain_schedule_have_no_problem() -> None:
+def test_a_typical_run_and_a_typical_schedule_have_no_problems() -> None:
     for extra in ({}, {"schedule": "0 9 * * MON", "timeZone": "Europe/Rome"}):
         run = parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, **extra}})
         assert run_problems(run) == ()
 
 
-def test_a_resource_that_cannot_be_read_says_which_field_why_and_what_it_held() -> None:
+def test_a_resource_that_cannot_be_parsed_is_reported_with_field_and_value() -> None:
     with pytest.raises(ValidationError) as error:
         parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "iris"}, "timeoutSeconds": -5}})
-    assert told(parse_problems(error.value)) == (
+    assert describe(parse_problems(error.value)) == (
         'spec.timeoutSeconds is "-5"; allowed: input should be greater than or equal to 0'
     )
 
 
-def test_a_missing_field_is_told_as_missing() -> None:
+def test_a_missing_field_is_reported_as_not_set() -> None:
     with pytest.raises(ValidationError) as error:
         parse_run({"metadata": {"name": "a"}, "spec": {}})
-    assert told(parse_problems(error.value)).startswith("spec.configRef is not set; ")
+    assert describe(parse_problems(error.value)).startswith("spec.configRef is not set; ")
 
 
-def test_a_long_value_is_shown_short() -> None:
+def test_a_long_value_is_truncated() -> None:
     problems = config_problems(config(kserve={"modelUrl": "ftp://" + "x" * 2000}))
     assert len(str(problems[0])) < 400

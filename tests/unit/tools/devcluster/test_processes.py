@@ -1,4 +1,4 @@
-"""Which processes count as ours: the ones we wrote down, as long as they are the same ones."""
+"""Which processes count as ours: those that were recorded, unless their process id has been reused."""
 
 import json
 import os
@@ -6,41 +6,41 @@ import signal
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tools.devcluster.processes import Records, identity_of, start_time_of, state_of, stop
+from tools.devcluster.processes import ProcessRecords, identity_of, start_time_of, state_of, stop
 
 STAT = "4711 (a) b (c) S 1 4711 4711 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 9 0 123456 1 2 3"
 
 
-def _record(records: Records, name: str, *, older_by: int = 0) -> None:
+def _record(records: ProcessRecords, name: str, *, older_by: int = 0) -> None:
     identity = identity_of(os.getpid())
     assert identity is not None
     records.folder.mkdir(exist_ok=True)
     recorded = asdict(replace(identity, start_time=identity.start_time - older_by))
-    records.path(name).write_text(json.dumps({"identity": recorded, "made_from": "settings"}))
+    records.path(name).write_text(json.dumps({"identity": recorded, "fingerprint": "settings"}))
 
 
-def test_a_name_with_blanks_and_parentheses_does_not_shift_the_fields() -> None:
+def test_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() -> None:
     assert state_of(STAT) == "S"
     assert start_time_of(STAT) == 123456
 
 
-def test_a_recorded_process_that_runs_is_found(tmp_path: Path) -> None:
-    records = Records(tmp_path / "processes")
+def test_a_recorded_process_that_is_running_is_found(tmp_path: Path) -> None:
+    records = ProcessRecords(tmp_path / "processes")
     _record(records, "etcd")
     found = records.running("etcd")
     assert found is not None
     assert found.pid == os.getpid()
 
 
-def test_a_process_that_got_the_id_of_an_ended_one_is_not_ended(tmp_path: Path) -> None:
-    records = Records(tmp_path / "processes")
+def test_a_process_that_reuses_a_recorded_id_is_not_stopped(tmp_path: Path) -> None:
+    records = ProcessRecords(tmp_path / "processes")
     _record(records, "etcd", older_by=100)
     assert records.running("etcd") is None
     assert not stop("etcd", records=records, sig=signal.SIGKILL)
     assert records.names() == []
 
 
-def test_a_record_that_was_cut_short_counts_as_none(tmp_path: Path) -> None:
-    records = Records(tmp_path)
+def test_an_incomplete_record_is_ignored(tmp_path: Path) -> None:
+    records = ProcessRecords(tmp_path)
     records.path("etcd").write_text('{"identity": {"pid": 1')
     assert records.running("etcd") is None

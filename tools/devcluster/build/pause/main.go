@@ -1,4 +1,4 @@
-// Command pause holds a Pod's namespaces open until it is told to stop, and reaps what it inherits.
+// Command pause keeps the namespaces of a Pod open until it is stopped, and reaps orphaned processes.
 package main
 
 import (

@@ -173,3 +173,5 @@ require (
 )
 
 tool github.com/temporalio/cli/cmd/temporal
+
+replace cloud.google.com/go/storage => ./stubs/storage

@@ -1,4 +1,4 @@
-// Command coredns serves the cluster's names with only the plug-ins that the development cluster uses.
+// Command coredns is a DNS server for the cluster with only the plugins that the development cluster uses.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command kube holds the Kubernetes node's programs in one binary, chosen by the name it is called with.
-// One link instead of five halves the cold build of the development cluster.
+// Command kube contains the programs of a Kubernetes node in one binary and runs the one whose name it is called by.
+// Linking once instead of five times halves the time of a cold build of the development cluster.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 	build, known := commands[name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "%q is none of the commands in this binary; call it through a link with one's name\n", name)
+		fmt.Fprintf(os.Stderr, "unknown command %q; call this binary through a link named after one of its commands\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(build()))

@@ -1,0 +1,46 @@
+"""Deletes the finished runs of a schedule that its history limits do not keep."""
+
+from activities.cluster.deletion import delete_if_present
+from activities.rules.child_runs import to_prune
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
+
+LIST_PAGE = "500"
+
+
+class HistoryPruner:
+    """Prunes the runs of any schedule."""
+
+    def __init__(self, api: KubeClient, runs: RunStore) -> None:
+        self._api = api
+        self._runs = runs
+
+    async def prune(self, parent: RunRef) -> list[str]:
+        """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
+
+        Raises KubeError, and pydantic.ValidationError if a stored run cannot be parsed.
+        """
+        schedule = await self._runs.read(parent)
+        if schedule is None:
+            return []
+        deleted = []
+        for child in to_prune(schedule, await self._children(parent)):
+            name = child.metadata.name
+            if await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
+                deleted.append(name)
+        return deleted
+
+    async def _children(self, parent: RunRef) -> list[InferenceRun]:
+        params = {"labelSelector": f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", "limit": LIST_PAGE}
+        found = []
+        while True:
+            page = await self._api.list(RUNS, parent.namespace, **params)
+            found += [parse_run(item) for item in page.get("items") or []]
+            token = page["metadata"].get("continue")
+            if not token:
+                return found
+            params["continue"] = token

@@ -1,0 +1,184 @@
+"""`LaunchJob`: resolves the config, writes contract and snapshot, and creates the Job of a launch.
+
+Idempotent by names: a retry finds the ConfigMap and the Job of the first try and adopts them. It makes few requests,
+because all of this happens between `kubectl apply` and the Job. What cannot succeed is returned as a result; errors are
+for conditions that pass, such as an unreachable API server, and Temporal retries them.
+"""
+
+import base64
+from collections.abc import Callable
+
+from temporalio import activity
+
+from activities.cluster.config_maps import find_config_map, write_config_map
+from activities.cluster.config_reader import ConfigReader
+from activities.installation import Installation
+from activities.rules import launch_results, manifests
+from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
+from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.snapshot import CompiledRun, compile_run
+from activities.rules.workflow_reference import workflow_reference
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name, job_name
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_ref import RunRef
+from inferrun.text import one_line
+from inferrun.timestamps import utc_now
+from workflows import activity_options
+from workflows.messages import LaunchInput, LaunchResult
+
+
+class JobLauncher:
+    """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        installation: Installation,
+        defaults: Callable[[], Defaults],
+        runner_account: str,
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._installation = installation
+        self._defaults = defaults
+        self._runner_account = runner_account
+        self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
+
+    @activity.defn(name=activity_options.LAUNCH.name)
+    async def launch_job(self, request: LaunchInput) -> LaunchResult:
+        """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be launched."""
+        run = await self._runs.read(request.run)
+        if run is None:
+            return launch_results.gone()
+        if run.status.is_terminal:
+            return launch_results.terminal(run)
+        request = launch_results.resume(request, run)
+        if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
+            return await self._find_left_over_job(request, run)
+        try:
+            return await self._launch(request, run)
+        except LaunchBlocked as blocker:
+            if blocker.is_retryable:
+                await self._publish_blocker(request.run, run, blocker)
+            return launch_results.blocked(run, blocker, now=utc_now())
+
+    async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+        compiled = await self._compile(request.run, run)
+        self._configs.check_account(compiled.snapshot.service_account)
+        body = manifests.job(
+            request.run,
+            compiled,
+            installation=self._installation.id,
+            launch=request.launch,
+            attempt=request.attempt,
+            seconds_left=launch_results.seconds_left(request, run),
+        )
+        job = await self._create_or_adopt(request.run, body)
+        await self._publish_job(request, run, compiled, job)
+        return launch_results.launched(request, run, compiled, job, now=utc_now())
+
+    async def _compile(self, ref: RunRef, run: InferenceRun) -> CompiledRun:
+        """What the run was started with, or is started with now."""
+        if run.status.contract:
+            found = await find_config_map(self._api, ref)
+            if found is not None:
+                return found
+        try:
+            config = await self._configs.read(run)
+        except LaunchBlocked:
+            # An earlier try may have started the run before its config was deleted: what it wrote applies.
+            found = await find_config_map(self._api, ref)
+            if found is None:
+                raise
+            return found
+        compiled = compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
+        return await write_config_map(self._api, ref, compiled, installation=self._installation.id)
+
+    async def _create_or_adopt(self, run: RunRef, body: Object) -> Object:
+        name = name_of(body)
+        try:
+            return await self._api.create(JOBS, run.namespace, body)
+        except AlreadyExists:
+            stored = await self._api.get(JOBS, run.namespace, name)
+            if not is_owned_by(stored, run):
+                raise name_taken("Job", name) from None
+            return stored
+        except (Invalid, Forbidden) as error:
+            raise creation_rejected("Job", name, error) from error
+
+    async def _publish_job(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object) -> None:
+        info = activity.info()
+        workflow = workflow_reference(
+            self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
+        ).model_dump()
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            if _is_published(current, job):  # adopted by another workflow: the status is up to date
+                return InferenceRunStatus.model_validate({**current.status.model_dump(), "workflow": workflow})
+            return status_after(
+                current,
+                phase=Phase.PENDING,
+                reason=Reason.JOB_CREATED,
+                message=f"Job {name_of(job)} was created; waiting for its Pod",
+                now=utc_now(),
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+                contract=base64.b64encode(compiled.contract_json.encode()).decode(),
+                job_status=_job_reference(request.run, job),
+                workflow=workflow,
+            )
+
+        await self._runs.update_status(request.run, decide, read=run)
+
+    async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
+        """Write what the run waits for; the workflow records a blocker that is final."""
+
+        def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            published = (current.status.phase, current.status.reason, current.status.message)
+            if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048)):
+                return None
+            return status_after(
+                current, phase=Phase.PENDING, reason=blocker.reason, message=blocker.message, now=utc_now()
+            )
+
+        await self._runs.update_status(ref, decide, read=run)
+
+    async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+        """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
+        ref = request.run
+        name = job_name(job_base_name(ref.name, ref.uid), request.launch)
+        try:
+            job = await self._api.get(JOBS, ref.namespace, name)
+        except NotFound:
+            job = None
+        if job is not None and is_owned_by(job, ref):
+            return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
+        known = run.status.job_status
+        known_name, known_uid = (known.name, known.uid) if known else (None, None)
+        return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
+
+
+def _is_published(run: InferenceRun, job: Object) -> bool:
+    """Whether the status describes exactly this Job."""
+    reference = run.status.job_status
+    return reference is not None and reference.uid == uid_of(job) and run.status.phase is not None
+
+
+def _job_reference(run: RunRef, job: Object) -> dict[str, str]:
+    return {
+        "api_version": "batch/v1",
+        "kind": "Job",
+        "name": name_of(job),
+        "namespace": run.namespace,
+        "uid": uid_of(job),
+    }

@@ -1,0 +1,42 @@
+"""`PublishStatus`: writes the status of a run that has not ended."""
+
+from temporalio import activity
+
+from activities.cluster.events import EventRecorder
+from activities.rules.status_results import result_of_update
+from inferrun.control.run_status import status_after
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.timestamps import utc_now
+from workflows import activity_options
+from workflows.messages import PublishInput, StatusResult
+
+
+class StatusPublisher:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, runs: RunStore, *, events: EventRecorder) -> None:
+        self._runs = runs
+        self._events = events
+
+    @activity.defn(name=activity_options.PUBLISH.name)
+    async def publish_status(self, request: PublishInput) -> StatusResult:
+        """Write the status and an Event; a run that has ended keeps its status."""
+
+        def decide(run: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                run,
+                phase=request.phase,
+                reason=request.reason,
+                message=request.message,
+                now=utc_now(),
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+            )
+
+        written = await self._runs.update_status(request.run, decide)
+        if written.changed:
+            await self._events.record(
+                request.run, reason=request.reason, message=request.message, is_warning=request.warning
+            )
+        return result_of_update(written.run)

@@ -1,0 +1,136 @@
+"""`RecordOutcome`: writes the outcome of a run and starts what follows from it.
+
+The outcome is written once: a terminal status that already exists is kept, and is the result. What follows (the Jobs'
+time to live, the clean-up workflow, the signal to the submitter, the pruning of a schedule's history) is started only
+after the outcome has been stored, and again by a retry.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.cluster.cleanup_starter import start_cleanup
+from activities.cluster.config_maps import find_config_map
+from activities.cluster.events import EventRecorder
+from activities.cluster.job_retention import set_time_to_live
+from activities.installation import Installation
+from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.snapshot import Snapshot
+from activities.rules.status_results import result_of_update
+from activities.rules.workflow_reference import workflow_reference
+from inferrun import wellknown
+from inferrun.control.run_status import ended_status
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase
+from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_ref import RunRef
+from inferrun.temporal.run_workflows import signal_workflow
+from inferrun.timestamps import parse, utc_now
+from workflows import activity_options, messages
+from workflows.messages import RecordInput, StatusResult
+
+logger = logging.getLogger(__name__)
+
+Prune = Callable[[RunRef], Awaitable[object]]
+"""Prunes the finished runs of a schedule; raises KubeError or pydantic.ValidationError."""
+
+
+class OutcomeRecorder:
+    """One instance serves all runs of a worker."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        temporal: Client,
+        installation: Installation,
+        prune: Prune,
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._events = events
+        self._temporal = temporal
+        self._installation = installation
+        self._prune = prune
+
+    @activity.defn(name=activity_options.RECORD.name)
+    async def record_outcome(self, request: RecordInput) -> StatusResult:
+        """Write the outcome, then start what follows from it."""
+        written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request))
+        result = result_of_update(written.run)
+        if written.run is None:
+            return result
+        is_warning = result.phase is not Phase.SUCCEEDED
+        message = result.message or "done"
+        await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
+        await self._follow_up(written.run)
+        return result
+
+    def _outcome(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
+        workflow = run.status.workflow
+        if workflow is None:  # the run ended before it had a Job
+            info = activity.info()
+            workflow = workflow_reference(self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id)
+        return ended_status(
+            run,
+            phase=request.phase,
+            reason=request.reason,
+            message=request.message,
+            now=utc_now(),
+            finished=_parse(request.finished_at),
+            start_time=_parse(request.started_at),
+            attempt=request.attempt,
+            attempts=[item.model_dump() for item in request.attempts] or None,
+            exit_code=request.exit_code,
+            records=request.records.model_dump() if request.records else None,
+            delivery=request.delivery,
+            output=request.output.model_dump() if request.output else None,
+            workflow=workflow.model_dump(),
+        )
+
+    async def _follow_up(self, run: InferenceRun) -> None:
+        compiled = await find_config_map(self._api, run.ref)
+        schedule = schedule_of(run)
+        if compiled is not None:
+            snapshot = compiled.snapshot
+            await set_time_to_live(self._api, run.ref, seconds=snapshot.ttl_seconds_after_finished)
+            if schedule is None:  # the runs of a schedule are subject to its history limits instead
+                await self._schedule_deletion(run, snapshot)
+        await self._notify_submitter(run)
+        if schedule is not None:
+            await self._prune_history(schedule)
+
+    async def _schedule_deletion(self, run: InferenceRun, snapshot: Snapshot) -> None:
+        if snapshot.deletes(run.status.phase):
+            await start_cleanup(
+                self._temporal,
+                run.ref,
+                delay_seconds=snapshot.auto_delete_delay_seconds,
+                installation=self._installation,
+            )
+
+    async def _notify_submitter(self, run: InferenceRun) -> None:
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
+        if submitter:
+            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result_of(run))
+
+    async def _prune_history(self, schedule: RunRef) -> None:
+        """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""
+        try:
+            await self._prune(schedule)
+        except (KubeError, ValidationError) as error:
+            logger.warning(
+                "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
+            )
+
+
+def _parse(text: str | None) -> datetime | None:
+    return parse(text) if text else None

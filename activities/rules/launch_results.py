@@ -1,0 +1,100 @@
+"""The results of a launch, and the progress of a run that another workflow began. Pure."""
+
+from datetime import datetime
+
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.object_metadata import uid_of
+from activities.rules.snapshot import CompiledRun
+from inferrun.kube.objects import Object
+from inferrun.names import job_name
+from inferrun.reasons import Reason, known_reason
+from inferrun.resources import InferenceRun
+from inferrun.timestamps import rfc3339
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
+from workflows.run_clock import timeout_of
+
+
+def gone() -> LaunchResult:
+    """The run no longer exists."""
+    return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
+
+
+def terminal(run: InferenceRun) -> LaunchResult:
+    """The run has ended already."""
+    reason = known_reason(run.status.reason)
+    return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
+
+
+def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
+    """Cancellation was requested on the run; the Job, if there is one, must be stopped."""
+    return LaunchResult(
+        state=LaunchState.CANCELLED,
+        reason=Reason.CANCELLED,
+        message="the run was cancelled",
+        job_name=job_name,
+        job_uid=job_uid,
+    )
+
+
+def launched(
+    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, now: datetime
+) -> LaunchResult:
+    """The Job that was created or adopted."""
+    snapshot = compiled.snapshot
+    job_created = str(job["metadata"]["creationTimestamp"])
+    return LaunchResult(
+        state=LaunchState.LAUNCHED,
+        job_name=job_name(compiled.base_name, request.launch),
+        job_uid=uid_of(job),
+        launch=request.launch,
+        attempt=request.attempt,
+        attempts=request.attempts,
+        seconds_used=request.seconds_used,
+        timeout_seconds=timeout_of(run.spec),
+        pending_timeout_seconds=snapshot.pending_timeout_seconds,
+        backoff_limit=snapshot.backoff_limit,
+        max_disruptions=snapshot.max_disruptions,
+        pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
+    )
+
+
+def blocked(run: InferenceRun, blocker: LaunchBlocked, *, now: datetime) -> LaunchResult:
+    """The run waits, or fails if nothing can be done about the blocker."""
+    if not blocker.is_retryable:
+        return LaunchResult(state=LaunchState.REFUSED, reason=blocker.reason, message=blocker.message)
+    return LaunchResult(
+        state=LaunchState.WAITING,
+        reason=blocker.reason,
+        message=blocker.message,
+        pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
+        pending_since=_creation_time(run, now=now),
+    )
+
+
+def seconds_left(request: LaunchInput, run: InferenceRun) -> int | None:
+    """What remains of the run's clock for this launch, at least 1; None without a limit."""
+    limit = timeout_of(run.spec)
+    return max(1, round(limit - request.seconds_used)) if limit else None
+
+
+def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
+    """The request of a new workflow, advanced to the launch after those that the run's status lists."""
+    past = run.status.attempts
+    if request.launch > 1 or not past:
+        return request
+    used = sum(
+        (item.completion_time - item.start_time).total_seconds()
+        for item in past
+        if item.completion_time is not None and item.start_time is not None
+    )
+    return LaunchInput(
+        run=request.run,
+        launch=past[-1].launch + 1,
+        attempt=run.status.attempt or past[-1].attempt,
+        attempts=past,
+        seconds_used=used,
+    )
+
+
+def _creation_time(run: InferenceRun, *, now: datetime) -> str:
+    return rfc3339(run.metadata.creation_timestamp or now)

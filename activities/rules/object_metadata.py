@@ -1,0 +1,27 @@
+"""Reads the metadata that all Kubernetes objects share. Pure."""
+
+from datetime import datetime
+
+from inferrun.kube.objects import Object
+from inferrun.run_ref import RunRef
+from inferrun.timestamps import parse
+
+
+def name_of(item: Object) -> str:
+    """The object's name."""
+    return str(item["metadata"]["name"])
+
+
+def uid_of(item: Object) -> str:
+    """The object's UID."""
+    return str(item["metadata"]["uid"])
+
+
+def age_seconds(item: Object, *, now: datetime) -> float:
+    """Seconds since the object was created."""
+    return (now - parse(item["metadata"]["creationTimestamp"])).total_seconds()
+
+
+def is_owned_by(item: Object, run: RunRef) -> bool:
+    """Whether an owner reference names the run with exactly this UID."""
+    return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])

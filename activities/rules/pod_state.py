@@ -1,0 +1,84 @@
+"""Reads the state of a Pod and its container `inference` from the Pod's JSON. Pure; malformed fields raise nothing."""
+
+from dataclasses import dataclass
+
+from activities.rules.manifests import CONTAINER
+from inferrun.kube.objects import Object
+
+
+@dataclass(frozen=True)
+class ContainerEnd:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str
+    message: str
+    started_at: str | None
+    finished_at: str | None
+
+
+def container_state(pod: Object) -> Object:
+    """The state object of container `inference`, empty before there is one."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or []:
+        if status.get("name") == CONTAINER:
+            state: Object = status.get("state") or {}
+            return state
+    return {}
+
+
+def started_at(pod: Object) -> str | None:
+    """When container `inference` started, as reported by the kubelet; None before."""
+    state = container_state(pod)
+    for part in ("running", "terminated"):
+        if part in state and _is_time(state[part].get("startedAt")):
+            return str(state[part]["startedAt"])
+    return None
+
+
+def container_end(pod: Object) -> ContainerEnd | None:
+    """How container `inference` ended; None before."""
+    state = container_state(pod).get("terminated")
+    if state is None:
+        return None
+    return ContainerEnd(
+        exit_code=int(state.get("exitCode", -1)),
+        reason=str(state.get("reason", "")),
+        message=str(state.get("message", "")),
+        started_at=state.get("startedAt") if _is_time(state.get("startedAt")) else None,
+        finished_at=state.get("finishedAt") if _is_time(state.get("finishedAt")) else None,
+    )
+
+
+def waiting_reason(pod: Object) -> tuple[str, str]:
+    """Reason and message of a container that has not started, empty if there are none."""
+    state = container_state(pod).get("waiting") or {}
+    return str(state.get("reason", "")), str(state.get("message", ""))
+
+
+def condition(pod: Object, kind: str, status: str = "True") -> Object | None:
+    """The Pod's condition with that type and status."""
+    for item in (pod.get("status") or {}).get("conditions") or []:
+        if item.get("type") == kind and item.get("status") == status:
+            found: Object = item
+            return found
+    return None
+
+
+def phase(pod: Object) -> str:
+    """The Pod's phase, empty before there is one."""
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def is_disrupted(pod: Object) -> bool:
+    """Whether the Pod was evicted, preempted or lost with its node."""
+    return condition(pod, "DisruptionTarget") is not None
+
+
+def newest(pods: list[Object]) -> Object | None:
+    """The Pod that was created last, which replaces all earlier ones."""
+    return max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
+
+
+def _is_time(value: object) -> bool:
+    """Whether a timestamp is set: the kubelet writes the zero time if it does not know the time."""
+    return isinstance(value, str) and not value.startswith(("0001-", "1970-01-01T00:00:00"))

@@ -1,0 +1,65 @@
+"""Records when each Job of a namespace was first seen, by the same clock that times the creation of the runs."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import JOBS, RUNS, Object
+
+WAIT_SECONDS = 300
+
+
+class WaitTimeout(Exception):
+    """A condition did not become true in time."""
+
+
+class JobWatch:
+    """Watches the Jobs and runs of one namespace for the duration of a block."""
+
+    def __init__(self, api: KubeClient, namespace: str) -> None:
+        self._jobs = Informer(api, JOBS, namespace=namespace, listener=self._job_changed)
+        self._runs = Informer(api, RUNS, namespace=namespace, listener=self._wake)
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.first_seen: dict[str, float] = {}
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._jobs.run()), asyncio.create_task(self._runs.run())]
+        await self._jobs.synced.wait()
+        await self._runs.synced.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def jobs(self) -> list[Object]:
+        """The current Jobs."""
+        return [item for _, item in self._jobs.items()]
+
+    def runs(self) -> list[Object]:
+        """The current runs."""
+        return [item for _, item in self._runs.items()]
+
+    async def wait(self, condition: Callable[[], bool], *, what: str) -> None:
+        """Return as soon as the condition holds. Raises WaitTimeout."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not condition():
+                    await self._changed.wait()
+                    self._changed.clear()
+                return
+        raise WaitTimeout(f"timed out after {WAIT_SECONDS} s waiting for {what}")
+
+    def _job_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is None:
+            self.first_seen.setdefault(key[1], time.monotonic())
+        self._wake(key, before, after)
+
+    def _wake(self, _key: Key, _before: Object | None, _after: Object | None) -> None:
+        self._changed.set()

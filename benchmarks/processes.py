@@ -1,0 +1,99 @@
+"""Starts and stops child processes and reads the CPU time that each has used.
+
+Assumes Linux (`/proc`). Stops only processes that it has started.
+"""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+STOP_SECONDS = 20
+POLL_SECONDS = 0.05
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class StartFailed(Exception):
+    """A program exited or was not ready in time; the message contains the end of its log."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A child process and its log."""
+
+    name: str
+    child: "subprocess.Popen[bytes]"
+    log: Path
+
+    def cpu_seconds(self) -> float:
+        """CPU time used so far by all threads, in seconds."""
+        return cpu_seconds(self.child.pid)
+
+    def wait_until(self, is_ready: Callable[[], bool], *, seconds: float) -> None:
+        """Return once the process is ready. Raises StartFailed."""
+        deadline = time.monotonic() + seconds
+        while not is_ready():
+            if self.child.poll() is not None:
+                raise StartFailed(f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise StartFailed(f"{self.name} was not ready after {seconds:.0f} s:\n{self.tail()}")
+            time.sleep(POLL_SECONDS)
+
+    def tail(self) -> str:
+        """The last 2,000 characters of the log."""
+        return self.log.read_text(errors="replace")[-2000:]
+
+    def stop(self) -> None:
+        """Send SIGTERM, and SIGKILL if the process does not exit in time."""
+        self.child.terminate()
+        try:
+            self.child.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait(timeout=STOP_SECONDS)
+
+
+def start(
+    name: str, command: Sequence[str], *, logs: Path, environment: Mapping[str, str], folder: Path | None = None
+) -> Process:
+    """Start a program with exactly this environment; its output is written to `<name>.log`."""
+    log = logs / f"{name}.log"
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+        )
+    return Process(name, child, log)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def free_port() -> int:
+    """A loopback port that is currently unused."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> Callable[[], bool]:
+    """A probe that connects to a loopback port."""
+
+    def condition() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    return condition

@@ -1,0 +1,27 @@
+"""What the models of both resources have in common: immutable, camelCase in JSON, snake_case in Python.
+
+Unknown keys are ignored on reading, because an object may have been stored under a newer or an older definition; the API
+server prunes unknown keys of new objects. The string under a field is its documentation: the generator of the CRDs reads it
+from the source.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class ResourceModel(BaseModel):
+    """A part of a resource."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        extra="ignore",
+    )
+
+    # Any: the JSON of a resource is free-form below the storage labels.
+    def to_manifest(self) -> dict[str, Any]:
+        """The JSON object for the API server: camelCase, unset fields omitted."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,28 @@
+"""The result of a run as programs get it: what the workflow of a run, and of a submission, returns.
+
+Field names are recorded in histories and read by other programs, so they are never renamed.
+"""
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from inferrun.reasons import Phase, Reason
+from inferrun.runner_report import Delivery, Output, RecordCounts
+
+
+class RunResult(BaseModel):
+    """How a run ended. In camelCase as JSON, like the resources, because programs in other languages read it."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
+
+    namespace: str
+    name: str
+    uid: str
+    phase: Phase
+    reason: Reason
+    message: str = ""
+    exit_code: int | None = None
+    records: RecordCounts | None = None
+    delivery: Delivery | None = None
+    output: Output | None = None
+    duration: str = ""

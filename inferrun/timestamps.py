@@ -1,0 +1,23 @@
+"""Timestamps as Kubernetes writes them: RFC 3339 in UTC with whole seconds.
+
+This module is the only one that formats or parses them, and `utc_now` the only place that reads the clock for one. It is
+deliberately not passed through the workflow sandbox, so `utc_now` in workflow code fails there.
+"""
+
+from datetime import UTC, datetime
+
+
+def rfc3339(instant: datetime) -> str:
+    """An aware datetime in Kubernetes' form, such as `2026-11-21T08:00:00Z`; fractions of a second are dropped."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse(text: str) -> datetime:
+    """The instant in an RFC 3339 text; one without an offset is read as UTC. Raises ValueError."""
+    instant = datetime.fromisoformat(text)
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+
+
+def utc_now() -> datetime:
+    """The current time, for code at the edges that passes it on to pure functions."""
+    return datetime.now(UTC)

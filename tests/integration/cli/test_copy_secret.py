@@ -1,0 +1,91 @@
+"""The command `copy-secret` against a real API server."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import NAMESPACES, SECRETS
+from tests.integration.cli.stage import Printed, run_command
+
+VALUE = "not-to-be-printed"
+ENCODED = b64encode(VALUE.encode()).decode()
+
+
+@pytest.fixture
+async def namespaces(api: KubeClient) -> AsyncIterator[tuple[str, str]]:
+    """Two namespaces, of which the first has a Secret named handler."""
+    names = (f"from-{token_hex(4)}", f"to-{token_hex(4)}")
+    created = [
+        await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in names
+    ]
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "handler", "labels": {"team": "a"}},
+        "type": "example.com/endpoint",
+        "data": {"server-url": ENCODED, "token": ENCODED},
+    }
+    await api.create(SECRETS, names[0], secret)
+    yield names
+    for item in created:
+        await api.delete(NAMESPACES, "", item["metadata"]["name"], uid=item["metadata"]["uid"])
+
+
+def copy(kubeconfig: Path, *, source: str, target: str, name: str = "handler") -> Printed:
+    words = ("copy-secret", name, "--from", source, "--to", target, "--kubeconfig", str(kubeconfig))
+    printed = run_command(*words)
+    assert VALUE not in printed.out + printed.err
+    assert ENCODED not in printed.out + printed.err
+    return printed
+
+
+async def test_data_and_type_of_a_secret_are_copied(
+    api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
+) -> None:
+    source, target = namespaces
+    printed = copy(kubeconfig, source=source, target=target)
+    assert (printed.code, printed.err) == (0, "")
+    assert printed.out == f"Secret handler copied from namespace {source} to namespace {target}\n"
+    stored = await api.get(SECRETS, target, "handler")
+    assert stored["data"] == {"server-url": ENCODED, "token": ENCODED}
+    assert stored["type"] == "example.com/endpoint"
+    assert "labels" not in stored["metadata"]
+
+
+async def test_an_existing_secret_is_not_overwritten(
+    api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
+) -> None:
+    source, target = namespaces
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "handler"}, "data": {"other": ENCODED}}
+    await api.create(SECRETS, target, body)
+    printed = copy(kubeconfig, source=source, target=target)
+    assert printed.code == 1
+    assert f"Secret handler already exists in namespace {target}" in printed.err
+    assert (await api.get(SECRETS, target, "handler"))["data"] == {"other": ENCODED}
+
+
+def test_a_missing_secret_is_an_error(kubeconfig: Path, namespaces: tuple[str, str]) -> None:
+    source, target = namespaces
+    printed = copy(kubeconfig, source=source, target=target, name="absent")
+    assert printed.code == 1
+    assert f"Secret absent does not exist in namespace {source}" in printed.err
+
+
+def test_a_missing_namespace_is_an_error_with_the_command_that_creates_it(
+    kubeconfig: Path, namespaces: tuple[str, str]
+) -> None:
+    printed = copy(kubeconfig, source=namespaces[0], target="absent")
+    assert printed.code == 1
+    assert "namespace absent does not exist\nfix:   create it: kubectl create namespace absent" in printed.err
+
+
+def test_without_permission_to_read_secrets_nothing_is_copied(stranger: Path, namespaces: tuple[str, str]) -> None:
+    source, target = namespaces
+    printed = copy(stranger, source=source, target=target)
+    assert printed.code == 1
+    assert f"you are not allowed to read Secret handler in namespace {source}" in printed.err

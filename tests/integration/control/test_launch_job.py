@@ -1,0 +1,337 @@
+"""`LaunchJob` on a real API server: objects are created or adopted by name; no Pod has to run."""
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
+from activities.rules.manifests import config_map
+from activities.rules.snapshot import CompiledRun
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import Attempt, InferenceRun
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.proxy import Json, Proxy
+from tests.integration.crds.server import call
+from tests.unit.objects import snapshot
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+INSTALLATION = Installation(
+    id="tests.of-launching", task_queue="tests", temporal_namespace="default", ui_url="http://ui"
+)
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    """The activity's instance, through the proxy."""
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+
+
+async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+    request = LaunchInput(run=run.ref, **changes)
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    return result
+
+
+async def status_of(api: KubeClient, run: InferenceRun) -> Json:
+    stored = await api.get(RUNS, run.metadata.namespace, run.metadata.name)
+    return dict(stored.get("status") or {})
+
+
+def base_of(run: InferenceRun) -> str:
+    return job_base_name(run.metadata.name, run.metadata.uid)
+
+
+async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config()}, parameters={"a": "1"}, timeoutSeconds=60)
+    result = await launch(launcher, run)
+    job = await api.get(JOBS, namespace, base_of(run))
+    stored = await api.get(CONFIG_MAPS, namespace, base_of(run))
+    status = await status_of(api, run)
+    assert (result.state, result.job_name, result.job_uid) == (
+        LaunchState.LAUNCHED,
+        base_of(run),
+        job["metadata"]["uid"],
+    )
+    assert result.timeout_seconds == 60
+    assert (status["phase"], status["reason"]) == ("Pending", "JobCreated")
+    assert base64.b64decode(status["contract"]).decode() == stored["data"]["contract.json"]
+    assert json.loads(stored["data"]["contract.json"])["parameters"] == {"a": "1"}
+    assert stored["immutable"] is True
+    assert (status["jobStatus"]["kind"], status["jobStatus"]["uid"]) == ("Job", job["metadata"]["uid"])
+    for item in (job, stored):
+        assert item["metadata"]["ownerReferences"][0]["uid"] == run.metadata.uid
+
+
+async def test_a_launch_makes_few_requests_before_the_job(
+    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    before = len(proxy.requests)
+    await launch(launcher, run)
+    made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
+    place, name, config = run.metadata.namespace, run.metadata.name, run.spec.config_ref.name
+    assert made == [
+        ("GET", f"{place}/inferenceruns/{name}"),
+        ("GET", f"{place}/inferenceconfigs/{config}"),
+        ("POST", f"{place}/configmaps"),
+        ("POST", f"{place}/jobs"),
+        ("PATCH", f"{place}/inferenceruns/{name}/status"),
+    ]
+
+
+async def test_a_retry_adopts_what_the_first_try_created(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    first = await launch(launcher, run)
+    before = await status_of(api, run)
+    patches = len(proxy.sent("PATCH"))
+    second = await launch(launcher, run)
+    assert second == first
+    assert await status_of(api, run) == before
+    assert len(proxy.sent("PATCH")) == patches
+    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    assert len(jobs["items"]) == 1
+
+
+async def test_a_retry_continues_a_try_that_ended_before_it_published(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+) -> None:
+    """The worker was killed between the Job and the status; the config was edited, then deleted."""
+    config = await make_config()
+    run = await make_run(configRef={"name": config}, parameters={"a": "1"})
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launch(launcher, run)
+    proxy.answer_patches = None
+    first = await api.get(JOBS, run.metadata.namespace, base_of(run))
+    await api.patch(CONFIGS, run.metadata.namespace, config, {"spec": {"image": "another:1"}})
+    edited = await launch(launcher, run)
+    assert edited.job_uid == first["metadata"]["uid"]
+    stored = await api.get(CONFIGS, run.metadata.namespace, config)
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"contract": None}}, sub="status")
+    await api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
+    again = await launch(launcher, run)
+    assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first["metadata"]["uid"])
+
+
+async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    config = await make_config()
+    run = await make_run(configRef={"name": config})
+    await launch(launcher, run)
+    await api.patch(CONFIGS, namespace, config, {"spec": {"image": "another:1"}})
+    attempt = Attempt(launch=1, attempt=1, job_name=base_of(run), reason=Reason.INPUT_FAILED, exit_code=3)
+    second = await launch(launcher, run, launch=2, attempt=2, attempts=(attempt,), seconds_used=10)
+    job = await api.get(JOBS, namespace, second.job_name)
+    assert second.job_name != base_of(run)
+    assert second.job_name.endswith("-2")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "localhost/inferrun-tests/absent:1"
+    status = await status_of(api, run)
+    assert status["attempt"] == 2
+    assert [item["exitCode"] for item in status["attempts"]] == [3]
+    assert status["jobStatus"]["name"] == second.job_name
+
+
+async def test_the_time_used_by_earlier_launches_is_subtracted(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
+    result = await launch(launcher, run, launch=2, seconds_used=40)
+    job = await api.get(JOBS, namespace, result.job_name)
+    pod = job["spec"]["template"]["spec"]
+    assert {"name": "INFERRUN_SECONDS_LEFT", "value": "60"} in pod["containers"][0]["env"]
+    assert pod["activeDeadlineSeconds"] == 660
+    assert "activeDeadlineSeconds" not in job["spec"]
+
+
+@pytest.mark.parametrize(("edited", "limit"), [(7, 7), (0, 0), (None, 0)], ids=["lowered", "zero", "removed"])
+async def test_each_launch_reads_the_timeout_from_the_spec(
+    launcher: JobLauncher,
+    api: KubeClient,
+    make_run: MakeRun,
+    make_config: MakeConfig,
+    *,
+    edited: int | None,
+    limit: int,
+) -> None:
+    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
+    assert (await launch(launcher, run)).timeout_seconds == 100
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"timeoutSeconds": edited}})
+    result = await launch(launcher, run, launch=2, attempt=2)
+    job = await api.get(JOBS, run.metadata.namespace, result.job_name)
+    assert result.timeout_seconds == limit
+    assert ("activeDeadlineSeconds" in job["spec"]["template"]["spec"]) is bool(limit)
+
+
+FOREIGN_POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "theirs"}]}
+FOREIGN: dict[str, tuple[Resource, Json]] = {
+    "ConfigMap": (CONFIG_MAPS, {"data": {"contract.json": "theirs"}}),
+    "Job": (JOBS, {"spec": {"suspend": True, "template": {"spec": FOREIGN_POD}}}),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+async def test_a_foreign_object_of_that_name_is_never_overwritten(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, kind: str
+) -> None:
+    resource, body = FOREIGN[kind]
+    run = await make_run(configRef={"name": await make_config()})
+    place = run.metadata.namespace
+    made = await api.create(resource, place, {**body, "metadata": {"name": base_of(run)}})
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    assert f"a {kind} '{base_of(run)}' that does not belong to this run" in result.message
+    found = await api.get(resource, place, base_of(run))
+    assert found["metadata"]["uid"] == made["metadata"]["uid"]
+    assert (found.get("data"), found.get("spec")) == (made.get("data"), made.get("spec"))
+    await api.delete(resource, place, base_of(run), uid=made["metadata"]["uid"])
+
+
+async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, proxy: Proxy
+) -> None:
+    run = await make_run(configRef={"name": "nowhere"}, pendingTimeoutSeconds=900)
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
+    assert result.pending_timeout_seconds == 900
+    assert "InferenceConfig 'nowhere' does not exist in namespace" in result.message
+    status = await status_of(api, run)
+    assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ConfigNotFound", result.message)
+    patches = len(proxy.sent("PATCH"))
+    await launch(launcher, run)
+    assert len(proxy.sent("PATCH")) == patches
+
+
+async def test_a_run_waits_for_an_invalid_config_and_reports_the_problem(
+    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config(serviceAccountName="admin")})
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
+    assert "spec.serviceAccountName" in result.message
+
+
+async def test_a_config_of_another_namespace_must_be_allowed_by_the_operator(
+    launcher: JobLauncher, make_run: MakeRun
+) -> None:
+    run = await make_run(configRef={"name": "iris", "namespace": "default"})
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+    assert "allowCrossNamespaceConfig" in result.message
+
+
+async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
+    launcher: JobLauncher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    quota = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
+    call(direct, "POST", path, quota)
+    try:
+        result = await _until_the_quota_acts(launcher, run)
+    finally:
+        call(direct, "DELETE", f"{path}/no-jobs")
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
+    assert "no-jobs" in result.message
+
+
+async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:
+    """A quota acts once its use has been counted; until then the API server says that, which is a wait as well."""
+    for launched in range(1, 200):
+        result = await launch(launcher, run, launch=launched)
+        if result.reason is Reason.QUOTA_EXCEEDED:
+            return result
+    raise AssertionError("the quota does not act")
+
+
+async def test_a_run_that_is_gone_or_was_replaced_is_not_launched(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
+) -> None:
+    run = await make_run()
+    other = run.model_copy(update={"metadata": run.metadata.model_copy(update={"uid": "another"})})
+    assert (await launch(launcher, other)).state is LaunchState.GONE
+    await api.delete(RUNS, run.metadata.namespace, run.metadata.name, uid=run.metadata.uid)
+    assert (await launch(launcher, run)).state is LaunchState.GONE
+
+
+async def test_a_run_that_has_ended_is_not_launched(launcher: JobLauncher, make_run: MakeRun) -> None:
+    run = await make_run(status={"phase": "Failed", "reason": "InputFailed", "message": "m"})
+    result = await launch(launcher, run)
+    assert (result.state, result.reason, result.message) == (LaunchState.TERMINAL, Reason.INPUT_FAILED, "m")
+
+
+async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned(
+    launcher: JobLauncher, make_run: MakeRun
+) -> None:
+    left = {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-left", "uid": "job-uid"}
+    run = await make_run(
+        annotations={"inferrun.dev/cancel-requested": "true"}, status={"phase": "Running", "jobStatus": left}
+    )
+    result = await launch(launcher, run)
+    assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
+
+
+async def test_a_workflow_that_takes_over_starts_with_the_next_launch(
+    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    attempts = [
+        {
+            "launch": number,
+            "attempt": number,
+            "jobName": f"j{number}",
+            "reason": "InputFailed",
+            "startTime": "2026-11-21T08:00:00Z",
+            "completionTime": "2026-11-21T08:00:30Z",
+        }
+        for number in (1, 2)
+    ]
+    run = await make_run(
+        configRef={"name": await make_config()}, status={"phase": "Pending", "attempt": 3, "attempts": attempts}
+    )
+    result = await launch(launcher, run)
+    assert (result.launch, result.attempt, result.seconds_used) == (3, 3, 60)
+    assert [item.reason for item in result.attempts] == [Reason.INPUT_FAILED, Reason.INPUT_FAILED]
+
+
+async def test_a_forged_config_map_grants_no_service_account(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    place, ref = run.metadata.namespace, run.ref
+    lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
+    planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
+    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
+    result = await launch(launcher, run)
+    assert result.state is LaunchState.WAITING
+    assert "'powerful' is not allowed" in result.message
+    with pytest.raises(NotFound):
+        await api.get(JOBS, place, base_of(run))
+
+
+async def test_adopting_a_job_keeps_its_status(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    await launch(launcher, run)
+    running = {"status": {"phase": "Running", "reason": "Running", "message": "attempt 1 runs"}}
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, running, sub="status")
+    result = await launch(launcher, run)
+    status = await status_of(api, run)
+    assert result.state is LaunchState.LAUNCHED
+    assert (status["phase"], status["message"]) == ("Running", "attempt 1 runs")

@@ -1,0 +1,34 @@
+"""`PublishStatus` on a real API server."""
+
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.events import EventRecorder
+from activities.publish_status import StatusPublisher
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from tests.integration.control.pods import Launched
+from workflows.messages import PublishInput, StatusResult
+
+
+async def test_a_status_is_published_but_never_over_an_outcome(api: KubeClient, job: Launched) -> None:
+    publisher = StatusPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
+    request = PublishInput(
+        run=job.run.ref,
+        phase=Phase.PENDING,
+        reason=Reason.RETRY_BACKOFF,
+        message="attempt 2 of 3 starts in 10 s",
+        attempt=2,
+        warning=True,
+    )
+    await ActivityEnvironment().run(publisher.publish_status, request)
+    status = (await job.now()).status
+    assert (status.reason, status.message, status.attempt) == ("RetryBackoff", request.message, 2)
+    assert ("RetryBackoff", "Warning") in await job.events()
+    outcome = {"status": {"phase": "Failed", "reason": "InputFailed", "message": "exit code 3"}}
+    await api.patch(RUNS, job.namespace, job.run.metadata.name, outcome, sub="status")
+    ended = await job.now()
+    answer: StatusResult = await ActivityEnvironment().run(publisher.publish_status, request)
+    assert answer.phase is Phase.FAILED
+    assert await job.now() == ended

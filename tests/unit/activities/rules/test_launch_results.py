@@ -1,0 +1,59 @@
+"""The results of a launch, and the progress of a run that another workflow began."""
+
+import pytest
+
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.launch_results import blocked, launched, resume, seconds_left
+from activities.rules.snapshot import CompiledRun
+from inferrun.reasons import Reason
+from tests.unit.objects import NOW, RUN, STARTED, Json, job, run, snapshot
+from workflows.messages import LaunchInput, LaunchState
+
+ENDED: list[Json] = [
+    {"launch": number, "attempt": 1, "startTime": "2026-11-21T07:00:00Z", "completionTime": "2026-11-21T07:00:30Z"}
+    for number in (1, 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "used", "left"),
+    [
+        ({}, 10, None),
+        ({"timeoutSeconds": 0}, 10, None),
+        ({"timeoutSeconds": 60}, 10, 50),
+        ({"timeoutSeconds": 5}, 10, 1),
+    ],
+)
+def test_a_launch_gets_what_is_left_of_the_specs_timeout(*, spec: Json, used: float, left: int | None) -> None:
+    assert seconds_left(LaunchInput(run=RUN, seconds_used=used), run(**spec)) == left
+
+
+def test_a_launched_job_has_the_limits_of_the_snapshot_and_the_timeout_of_the_spec() -> None:
+    compiled = CompiledRun("inf-iris", "{}", snapshot(backoff_limit=7, pending_timeout_seconds=9))
+    result = launched(LaunchInput(run=RUN), run(timeoutSeconds=60), compiled, job(), now=NOW)
+    assert (result.state, result.job_name, result.job_uid) == (LaunchState.LAUNCHED, "inf-iris", "job-uid")
+    assert (result.backoff_limit, result.pending_timeout_seconds, result.timeout_seconds) == (7, 9, 60)
+
+
+@pytest.mark.parametrize(("launch", "since"), [(1, STARTED), (2, "2026-11-21T08:00:00Z")])
+def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_jobs(*, launch: int, since: str) -> None:
+    compiled = CompiledRun("inf-iris", "{}", snapshot())
+    assert launched(LaunchInput(run=RUN, launch=launch), run(), compiled, job(), now=NOW).pending_since == since
+
+
+@pytest.mark.parametrize(("is_retryable", "state"), [(True, LaunchState.WAITING), (False, LaunchState.REFUSED)])
+def test_a_blocked_launch_waits_only_if_something_can_change(*, is_retryable: bool, state: LaunchState) -> None:
+    blocker = LaunchBlocked(Reason.CONFIG_NOT_FOUND, "missing", is_retryable=is_retryable)
+    result = blocked(run(), blocker, now=NOW)
+    assert (result.state, result.reason, result.message) == (state, Reason.CONFIG_NOT_FOUND, "missing")
+
+
+def test_a_new_workflow_resumes_after_the_launches_in_the_status() -> None:
+    resumed = resume(LaunchInput(run=RUN), run(status={"attempt": 2, "attempts": ENDED}))
+    assert (resumed.launch, resumed.attempt, resumed.seconds_used) == (3, 2, 60)
+    assert [item.launch for item in resumed.attempts] == [1, 2]
+
+
+def test_a_workflow_with_progress_of_its_own_is_not_resumed() -> None:
+    request = LaunchInput(run=RUN, launch=2, seconds_used=5)
+    assert resume(request, run(status={"attempt": 2, "attempts": ENDED})) == request

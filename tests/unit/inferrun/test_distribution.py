@@ -1,0 +1,89 @@
+"""What `pip install inferrun` puts into an environment, and whether it works there without anything else of the checkout."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[3]
+PROGRAMS = ("workflows", "activities", "worker", "operator_shim", "runner", "tests", "deploy", "tools")
+
+IMPORT_EVERY_EXPORT = """
+import importlib.util, sys
+import inferrun
+assert "pydantic" not in sys.modules, "importing inferrun imports its models"
+sys.path.append(sys.argv[1])  # the dependencies, which are installed beside this checkout
+for name in inferrun.__all__:
+    getattr(inferrun, name)
+print(inferrun.__file__)
+print(*(name for name in sys.argv[2:] if importlib.util.find_spec(name)))
+"""
+
+RUN_COMMAND = """
+import sys
+sys.path.append(sys.argv[1])
+from inferrun.cli import main
+try:
+    main(["--version"])
+except SystemExit:
+    print(*{name.partition(".")[0] for name in sys.modules})
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built from a copy because building leaves files behind."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, source)
+    for name in ("inferrun", "workflows", "activities", "worker", "operator_shim", "runner"):
+        shutil.copytree(CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, target], cwd=source, check=True, capture_output=True)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment in which only the wheel is installed."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True)
+    python = str(folder / "bin/python")
+    install = [python, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    return Path(python)
+
+
+def run(python: Path, *arguments: str) -> list[str]:
+    # -I keeps the working directory, the user's packages and PYTHON* variables out.
+    command = [str(python), "-I", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_the_wheel_contains_only_the_library(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        top_level = {name.split("/")[0] for name in archive.namelist()}
+    assert top_level == {"inferrun", "inferrun-0.1.0.dist-info"}
+
+
+def test_the_wheel_declares_that_the_library_is_typed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert "inferrun/py.typed" in archive.namelist()
+
+
+def test_the_installed_library_imports_without_the_checkout(python: Path) -> None:
+    packages = sysconfig.get_path("purelib")
+    location, *programs = run(python, "-c", IMPORT_EVERY_EXPORT, packages, *PROGRAMS)
+    assert Path(location).is_relative_to(python.parents[1])
+    assert programs == [""]
+
+
+def test_the_installed_command_parses_its_arguments_without_the_optional_dependencies(python: Path) -> None:
+    version, loaded = run(python, "-c", RUN_COMMAND, sysconfig.get_path("purelib"))
+    assert version == "inferrun 0.1.0"
+    assert set(loaded.split()).isdisjoint({"temporalio", "kubernetes", "aiohttp", "yaml", "croniter"})

@@ -1,0 +1,34 @@
+"""Timestamps in Kubernetes' form."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from inferrun.timestamps import parse, rfc3339, utc_now
+
+MOMENT = datetime(2026, 11, 21, 8, 0, 0, 987_654, tzinfo=UTC)
+
+
+def test_a_timestamp_is_in_utc_with_whole_seconds() -> None:
+    assert rfc3339(MOMENT) == "2026-11-21T08:00:00Z"
+    assert rfc3339(MOMENT.astimezone(timezone(timedelta(hours=2)))) == "2026-11-21T08:00:00Z"
+
+
+def test_a_formatted_timestamp_parses_to_the_same_second() -> None:
+    assert parse(rfc3339(MOMENT)) == MOMENT.replace(microsecond=0)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21T08:00:00Z", "2026-11-21T10:00:00+02:00", "2026-11-21T08:00:00.000000Z", "2026-11-21T08:00:00"]
+)
+def test_offsets_and_fractions_are_understood_and_a_missing_offset_is_utc(text: str) -> None:
+    assert parse(text) == MOMENT.replace(microsecond=0)
+
+
+def test_text_that_is_not_a_timestamp_is_an_error() -> None:
+    with pytest.raises(ValueError, match="yesterday"):
+        parse("yesterday")
+
+
+def test_the_current_time_is_aware() -> None:
+    assert utc_now().tzinfo is UTC

@@ -1,0 +1,112 @@
+"""Every package that the code imports is declared for that code in pyproject.toml, and the lock files agree with it."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+CHECKOUT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+OURS = {"inferrun", "workflows", "activities", "worker", "operator_shim", "runner"}
+DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "temporalio"}
+"""The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
+
+LOCKED_WITH_LIBRARY = ("control", "runner", "dev")
+LOCKED_ALONE = ("build", "bootstrap")
+
+
+def group(name: str) -> Iterator[Requirement]:
+    for entry in PROJECT["dependency-groups"][name]:
+        if isinstance(entry, dict):
+            yield from group(entry["include-group"])
+        else:
+            yield Requirement(entry)
+
+
+def library(*extras: str) -> Iterator[Requirement]:
+    yield from map(Requirement, PROJECT["project"]["dependencies"])
+    for extra in extras:
+        yield from map(Requirement, EXTRAS[extra])
+
+
+def names(requirements: Iterator[Requirement]) -> set[str]:
+    return {canonicalize_name(requirement.name) for requirement in requirements}
+
+
+def imported(package: str) -> set[str]:
+    """The distributions that a package or module imports, apart from ours and the standard library."""
+    root = CHECKOUT / package
+    files = root.rglob("*.py") if root.is_dir() else [root.with_suffix(".py")]
+    found = {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - sys.stdlib_module_names
+    return {DISTRIBUTIONS.get(name, name) for name in found}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize("package", ["workflows", "activities", "worker", "operator_shim"])
+def test_the_control_side_declares_what_it_imports(package: str) -> None:
+    assert imported(package) <= names(group("control")) | names(library())
+
+
+def test_the_runner_declares_what_it_imports() -> None:
+    assert imported("runner") <= names(group("runner")) | names(library())
+
+
+def test_the_library_declares_what_it_imports() -> None:
+    declared = names(library(*EXTRAS)) | {"aiohttp"}
+    assert imported("inferrun") <= declared
+
+
+@pytest.mark.parametrize(
+    ("module", "extras"),
+    [
+        ("inferrun/resources", ("validation",)),
+        ("inferrun/submission", ()),
+        ("inferrun/client", ("client",)),
+        ("inferrun/temporal", ("client",)),
+        ("inferrun/kube", ("cli",)),
+        ("inferrun/cli", ("cli",)),
+    ],
+)
+def test_each_extra_brings_what_its_part_of_the_library_imports(module: str, extras: tuple[str, ...]) -> None:
+    assert imported(module) <= names(library(*extras))
+
+
+def test_a_dependency_that_is_declared_twice_has_one_range() -> None:
+    ranges: dict[str, set[str]] = {}
+    for requirement in [*library(*EXTRAS), *group("dev"), *group("build")]:
+        ranges.setdefault(requirement.name, set()).add(str(requirement.specifier))
+    assert {name: found for name, found in ranges.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("lock", [*LOCKED_WITH_LIBRARY, *LOCKED_ALONE])
+def test_a_lock_file_satisfies_what_is_declared(lock: str) -> None:
+    wanted = [*group(lock), *(library() if lock in LOCKED_WITH_LIBRARY else ())]
+    text = (CHECKOUT / f"requirements/{lock}.txt").read_text()
+    locked = {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.M)}
+    outdated = [
+        str(item) for item in wanted if not item.specifier.contains(locked.get(canonicalize_name(item.name), "0"))
+    ]
+    assert outdated == [], "run make lock"
+
+
+def test_a_lock_file_names_no_registry() -> None:
+    for path in (CHECKOUT / "requirements").glob("*.txt"):
+        assert "://" not in path.read_text()
+
+
+def test_what_builds_the_project_is_what_is_locked_for_building() -> None:
+    assert PROJECT["build-system"]["requires"] == PROJECT["dependency-groups"]["build"]

@@ -1,0 +1,138 @@
+"""The state of a run's workflow and the messages made from it."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from inferrun.reasons import Phase, Reason
+from inferrun.resources.status import ATTEMPTS_LIMIT
+from tests.unit.objects import RUN
+from workflows.messages import LaunchInput, LaunchResult, LaunchState, RunInput, Verdict, VerdictKind
+from workflows.run_state import RunState
+
+NOW = datetime(2026, 11, 21, 8, 1, 0, tzinfo=UTC)
+FAILED = Verdict(
+    kind=VerdictKind.FAILED,
+    reason=Reason.INPUT_FAILED,
+    message="exit code 3",
+    exit_code=3,
+    started_at="2026-11-21T08:00:00Z",
+    finished_at="2026-11-21T08:00:30Z",
+)
+
+
+def launched(**changes: object) -> LaunchResult:
+    given = {"state": LaunchState.LAUNCHED, "job_name": "inf-iris", "job_uid": "u", "timeout_seconds": 100, **changes}
+    return LaunchResult.model_validate(given)
+
+
+@pytest.fixture
+def state() -> RunState:
+    """A run whose first Job was created."""
+    made = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    made.begin_launch()
+    made.accept_launch(launched())
+    return made
+
+
+def test_a_launch_that_ended_adds_its_seconds_to_the_clock(state: RunState) -> None:
+    verdict = state.finish_launch(FAILED, now=NOW)
+    assert verdict == FAILED
+    assert state.running_seconds_left(now=NOW) == 70
+
+
+def test_a_verdict_without_times_gets_those_that_the_workflow_observed(state: RunState) -> None:
+    state.started_at = "2026-11-21T08:00:00Z"
+    verdict = state.finish_launch(FAILED.model_copy(update={"started_at": None, "finished_at": None}), now=NOW)
+    assert (verdict.started_at, verdict.finished_at) == ("2026-11-21T08:00:00Z", "2026-11-21T08:01:00Z")
+    assert state.started_at is None
+
+
+def test_a_launch_that_never_started_uses_no_time(state: RunState) -> None:
+    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
+    assert state.finish_launch(never, now=NOW) == never
+    assert state.progress.seconds_used == 0
+
+
+def test_a_lost_pod_stops_the_clock_and_starts_the_wait(state: RunState) -> None:
+    state.started_at = "2026-11-21T08:00:20Z"
+    state.lose_pod(is_disrupted=True, now=NOW)
+    assert (state.progress.seconds_used, state.disruptions) == (40, 1)
+    assert state.running_seconds_left(now=NOW) == 60
+    assert state.pending_since(launched(pending_since="2026-11-21T07:00:00Z")) == "2026-11-21T08:01:00Z"
+
+
+def test_only_the_latest_attempts_are_kept(state: RunState) -> None:
+    for _ in range(30):
+        state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+        state.next_launch(is_counted=False)
+    assert [item.launch for item in state.progress.attempts] == list(range(31 - ATTEMPTS_LIMIT, 31))
+
+
+@pytest.mark.parametrize(("is_counted", "attempt"), [(True, 2), (False, 1)])
+def test_only_a_counted_launch_is_a_new_attempt(state: RunState, *, is_counted: bool, attempt: int) -> None:
+    state.next_launch(is_counted=is_counted)
+    assert (state.progress.launch, state.progress.attempt) == (2, attempt)
+
+
+def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
+    state.edit_timeout(7)
+    assert state.timeout_seconds == 7
+    state.begin_launch()
+    state.accept_launch(launched(timeout_seconds=9))
+    assert state.timeout_seconds == 9
+
+
+def test_an_edit_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:
+    state.begin_launch()
+    state.edit_timeout(0)
+    state.accept_launch(launched(timeout_seconds=9))
+    assert state.timeout_seconds == 0
+    assert state.running_seconds_left(now=NOW) is None
+
+
+def test_a_launch_by_another_workflow_brings_its_progress(state: RunState) -> None:
+    state.accept_launch(launched(launch=3, attempt=2, seconds_used=60))
+    assert (state.progress.launch, state.progress.attempt, state.progress.seconds_used) == (3, 2, 60)
+
+
+def test_continuing_as_new_keeps_the_state(state: RunState) -> None:
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    state.next_launch(is_counted=True)
+    state.wait_since("2026-11-21T08:05:00Z")
+    restored = RunState(RunInput.model_validate_json(state.continued().model_dump_json()))
+    assert (restored.run, restored.progress, restored.disruptions) == (RUN, state.progress, 0)
+    assert restored.pending_since(launched()) == "2026-11-21T08:05:00Z"
+
+
+def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState) -> None:
+    """Recorded histories have it there, and a worker of the previous version reads it there."""
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    sent = json.loads(state.begin_launch().model_dump_json())
+    assert sent == {
+        "run": RUN.model_dump(),
+        "launch": 1,
+        "attempt": 1,
+        "seconds_used": 0.0,
+        "attempts": [
+            {
+                "launch": 1,
+                "attempt": 1,
+                "job_name": "inf-iris",
+                "start_time": "2026-11-21T08:00:00Z",
+                "completion_time": "2026-11-21T08:00:30Z",
+                "exit_code": 3,
+                "reason": "InputFailed",
+                "message": "exit code 3",
+            }
+        ],
+    }
+    assert LaunchInput.model_validate(sent).attempts == state.progress.attempts
+
+
+def test_an_outcome_begins_with_the_first_attempts_start(state: RunState) -> None:
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    outcome = state.outcome(FAILED, Phase.FAILED, Reason.INPUT_FAILED)
+    assert (outcome.started_at, outcome.finished_at) == ("2026-11-21T08:00:00Z", "2026-11-21T08:00:30Z")
+    assert (outcome.exit_code, outcome.reason) == (3, Reason.INPUT_FAILED)

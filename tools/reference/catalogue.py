@@ -1,0 +1,28 @@
+"""Every generated part by the name that a page uses for it."""
+
+from deploy.crds.definitions import inference_config, inference_run
+from tools.reference import chart, commands, exit_codes, exports, fields, labels, settings
+from tools.reference.markdown import table
+
+FIELDS = ("field", "type", "meaning")
+DEFAULTS = ("default", "meaning")
+
+
+def parts() -> dict[str, str]:
+    """The parts as Markdown."""
+    return {
+        "config-spec": table(FIELDS, fields.rows(inference_config(), "spec")),
+        "config-status": table(FIELDS, fields.rows(inference_config(), "status")),
+        "run-spec": table(FIELDS, fields.rows(inference_run(), "spec")),
+        "run-status": table(FIELDS, fields.rows(inference_run(), "status")),
+        "exit-codes": table(("code", "meaning", "reason"), exit_codes.rows()),
+        "chart-values": table(("value", *DEFAULTS), chart.rows(chart.VALUES.read_text(encoding="utf-8"))),
+        "operator-settings": table(("key", *DEFAULTS), settings.operator_rows()),
+        "runner-settings": table(("variable", *DEFAULTS), settings.runner_rows()),
+        "environment": table(("variable", "read by", "meaning"), settings.environment_rows()),
+        "labels": table(("label", "meaning"), labels.rows("LABEL_")),
+        "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
+        "commands": commands.section(),
+        "exports": table(("name", "meaning"), exports.rows("inferrun")),
+        "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
+    }

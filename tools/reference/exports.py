@@ -1,0 +1,22 @@
+"""Rows for the public names of a module: each name in `__all__` with the first sentence of its documentation."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+
+from tools.reference.markdown import Row
+
+
+def rows(module: str) -> Iterator[Row]:
+    """One row for each export, in alphabetical order."""
+    imported = import_module(module)
+    for name in sorted(imported.__all__, key=str.lower):
+        yield f"`{name}`", _summary(getattr(imported, name))
+
+
+def _summary(value: object) -> str:
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        return "type alias"
+    text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z0-9`])", text, maxsplit=1)[0]

@@ -1,0 +1,50 @@
+"""Rows for the fields of the two resources, from the generated definitions."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from deploy.crds.schema import Schema
+from tools.reference.markdown import Row
+
+OLD_PLACEMENT: Final = ("modelName", "modelUrl", "modelVersion", "modelInputName")
+"""Fields directly under the spec of a config that are the same as those under `kserve`; the page says so."""
+
+_TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean"}
+
+
+def rows(definition: Schema, part: str) -> Iterator[Row]:
+    """One row for each leaf below `spec` or `status`."""
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
+    shown = {name: child for name, child in schema["properties"].items() if name not in OLD_PLACEMENT}
+    yield from _below(shown, required=schema.get("required", ()), prefix="")
+
+
+def _below(properties: dict[str, Schema], *, required: Iterable[str], prefix: str) -> Iterator[Row]:
+    for name, schema in properties.items():
+        path = f"{prefix}{name}"
+        if path == "storage.output":
+            continue  # the same as the input
+        items = schema.get("items", {})
+        if schema.get("properties"):
+            yield from _below(schema["properties"], required=schema.get("required", ()), prefix=f"{path}.")
+        elif items.get("properties"):
+            yield from _below(items["properties"], required=items.get("required", ()), prefix=f"{path}[].")
+        else:
+            kind = _type_of(schema) + (", required" if name in required else "")
+            shown = path.replace("storage.input", "storage.{input,output}")
+            yield f"`{shown}`", kind, schema.get("description", "")
+
+
+def _type_of(schema: Schema) -> str:
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            return f"list of {schema['items'].get('type', 'object')}s"
+        case "object":
+            is_text = schema.get("additionalProperties", {}).get("type") == "string"
+            return "map of strings" if is_text else "map"
+        case "string" if schema.get("format") == "date-time":
+            return "time"
+        case kind:
+            return _TYPES.get(kind or "", "any")
