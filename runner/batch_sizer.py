@@ -11,7 +11,7 @@ from inferrun.plugins import Batch
 _FIRST_ROWS = 16
 _FACTOR = 4
 _SMOOTHING = 0.3
-"""Weight of the latest request in the moving average of the seconds per record."""
+"""Weight of a request that was slower than the moving average of the seconds per record."""
 
 
 class BatchSizer:
@@ -29,14 +29,20 @@ class BatchSizer:
         return self._target > 0
 
     def observe(self, rows: int, seconds: float) -> None:
-        """Take a successful request into account."""
-        if not self.is_adaptive:
+        """Take a successful request into account.
+
+        A request that is much smaller than usual, such as the last of a chunk, says little: its fixed cost dominates.
+        """
+        if not self.is_adaptive or (2 * rows < self.rows and seconds < self._target):
             return
         latest = seconds / rows
-        previous = latest if self._seconds_per_row is None else self._seconds_per_row
-        self._seconds_per_row = previous + _SMOOTHING * (latest - previous)
+        previous = self._seconds_per_row
+        if previous is None or latest < previous:
+            self._seconds_per_row = latest  # larger requests spread the fixed cost; growth is limited by the factor
+        else:
+            self._seconds_per_row = previous + _SMOOTHING * (latest - previous)
         fitting = self._target / max(self._seconds_per_row, 1e-9)
-        self.rows = max(1, int(min(fitting, _FACTOR * rows if rows >= self.rows else self.rows, self._maximum)))
+        self.rows = max(1, int(min(fitting, _FACTOR * max(rows, self.rows // _FACTOR), self._maximum)))
 
     def observe_timeout(self, rows: int) -> None:
         """Take a request into account that did not complete in time."""

@@ -34,8 +34,24 @@ def test_without_a_target_every_request_has_the_maximum() -> None:
 
 def test_a_small_last_request_does_not_reduce_the_size() -> None:
     sizer = BatchSizer(maximum=1000, target_seconds=5.0)
-    sizer.observe(16, 0.001)
-    sizer.observe(3, 0.001)
+    sizer.observe(16, 0.7)
+    assert sizer.rows == 64
+    sizer.observe(3, 0.7)
+    assert sizer.rows == 64
+
+
+def test_a_fixed_cost_per_request_does_not_keep_requests_small() -> None:
+    sizer, seen = BatchSizer(maximum=1000, target_seconds=5.0), list[int]()
+    for _ in range(5):
+        seen.append(sizer.rows)
+        sizer.observe(sizer.rows, 0.7)
+    assert seen == [16, 64, 256, 1000, 1000]
+
+
+def test_requests_in_flight_when_the_size_grew_do_not_reduce_it() -> None:
+    sizer = BatchSizer(maximum=1000, target_seconds=5.0)
+    for _ in range(4):
+        sizer.observe(16, 0.001)
     assert sizer.rows == 64
 
 
