@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
-from typing import TypeVar
+from contextlib import AsyncExitStack
 
 from inferrun.contract import Contract
 from inferrun.plugins import (
@@ -12,32 +11,29 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    InferenceError,
     InputError,
     InputPlan,
+    Limits,
+    ModelProtocol,
     OutputStore,
+    RecordError,
     RunnerError,
     Source,
+    StorageObject,
     StoreContext,
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
 from runner import registry
+from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.pipeline import Pipeline
 from runner.settings import Settings
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 
 DEFAULT_PROTOCOL = "v2"
-
-
-_COMMIT_GRACE = 2.0
-"""Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
-
-_LAST_CHECK_SECONDS = 0.5
-"""Seconds that a failed attempt waits to find out whether another attempt has committed the run."""
 
 
 async def execute(
@@ -53,33 +49,49 @@ async def execute(
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
     context = _store_context(contract, settings)
-    input_label, input_spec = only_label(contract.input, side="input")
-    output_label, output_spec = only_label(contract.output, side="output")
+    (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(contract.kserve, settings.limits))
         sink = await stack.enter_async_context(open_output(output_spec, context))
         checkpoint = await sink.open()
-        if checkpoint.committed_run:
-            _log.info("the run was already committed by an earlier attempt")
-            record_success(_succeeded(checkpoint.committed_run, sink.delivery))
-            return
         try:
-            source = await stack.enter_async_context(open_input(input_spec, context))
-            plan = await _adopt_plan(source, sink, checkpoint)
-            if checkpoint.committed.total < plan.total:
-                await model.prepare()
-            pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report)
-            counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
-            committed_run = await _commit(source, sink, counts)
+            committed_run = checkpoint.committed_run
+            if committed_run:
+                _log.info("the run was already committed by an earlier attempt")
+            else:
+                source = await stack.enter_async_context(open_input(input_spec, context))
+                committed_run = await _predict(source, model, sink, checkpoint, limits=settings.limits, report=report)
         except (RunnerError, ExceptionGroup, asyncio.CancelledError):
-            committed_by_other = await _find_commit(sink)
-            if committed_by_other is None:
+            committed_run = await find_commit(sink)
+            if committed_run is None:
                 raise
-            committed_run = committed_by_other
         record_success(_succeeded(committed_run, sink.delivery))
         report(Counts(total=committed_run.total, completed=committed_run.completed, failed=committed_run.failed))
+
+
+async def _predict(
+    source: Source,
+    model: ModelProtocol,
+    sink: OutputStore,
+    checkpoint: Checkpoint,
+    *,
+    limits: Limits,
+    report: Callable[[Counts], None],
+) -> CommittedRun:
+    """Predict what is not committed yet, and commit the run."""
+    plan = await _adopt_plan(source, sink, checkpoint)
+    if checkpoint.committed.total < plan.total:
+        await model.prepare()
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report)
+    counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+    _require_a_prediction(counts, pipeline.first_record_error)
+    return await _commit(source, sink, counts)
+
+
+def _labels(contract: Contract) -> tuple[tuple[str, StorageObject], tuple[str, StorageObject]]:
+    return only_label(contract.input, side="input"), only_label(contract.output, side="output")
 
 
 def _store_context(contract: Contract, settings: Settings) -> StoreContext:
@@ -115,6 +127,15 @@ async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint)
     return plan
 
 
+def _require_a_prediction(counts: Counts, error: RecordError | None) -> None:
+    """A run of which every record failed has not succeeded."""
+    if counts.total > 0 and counts.completed == 0:
+        detail = f": {error.message}" if error else ""
+        raise InferenceError(
+            f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False
+        )
+
+
 async def _commit(source: Source, sink: OutputStore, counts: Counts) -> CommittedRun:
     if counts.completed + counts.failed != counts.total:
         raise RunnerError(
@@ -122,43 +143,7 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Committe
             "failed; the run was not committed"
         )
     await asyncio.to_thread(source.verify)
-    return await _finish(sink, counts)
-
-
-async def _finish(sink: OutputStore, counts: Counts) -> CommittedRun:
-    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows."""
-    commit = asyncio.create_task(sink.finish(counts))
-    try:
-        return await asyncio.shield(commit)
-    except asyncio.CancelledError:
-        await _wait_for(commit, seconds=_COMMIT_GRACE)
-        if not commit.done():
-            commit.cancel()
-            await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
-        if commit.done() and not commit.cancelled():
-            return commit.result()
-        raise
-
-
-async def _find_commit(sink: OutputStore) -> CommittedRun | None:
-    """Return the run's commit if another attempt made one in the meantime."""
-    check = asyncio.create_task(sink.open())
-    await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
-    if not check.done():
-        check.cancel()
-        return None
-    if check.cancelled() or check.exception():
-        return None
-    return check.result().committed_run
-
-
-async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
-    """Wait until a task is done or the time is over, ignoring further cancellations, which would end the wait early."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while not task.done() and (left := until - loop.time()) > 0:
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait({task}, timeout=left)
+    return await finish(sink, counts)
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:

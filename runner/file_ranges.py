@@ -24,6 +24,8 @@ class InputFile:
     name: str
     size: int
     modified_ns: int = 0
+    changed_ns: int = 0
+    """The time of the last change of content or metadata. Unlike the modification time, no program can set it back."""
 
 
 class FileRanges:
@@ -97,6 +99,6 @@ def chunk_size(total_bytes: int, *, configured: int = 0) -> int:
 
 
 def fingerprint_of(files: Sequence[InputFile]) -> str:
-    """Return a hash of the files' names, sizes and modification times."""
-    text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ns}" for file in files)
+    """Return a hash of the files' names, sizes and times."""
+    text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ns}\t{file.changed_ns}" for file in files)
     return "files-sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -9,12 +9,18 @@ import orjson
 from inferrun.text import one_line
 from runner.retries import seconds_of
 
+CONNECT_SECONDS = 10.0
+"""Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
+
 EXCERPT = 300
 """Maximum number of characters of a response that a message contains."""
 
 
 def describe_failure(error: Exception, *, seconds: float) -> str:
     """Describe a failure below the HTTP layer; `seconds` is the request's timeout."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        limit = min(CONNECT_SECONDS, seconds)
+        return f"cannot connect within {limit:g} s; check the address, network policies and that the server is running"
     if isinstance(error, TimeoutError):
         return f"no response within {seconds:g} s"
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
@@ -48,6 +54,11 @@ def is_connection_lost(error: Exception) -> bool:
     """Return whether an established connection was closed before the response was complete."""
     lost = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError | ConnectionError
     return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+
+
+def is_timeout(error: Exception) -> bool:
+    """Return whether a request was sent and its response did not arrive in time."""
+    return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
 
 
 def retry_after_of(response: aiohttp.ClientResponse) -> float | None:

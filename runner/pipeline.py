@@ -1,8 +1,8 @@
 """The stages between the seams: read, send, write, commit. Each is bounded and keeps the input's order.
 
-At most `concurrency` requests are in flight. Results are written and chunks committed in input order, so the committed chunks are
-always a prefix of the input. A request that waits for a retry occupies no slot: later batches overtake it and are held in the
-reorder window until it has succeeded. A full window blocks the reader, so memory depends on the limits and not on the input.
+Results are written and chunks committed in input order, so the committed chunks are always a prefix of the input. While a request
+waits for a retry, later batches overtake it and are held in the reorder window until it has succeeded. A full window blocks the
+reader, so memory depends on the limits and not on the input.
 """
 
 import asyncio
@@ -14,21 +14,17 @@ from inferrun.plugins import (
     Checkpoint,
     Chunk,
     Counts,
-    InferenceError,
     Limits,
     ModelProtocol,
     OutputStore,
     Prediction,
+    RecordError,
     ResultCounts,
     Source,
     count_predictions,
 )
 from runner.reorder_window import ReorderWindow
-from runner.retries import first_wait_for, with_retries
-from runner.slots import Slots
-
-_SMOOTHING = 0.2
-"""Weight of the latest request in the moving average of the requests' durations."""
+from runner.sender import Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +48,12 @@ class Pipeline:
         report: Callable[[Counts], None],
     ) -> None:
         self._source = source
-        self._model = model
         self._sink = sink
         self._report = report
-        self._retry_seconds = limits.retry_seconds
-        self._slots = Slots(limits.concurrency)
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
+        self._sender = Sender(model, self._window, limits=limits)
+        self.first_record_error: RecordError | None = None
         self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
-        self._duration: float | None = None
 
     async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
         """Predict and commit the missing chunks, and return the counts of the whole run."""
@@ -75,32 +69,17 @@ class Pipeline:
             batches = self._source.read(chunk, first=first)
             while (batch := await asyncio.to_thread(_next, batches)) is not None:
                 first += len(batch.rows)
-                await self._window.enter(batch)
-                self._pending.put_nowait(_Sent(batch, group.create_task(self._send(batch))))
+                await self._dispatch(batch, group)
             await self._pending.put(chunk)
         await self._pending.put(None)
 
-    async def _send(self, batch: Batch) -> Sequence[Prediction]:
-        predictions = await with_retries(
-            lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
-        )
-        if len(predictions) != len(batch.rows):
-            raise InferenceError(
-                f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
-            )
-        return predictions
-
-    async def _try(self, batch: Batch) -> Sequence[Prediction]:
-        loop = asyncio.get_running_loop()
-        async with self._slots.slot(batch.first):
-            started = loop.time()
-            predictions = await self._model.predict(batch)
-            self._observe(loop.time() - started)
-        return predictions
-
-    def _observe(self, duration: float) -> None:
-        previous = duration if self._duration is None else self._duration
-        self._duration = previous + _SMOOTHING * (duration - previous)
+    async def _dispatch(self, batch: Batch, group: asyncio.TaskGroup) -> None:
+        await self._sender.wait_for_lookahead()
+        for request in self._sender.divide(batch):
+            await self._window.enter(request)
+            self._sender.expect(request)
+            self._pending.put_nowait(_Sent(request, group.create_task(self._sender.send(request))))
+            await self._sender.wait_for_lookahead()
 
     async def _write(self, results: ResultCounts, *, total: int) -> ResultCounts:
         self._report_committed(results, total=total)
@@ -112,9 +91,15 @@ class Pipeline:
             else:
                 predictions = await item.predictions
                 await self._sink.write(item.batch, predictions)
-                self._window.leave(item.batch)
+                self._window.leave(predictions)
+                self._observe(predictions)
                 results += count_predictions(predictions)
         return results
+
+    def _observe(self, predictions: Sequence[Prediction]) -> None:
+        if self.first_record_error is None:
+            errors = (one for one in predictions if isinstance(one, RecordError))
+            self.first_record_error = next(errors, None)
 
     def _report_committed(self, results: ResultCounts, *, total: int) -> None:
         self._report(Counts(total=total, completed=results.completed, failed=results.failed))

@@ -1,43 +1,85 @@
 """Limits the batches that are held between reading and writing, by their memory.
 
 The window is separate from the number of concurrent requests: while one batch waits for a retry, the batches after it are sent,
-received and held here until they can be written in order.
+received and held here until they can be written in order. The oldest batch is never blocked, so there is always progress. If the
+oldest batch has its predictions, it is the writer that is slow, and there is no reason to hold more than a minimum of batches.
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Sequence
 
-from inferrun.plugins import Batch
+from inferrun.plugins import Batch, Prediction, RecordError
 
-_BYTES_PER_NUMBER = 32
-_BYTES_PER_ROW = 64
+_BYTES_PER_VALUE = 32
+_BYTES_PER_LIST = 64
 
 
 class ReorderWindow:
-    """Admits batches until their estimated memory exceeds `limit` bytes, and always at least `minimum` batches."""
+    """Keeps the estimated memory of the held batches and predictions near `limit` bytes.
+
+    At least `minimum` batches are admitted, whatever their size. The limit is exceeded by the predictions of requests that were
+    in flight when it was reached.
+    """
 
     def __init__(self, *, limit: int, minimum: int) -> None:
         self._limit = limit
         self._minimum = minimum
         self._held_bytes = 0
-        self._held_batches = 0
+        self._held: deque[tuple[Batch, int]] = deque()
+        self._predicted: set[int] = set()
         self._has_changed = asyncio.Event()
 
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
-        size = memory_of(batch)
-        while self._held_batches >= self._minimum and self._held_bytes + size > self._limit:
-            self._has_changed.clear()
-            await self._has_changed.wait()
-        self._held_batches += 1
+        size = memory_of(batch.rows)
+        while len(self._held) >= self._minimum and (self._is_writer_slow() or self._held_bytes + size > self._limit):
+            await self._change()
+        self._held.append((batch, size))
         self._held_bytes += size
 
-    def leave(self, batch: Batch) -> None:
-        """Release the room of a batch that was written."""
-        self._held_batches -= 1
-        self._held_bytes -= memory_of(batch)
+    async def wait_until_sendable(self, batch: Batch) -> None:
+        """Wait until there is room for the predictions of a batch; the oldest batch never waits."""
+        while not self.is_sendable(batch):
+            await self._change()
+
+    def is_sendable(self, batch: Batch) -> bool:
+        """Return whether there is room for the predictions of a batch or of a part of it."""
+        oldest, _ = self._held[0]
+        return self._held_bytes <= self._limit or batch.first < oldest.first + len(oldest.rows)
+
+    def add(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
+        """Count the predictions of a held batch."""
+        self._predicted.add(batch.first)
+        self._held_bytes += memory_of(predictions)
+
+    def leave(self, predictions: Sequence[Prediction]) -> None:
+        """Release the room of the oldest batch and its predictions, which were written."""
+        batch, size = self._held.popleft()
+        self._predicted.discard(batch.first)
+        self._held_bytes -= size + memory_of(predictions)
         self._has_changed.set()
 
+    def _is_writer_slow(self) -> bool:
+        return self._held[0][0].first in self._predicted
 
-def memory_of(batch: Batch) -> int:
-    """Estimate the memory of a decoded batch in bytes: a float and its reference take 32 bytes, an empty list 56."""
-    return len(batch.rows) * (_BYTES_PER_ROW + _BYTES_PER_NUMBER * len(batch.rows[0]))
+    async def _change(self) -> None:
+        self._has_changed.clear()
+        await self._has_changed.wait()
+
+
+def memory_of(values: Sequence[object]) -> int:
+    """Estimate the memory of decoded JSON in bytes: 32 per number with its reference, 64 per list; values are taken to be alike."""
+    if not values:
+        return 0
+    if all(isinstance(value, str) for value in values):
+        return sum(_BYTES_PER_LIST + len(value) for value in values if isinstance(value, str))
+    return len(values) * _memory_of_one(values[0])
+
+
+def _memory_of_one(value: object) -> int:
+    if isinstance(value, RecordError):
+        return _BYTES_PER_LIST + _memory_of_one(value.value)
+    if isinstance(value, list):
+        return _BYTES_PER_LIST + (len(value) * _memory_of_one(value[0]) if value else 0)
+    return _BYTES_PER_LIST + len(value) if isinstance(value, str) else _BYTES_PER_VALUE

@@ -19,8 +19,6 @@ from typing import TypeVar
 from inferrun.plugins import TransientError
 
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
-UNPROCESSED_STATUSES = frozenset({429, 503})
-"""Statuses after which a store may be sent the same predictions again, because it did not process the request."""
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry of a request whose usual duration is unknown."""

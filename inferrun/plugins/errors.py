@@ -60,13 +60,20 @@ class TransientError(Exception):
     """A request failed in a way that a retry may overcome."""
 
     def __init__(
-        self, error: RunnerError, *, retry_after: float | None = None, is_connection_lost: bool = False
+        self,
+        error: RunnerError,
+        *,
+        retry_after: float | None = None,
+        is_connection_lost: bool = False,
+        is_timeout: bool = False,
     ) -> None:
         """`error` is raised if retries do not help; `retry_after` is what the server asked for, in seconds.
 
-        `is_connection_lost` means that an established connection was closed, for which the server's load is no reason to wait.
+        `is_connection_lost` means that an established connection was closed: the retry need not wait. `is_timeout` means that
+        the server did not respond in time: the retry has fewer records.
         """
         super().__init__(str(error))
         self.error = error
         self.retry_after = retry_after
         self.is_connection_lost = is_connection_lost
+        self.is_timeout = is_timeout

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
 
 
 class Limits(BaseModel):
@@ -17,6 +18,10 @@ class Limits(BaseModel):
     """Maximum number of records in one request to the model server. Default 1000: the fixed cost of a request is then less
     than a tenth of its total cost."""
 
+    request_seconds: float = Field(default=5.0, ge=0)
+    """Target duration of one request in seconds: requests to slow models have fewer records. 0: always `batch_rows` records.
+    Default 5: far below the timeout, and little is lost if a Pod is stopped."""
+
     batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
     """Maximum bytes of input text in one request, so that batches of wide records are smaller. Default 1 MiB: decoded numbers
     take about eight times as much memory."""
@@ -27,6 +32,14 @@ class Limits(BaseModel):
 
     record_bytes: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one record; longer records are rejected. Default 16 MiB."""
+
+    response_bytes: int = Field(default=64 * MIB, ge=1 * KIB)
+    """Maximum bytes of one response of a model server; a longer one fails the run. Default 64 MiB: 1000 predictions of 3,000
+    numbers each."""
+
+    spool_bytes: int = Field(default=8 * GIB, ge=1 * KIB)
+    """Maximum bytes that a store may spool to the Pod's disk for its input, and the same for its output. Default 8 GiB: an
+    endless response must not fill the disk of the node, which would evict other Pods."""
 
     chunk_bytes: int = Field(default=0, ge=0)
     """Bytes of input in one chunk, the unit of commit and resume. Default 0: a 128th of the input, between 16 KiB and 4 MiB,

@@ -46,8 +46,8 @@ class RecordFormat(Protocol):
         """Append one result per record and return the number of bytes written."""
         ...
 
-    def count_results(self, path: Path) -> ResultCounts:
-        """Count the results in a file that `write` produced."""
+    def count_results(self, results: BinaryIO) -> ResultCounts:
+        """Count the results in a file that `write` produced, opened for reading."""
         ...
 
 

@@ -41,6 +41,35 @@ def publish_name(finished: Path, final: Path) -> bool:
     return True
 
 
+def create_folder(folder: Path, *, root: Path) -> None:
+    """Create a folder with its parents and make all names from `root` on durable.
+
+    Existing folders are synced, too: the attempt that created them may have died before it did.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for parent in (folder, *folder.parents):
+        sync_folder(parent)
+        if parent == root:
+            break
+
+
+def check_volume(folder: Path) -> None:
+    """Verify that names in a folder can be published exclusively. Raises OSError if the file system does not support it.
+
+    Some FUSE and network file systems offer neither hard links nor no-replace renames, or replace the existing name.
+    """
+    drafts, final = (folder / "probe-1", folder / "probe-2"), folder / "probe"
+    try:
+        for draft in drafts:
+            draft.write_text(draft.name)
+        results = [publish_name(draft, final) for draft in drafts]
+        if results != [True, False] or final.read_text() != drafts[0].name:
+            raise OSError(errno.EOPNOTSUPP, "the file system replaces existing names")
+    finally:
+        for path in (*drafts, final):
+            path.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,6 +1,6 @@
 """The input store `file`: one file, or all files of a folder that have the format's extension, sorted by name.
 
-Files are read in place and never modified. Their names, sizes and modification times form the input's fingerprint.
+Files are read in place and never modified. Their names, sizes and times of modification and change form the fingerprint.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -65,7 +65,7 @@ def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[
 def _describe(path: Path) -> InputFile:
     with path.open("rb"):  # an unreadable file is reported before the first batch
         status = path.stat()
-    return InputFile(name=path.name, size=status.st_size, modified_ns=status.st_mtime_ns)
+    return InputFile(name=path.name, size=status.st_size, modified_ns=status.st_mtime_ns, changed_ns=status.st_ctime_ns)
 
 
 def _nearest(root: Path, target: Path) -> str:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -36,8 +36,10 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
-from runner.file.exclusive_publish import publish, publish_name, sync_folder
+from runner.file.exclusive_publish import check_volume, create_folder, publish, publish_name, sync_folder
+from runner.file.hashing import HashingReader
 from runner.file.layout import Layout, Part
+from runner.file.part_writer import PartWriter
 from runner.file.spec import FileSpec, read_spec
 
 T = TypeVar("T")
@@ -47,6 +49,8 @@ _CLOSING_SECONDS = 1.0
 
 _ABANDON_SECONDS = 0.3
 """Seconds for which an abandoned commit waits for a volume that does not respond."""
+
+_UNSUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 class FileOutput:
@@ -60,13 +64,14 @@ class FileOutput:
         self._format = record_format
         self._contract = context.contract
         name = Path(context.contract.job_name or run_id_of(context.contract)).name
+        self._root = context.output_dir
         self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
         self._own = self._layout.attempts / (Path(context.pod_uid).name or f"pid-{os.getpid()}")
-        self._open_part: BinaryIO | None = None
+        self._part = PartWriter(self._own, record_format)
         self._plan: InputPlan | None = None
         self._next_record = 0
-        self._written_records = 0
+        self._descriptions: dict[str, ManifestPart] = {}
         self._disk = threading.Lock()
         self._commit_step = threading.Lock()
         self._is_commit_abandoned = False
@@ -84,7 +89,7 @@ class FileOutput:
 
     async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
         """Append to the current chunk."""
-        await self._on_disk(lambda: self._append(batch, predictions), committed=lambda _: None)
+        await self._on_disk(lambda: self._part.append(batch, predictions), committed=lambda _: None)
 
     async def commit(self, chunk: Chunk) -> None:
         """Publish the current chunk."""
@@ -108,9 +113,7 @@ class FileOutput:
         if not self._disk.acquire(timeout=_CLOSING_SECONDS):
             return
         self._is_closed = True
-        if self._open_part:
-            with suppress(OSError):  # a full volume; the data is discarded anyway
-                self._open_part.close()
+        self._part.close()
         shutil.rmtree(self._own, ignore_errors=True)
         with suppress(OSError):  # other attempts may still be working there
             self._layout.attempts.rmdir()
@@ -162,17 +165,34 @@ class FileOutput:
     def _read_checkpoint(self) -> Checkpoint:
         if committed_run := self._read_manifest():
             return Checkpoint(committed_run=committed_run)
-        self._layout.predictions.mkdir(parents=True, exist_ok=True)
-        self._own.mkdir(parents=True, exist_ok=True)
+        self._prepare_folders()
         run = self._read_run()
         if run is None:
             return Checkpoint()
         parts = self._layout.parts()
         if [part.chunk for part in parts] != list(range(len(parts))):
             raise OutputError(f"output.file: parts are missing in {self._location}; start a new run")
-        committed = sum((self._format.count_results(part.path) for part in parts), ResultCounts(0))
+        committed = ResultCounts(0)
+        for part in parts:
+            description, counts = self._describe(part)
+            self._descriptions[part.path.name] = description
+            committed += counts
         self._next_record = committed.total
         return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed=committed)
+
+    def _prepare_folders(self) -> None:
+        create_folder(self._layout.predictions, root=self._root)
+        self._own.mkdir(parents=True, exist_ok=True)
+        try:
+            check_volume(self._own)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            raise OutputError(
+                f"output.file: the volume of claim {self._spec.claim_name!r} supports neither hard links nor no-replace "
+                "renames, so chunks cannot be committed exactly once; use a claim of another storage class",
+                is_retryable=False,
+            ) from error
 
     def _publish_plan(self, plan: InputPlan) -> InputPlan:
         document = RunDocument(
@@ -193,25 +213,13 @@ class FileOutput:
             )
         return _plan_of(run)
 
-    def _append(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        self._format.write(self._part(), batch, predictions)
-        self._written_records += len(predictions)
-
-    def _part(self) -> BinaryIO:
-        if self._open_part is None:
-            self._own.mkdir(parents=True, exist_ok=True)
-            self._open_part = (self._own / "part").open("wb")
-        return self._open_part
-
     def _publish_part(self, chunk: Chunk) -> None:
-        final = self._layout.part(chunk.index, self._next_record)
-        part = self._part()
-        self._next_record += self._written_records
-        self._open_part, self._written_records = None, 0
-        with part:
-            part.flush()
-            os.fsync(part.fileno())
-        publish(self._own / "part", final)
+        first = self._next_record
+        final = self._layout.part(chunk.index, first)
+        self._next_record += self._part.records
+        description = self._part.publish(final, first=first)
+        if description:
+            self._descriptions[final.name] = description
 
     def _publish_manifest(self, counts: Counts) -> CommittedRun:
         if self._plan is None:
@@ -224,7 +232,9 @@ class FileOutput:
             model_name=self._contract.kserve.model_name,
             model_url=self._contract.kserve.model_url,
             fingerprint=self._plan.fingerprint,
-            parts=tuple(self._describe(part) for part in self._layout.parts()),
+            parts=tuple(
+                self._descriptions.get(part.path.name) or self._describe(part)[0] for part in self._layout.parts()
+            ),
             records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         )
         stored = sum(part.records for part in manifest.parts)
@@ -252,16 +262,15 @@ class FileOutput:
             )
         return self._committed_run
 
-    def _describe(self, part: Part) -> ManifestPart:
-        with part.path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return ManifestPart(
-            file=f"predictions/{part.path.name}",
-            first=part.first,
-            bytes=part.path.stat().st_size,
-            records=self._format.count_results(part.path).total,
-            sha256=digest,
+    def _describe(self, part: Part) -> tuple[ManifestPart, ResultCounts]:
+        """Read a part that another attempt committed, once."""
+        with HashingReader(part.path) as reader:
+            counts = self._format.count_results(reader.file)
+            size, sha256 = reader.finish()
+        description = ManifestPart(
+            file=f"predictions/{part.path.name}", first=part.first, records=counts.total, bytes=size, sha256=sha256
         )
+        return description, counts
 
     def _write_draft(self, text: bytes, *, name: str) -> Path:
         """Write a file durably under this attempt's own folder."""

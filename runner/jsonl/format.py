@@ -60,14 +60,13 @@ class Jsonl:
         """Write one line per record."""
         return out.write(_numbers(batch, predictions) or _values(batch, predictions))
 
-    def count_results(self, path: Path) -> ResultCounts:
+    def count_results(self, results: BinaryIO) -> ResultCounts:
         """Count the lines of a result file."""
         completed = failed = 0
-        with path.open("rb") as lines:
-            for line in lines:
-                is_error = _ERROR in line
-                completed += not is_error
-                failed += is_error
+        for line in results:
+            is_error = _ERROR in line
+            completed += not is_error
+            failed += is_error
         return ResultCounts(completed, failed)
 
 

@@ -56,17 +56,21 @@ def count_lines(path: Path, *, size: int, piece: int) -> int:
 
 
 def line_number(path: Path, offset: int, *, records: int = 0) -> int:
-    """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`."""
-    number, position = 0, 0
+    """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`.
+
+    Lines are read in pieces, because a line may be longer than the memory.
+    """
+    number, position, is_record = 1, 0, False
     with path.open("rb") as source:
-        for line in source:
-            number += 1
-            is_record = bool((line.removeprefix(BOM) if position == 0 else line).strip())
-            if position >= offset and is_record:
+        while piece := source.readline(_SEEK_PIECE):
+            if position >= offset and not is_record and (piece.removeprefix(BOM) if position == 0 else piece).strip():
                 if records == 0:
                     return number
                 records -= 1
-            position += len(line)
+                is_record = True
+            position += len(piece)
+            if piece.endswith(b"\n"):
+                number, is_record = number + 1, False
     return number
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import aiohttp
 
 from inferrun.plugins import Limits
-from runner.http_failures import describe_failure
+from runner.http_failures import CONNECT_SECONDS, describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api
-
-_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Handler:
 @asynccontextmanager
 async def open_handler(api: Api, endpoint: Endpoint, limits: Limits) -> AsyncIterator[Handler]:
     """Open a session for one API call."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=limits.handler_timeout)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=limits.handler_timeout)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=endpoint.tls), timeout=timeout) as session:
         yield Handler(
             session=session,

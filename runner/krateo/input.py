@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from inferrun.plugins import InputError, Row, Source, StorageObject, StoreContext, TransientError
+from inferrun.plugins import InputError, Limits, Row, Source, StorageObject, StoreContext, TransientError
 from runner.file_ranges import FileRanges, InputFile
 from runner.http_failures import excerpt, is_transient, retry_after_of
 from runner.krateo.endpoint import read_endpoint
@@ -51,7 +51,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         async with open_handler(api, endpoint, limits) as handler:
             body = orjson.dumps(api.body(context.contract))
             fetched = await with_retries(
-                lambda: _fetch(handler, body, spool, row_limit=limits.record_bytes), budget=limits.retry_seconds
+                lambda: _fetch(handler, body, spool, limits=limits), budget=limits.retry_seconds
             )
         yield FileRanges(
             spool.parent,
@@ -65,12 +65,12 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         spool.unlink(missing_ok=True)
 
 
-async def _fetch(handler: Handler, body: bytes, spool: Path, *, row_limit: int) -> _Spooled:
+async def _fetch(handler: Handler, body: bytes, spool: Path, *, limits: Limits) -> _Spooled:
     try:
         async with handler.request(data=body) as response:
             if not 200 <= response.status < 300:
                 raise await _rejected(handler, response)
-            return await _spool_rows(handler, response.content, spool, row_limit=row_limit)
+            return await _spool_rows(handler, response.content, spool, limits=limits)
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         failed = InputError(handler.describe_failure(error))
         raise (TransientError(failed) if is_transient(error) else failed) from error
@@ -89,8 +89,8 @@ async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Excep
     return failed
 
 
-async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Path, *, row_limit: int) -> _Spooled:
-    rows, digest, size, start = ResultRows(row_limit=row_limit), hashlib.sha256(), 0, b""
+async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Path, *, limits: Limits) -> _Spooled:
+    rows, digest, size, start = ResultRows(row_limit=limits.record_bytes), hashlib.sha256(), 0, b""
     with spool.open("wb") as out:
         try:
             async for piece in content.iter_chunked(_PIECE):
@@ -98,6 +98,12 @@ async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Pa
                 lines = _lines(rows.feed(piece))
                 digest.update(lines)
                 size += out.write(lines)
+                if size > limits.spool_bytes:
+                    raise InputError(
+                        f"data handler at {handler.url} returned more than {limits.spool_bytes} bytes of rows; limit the "
+                        "query, or set a larger INFERRUN_SPOOL_BYTES in the image",
+                        is_retryable=False,
+                    )
             rows.close()
         except ValueError as error:
             raise InputError(

@@ -5,18 +5,19 @@ values in input order, flattened. A handler stores what it receives, so delivery
 the predictions remain stored, and the next Pod sends them again under its own `pod_uid`.
 
 If the body exceeds the limit, the run fails unless the handler declares that it accepts chunks: it responds to `OPTIONS` on the
-same path with the header `Accept-Chunks: predictions`. It then receives several POSTs with two more keys: `chunk`, the number of
-the POST from 0, and `offset`, the index of its first prediction among all. Below the limit no `OPTIONS` request is sent.
+same path with the header `Accept-Chunks: predictions`. It is asked when the spooled predictions first exceed the limit, before the
+rest of the input is predicted; below the limit no `OPTIONS` request is sent. It then receives several POSTs with two more keys:
+`chunk`, the number of the POST from 0, and `offset`, the index of its first prediction among all.
 
 Success is a 2xx response whose body is empty, `ok`, or JSON without an `error`. The Krateo handler returns 200 with a traceback
-in the body if its script failed; that and any other text count as a failure.
+in the body if its script failed; that and any other text count as a failure. A POST is repeated only if the handler certainly
+did not process it: after 429 and if no connection was established. After 503 it may have stored the predictions, because a proxy
+in front of it may have given up waiting. The result names the `pod_uid` whose predictions are complete.
 """
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -31,12 +32,10 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     InputPlan,
-    Json,
     Output,
     OutputError,
     OutputStore,
     Prediction,
-    RecordError,
     StorageObject,
     StoreContext,
     TransientError,
@@ -45,27 +44,21 @@ from inferrun.plugins.limits import MIB
 from runner.http_failures import excerpt, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
+from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
 from runner.krateo.spec import Api, read_spec, reject_reserved
-from runner.retries import UNPROCESSED_STATUSES, with_retries
+from runner.retries import TRANSIENT_STATUSES, with_retries
 
 _RESPONSE_BYTES = 64 * 1024
 _PIECE = 256 * 1024
 _ROOM_FOR_KEYS = 64
 """Maximum bytes of the members `chunk` and `offset`."""
 
-_WITHOUT_COMMA = {int, float, bool, type(None)}
+_NOT_PROCESSED = 429
+"""The only status after which the predictions are certainly not stored and a retry may help."""
+
+_UNKNOWN = "it is unknown whether the predictions were stored"
 
 DECLARATION = ("Accept-Chunks", "predictions")
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A range of the spool that is sent in one POST."""
-
-    start: int
-    end: int
-    escaped: int
-    offset: int
 
 
 class KrateoOutput:
@@ -82,6 +75,8 @@ class KrateoOutput:
         self._spool_dir = context.spool_dir
         self._size = 0
         self._escaped = 0
+        self._is_chunked = False
+        self._pod_uid = context.pod_uid
 
     async def open(self) -> Checkpoint:
         """Return an empty checkpoint: a data handler cannot be asked what it has stored."""
@@ -93,10 +88,19 @@ class KrateoOutput:
 
     async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
         """Spool one line per value."""
-        lines = _lines(flat(predictions))
+        lines = lines_of(flat(predictions))
+        if self._size + len(lines) > self._limits.spool_bytes:
+            raise OutputError(
+                f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
+                "larger INFERRUN_SPOOL_BYTES in the image",
+                is_retryable=False,
+            )
         with self._spooling():
             self._size += self._spool.write(lines)
         self._escaped += len(escape(lines))
+        if not self._is_chunked and self._body_size(self._escaped) > self._limits.post_limit:
+            await self._require_chunks()
+            self._is_chunked = True
 
     async def commit(self, chunk: Chunk) -> None:
         """Do nothing: the predictions are stored by the POST at the end."""
@@ -105,15 +109,15 @@ class KrateoOutput:
         """Send all predictions."""
         with self._spooling():
             self._spool.flush()
-        if self._body_size(self._escaped) <= self._limits.post_limit:
-            await self._post(_Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
-        else:
+        if self._is_chunked:
             await self._post_in_chunks()
+        else:
+            await self._post(Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
         return CommittedRun(
             total=counts.total,
             completed=counts.completed,
             failed=counts.failed,
-            output=Output(location=self._handler.url[:1024]),
+            output=Output(location=self._handler.url[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]),
         )
 
     @contextmanager
@@ -126,11 +130,15 @@ class KrateoOutput:
                 "storage for them"
             ) from error
 
-    async def _post_in_chunks(self) -> None:
-        if not await self._accepts_chunks():
+    async def _require_chunks(self) -> None:
+        """Raise OutputError if the handler does not accept chunks."""
+        if not await with_retries(self._accepts_chunks, budget=self._limits.retry_seconds):
             text = _too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.url)
             raise OutputError(text, is_retryable=False)
+
+    async def _post_in_chunks(self) -> None:
         room = self._limits.post_limit - self._body_size(0) - _ROOM_FOR_KEYS
+        self._spool.seek(0)
         for number, part in enumerate(split(self._spool, room=room)):
             await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
 
@@ -138,34 +146,38 @@ class KrateoOutput:
         name, wanted = DECLARATION
         try:
             async with self._handler.request(verb="OPTIONS", data=None) as response:
+                if response.status in TRANSIENT_STATUSES:
+                    failed = OutputError(f"data handler at {self._handler.url} returned {response.status} to OPTIONS")
+                    raise TransientError(failed, retry_after=retry_after_of(response))
                 declared = str(response.headers.get(name, ""))
                 return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise OutputError(self._handler.describe_failure(error)) from error
+            raise TransientError(OutputError(self._handler.describe_failure(error))) from error
 
     def _body_size(self, escaped: int) -> int:
         """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
         return len(self._head) + len(b',"predictions":"[') + max(escaped - 1, 0) + len(b']"}')
 
-    async def _post(self, part: _Part, *, extra: bytes) -> None:
+    async def _post(self, part: Part, *, extra: bytes) -> None:
         size = self._body_size(part.escaped) + len(extra)
 
         async def attempt() -> None:
             headers = {"Content-Length": str(size)}
             try:
                 async with self._handler.request(data=self._body(part, extra), headers=headers) as response:
-                    body = await response.content.read(_RESPONSE_BYTES)
-            except aiohttp.ClientConnectorError as error:  # the request was never sent
+                    body = await _read_start(response)
+            except (
+                aiohttp.ClientConnectorError,
+                aiohttp.ConnectionTimeoutError,
+            ) as error:  # the request was never sent
                 raise TransientError(OutputError(self._handler.describe_failure(error))) from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise OutputError(
-                    f"{self._handler.describe_failure(error)}; it is unknown whether the predictions were stored"
-                ) from error
+                raise OutputError(f"{self._handler.describe_failure(error)}; {_UNKNOWN}") from error
             self._check(response, body)
 
         await with_retries(attempt, budget=self._limits.retry_seconds)
 
-    async def _body(self, part: _Part, extra: bytes) -> AsyncIterator[bytes]:
+    async def _body(self, part: Part, extra: bytes) -> AsyncIterator[bytes]:
         yield self._head + extra + b',"predictions":"['
         self._spool.seek(part.start)
         left = part.end - part.start
@@ -177,34 +189,24 @@ class KrateoOutput:
 
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         failure = f"data handler at {self._handler.url} returned {response.status}: {excerpt(body)}"
-        if response.status in UNPROCESSED_STATUSES:
+        if response.status == _NOT_PROCESSED:
             raise TransientError(OutputError(failure), retry_after=retry_after_of(response))
+        if response.status >= 500:
+            raise OutputError(f"{failure}; {_UNKNOWN}")
         if not 200 <= response.status < 300:
             raise OutputError(failure)
         if not is_confirmed(body):
             raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
 
-def flat(predictions: Sequence[Prediction]) -> list[Json]:
-    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
-    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
-    while any(isinstance(value, list) for value in values):
-        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
-    return values
-
-
-def _lines(values: list[Json]) -> bytes:
-    """Format one value per line. Numbers contain no comma, so they are encoded in one call."""
-    if not values:
-        return b""
-    if set(map(type, values)) <= _WITHOUT_COMMA:
-        return orjson.dumps(values)[1:-1].replace(b",", b"\n") + b"\n"
-    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
-
-
-def escape(text: bytes) -> bytes:
-    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and left as they are."""
-    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+async def _read_start(response: aiohttp.ClientResponse) -> bytes:
+    """Read a body up to a limit; what is longer is no confirmation anyway."""
+    body = b""
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _RESPONSE_BYTES:
+            break
+    return body
 
 
 _CONFIRMING = (b"", b"ok")
@@ -221,25 +223,9 @@ def is_confirmed(body: bytes) -> bool:
     return not (isinstance(value, dict) and value.get("error"))
 
 
-def split(spool: BinaryIO, *, room: int) -> list[_Part]:
-    """Divide the spool into ranges of whole lines whose escaped text fits into `room` bytes each."""
-    parts: list[_Part] = []
-    spool.seek(0)
-    start = position = escaped = offset = 0
-    for count, line in enumerate(spool):
-        size = len(escape(line))
-        if escaped and escaped + size > room:
-            parts.append(_Part(start=start, end=position, escaped=escaped, offset=offset))
-            start, escaped, offset = position, 0, count
-        position += len(line)
-        escaped += size
-    parts.append(_Part(start=start, end=position, escaped=escaped, offset=offset))
-    return parts
-
-
 def _too_large(size: int, limit: int, url: str) -> str:
     return (
-        f"the predictions need a POST of {size / MIB:.1f} MiB, the limit is {limit / MIB:.1f} MiB, and the data handler at "
+        f"the predictions need a POST of {size / MIB:.1f} MiB or more, the limit is {limit / MIB:.1f} MiB, and the data handler at "
         f"{url} does not accept chunks (its OPTIONS response lacks {': '.join(DECLARATION)}); implement chunks in the "
         "handler, or use the file label"
     )

@@ -14,7 +14,15 @@ import aiohttp
 import orjson
 
 from inferrun.plugins import Batch, InferenceError, Limits, Model, Prediction, TransientError
-from runner.http_failures import describe_failure, excerpt, is_connection_lost, is_transient, retry_after_of
+from runner.http_failures import (
+    CONNECT_SECONDS,
+    describe_failure,
+    excerpt,
+    is_connection_lost,
+    is_timeout,
+    is_transient,
+    retry_after_of,
+)
 from runner.retries import TRANSIENT_STATUSES, with_retries
 from runner.v2.address import infer_url, metadata_url
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
@@ -22,7 +30,6 @@ from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_in
 _log = logging.getLogger(__name__)
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
-_CONNECT_SECONDS = 10.0
 
 
 class V2Rest:
@@ -79,17 +86,35 @@ class V2Rest:
             async with self._session.request(
                 method, url, data=body, headers=_HEADERS, allow_redirects=False
             ) as response:
-                content = await response.read()
+                content = await self._read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = describe_failure(error, seconds=self._limits.request_timeout)
             failed = InferenceError(f"{self._target()}: {text}")
             if not is_transient(error):
                 raise failed from error
-            raise TransientError(failed, is_connection_lost=is_connection_lost(error)) from error
+            raise TransientError(
+                failed, is_connection_lost=is_connection_lost(error), is_timeout=is_timeout(error)
+            ) from error
         if response.status in TRANSIENT_STATUSES:
             busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
             raise TransientError(busy, retry_after=retry_after_of(response))
         return response.status, content
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read a body up to the limit."""
+        limit = self._limits.response_bytes
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > limit:
+                raise InferenceError(
+                    f"{self._target()} returned more than {limit} bytes; set a smaller INFERRUN_BATCH_ROWS or a larger "
+                    "INFERRUN_RESPONSE_BYTES in the image",
+                    is_retryable=False,
+                )
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _width_hint(self, batch: Batch) -> str:
         """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""
@@ -123,7 +148,7 @@ async def open_v2(model: Model, limits: Limits) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
     url = infer_url(model.model_url, model.model_name)
     timeout = aiohttp.ClientTimeout(
-        total=limits.request_timeout, sock_connect=min(_CONNECT_SECONDS, limits.request_timeout)
+        total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
     connector = aiohttp.TCPConnector(limit=limits.concurrency)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:

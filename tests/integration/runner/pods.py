@@ -128,6 +128,7 @@ class Machine:
             "INFERRUN_SPOOL_DIR": str(self.folder / "tmp"),
             "pod_uid": f"pod-{self.pods}",
             "INFERRUN_RETRY_SECONDS": "0",
+            "INFERRUN_REQUEST_SECONDS": "0",
             **self.environment,
             **more,
         }

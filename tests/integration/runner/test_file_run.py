@@ -156,6 +156,23 @@ async def test_a_changed_input_is_not_combined_with_committed_predictions(file: 
     assert results(file) == before
 
 
+async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: Machine, model: CountingModel) -> None:
+    path = file.input / "data" / "rows.jsonl"
+
+    async def edit(_: web.Request) -> web.StreamResponse | None:
+        before = path.stat()
+        with path.open("r+b") as content:
+            content.write(b"[7, 0.5]")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.stat().st_size == before.st_size
+        return None
+
+    model.before = edit
+    ended = await file.pod(**SMALL)
+    assert ended.code == 3
+    assert ended.message.startswith("the input changed while it was being read")
+
+
 async def test_an_input_that_changes_during_the_run_prevents_the_commit(file: Machine, model: CountingModel) -> None:
     async def append(_: web.Request) -> web.StreamResponse | None:
         with (file.input / "data" / "rows.jsonl").open("a") as more:

@@ -1,5 +1,6 @@
 """A run with the label `krateo`: from the data handler through the model and back."""
 
+import asyncio
 import json
 
 import orjson
@@ -27,6 +28,7 @@ async def test_predictions_reach_the_handler_in_the_order_of_the_rows(krateo: Ma
     assert handler.predictions() == [sum(row) for row in ROWS]
     assert ended.result.delivery == "AtLeastOnce"
     assert ended.result.output.location == f"{handler.url}/compute/output"
+    assert ended.result.output.manifest == "pod_uid=pod-1"
     assert ended.progress()[-1] == {"total": 150, "completed": 150, "failed": 0}
 
 
@@ -111,7 +113,7 @@ async def test_an_invalid_input_response_is_reported_with_its_text(
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        (web.Response(status=500, text="boom"), "returned 500: boom"),
+        (web.Response(status=500, text="boom"), "returned 500: boom; it is unknown whether"),
         (web.Response(status=413, text="too large"), "returned 413: too large"),
         (
             web.Response(text=TRACEBACK, content_type="application/json"),
@@ -149,7 +151,7 @@ async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: 
 
     async def busy_once(request: web.Request) -> web.StreamResponse | None:
         tries.append(request.path)
-        return web.Response(status=503, headers={"Retry-After": "0"}) if tries.count(request.path) == 1 else None
+        return web.Response(status=429, headers={"Retry-After": "0"}) if tries.count(request.path) == 1 else None
 
     handler.before_input = handler.before_output = busy_once
     assert (await krateo.pod(INFERRUN_RETRY_SECONDS="20")).code == 0
@@ -175,11 +177,46 @@ async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod
     assert len(posts) == 1
 
 
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, handler: Handler, status: int) -> None:
+    async def store_and_fail(request: web.Request) -> web.StreamResponse | None:
+        handler.stored.append(orjson.loads(await request.read()))
+        return web.Response(status=status, headers={"Retry-After": "0"}, text="upstream lost")
+
+    handler.before_output = store_and_fail
+    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="20")
+    assert ended.code == 5
+    assert f"returned {status}: upstream lost; it is unknown whether the predictions were stored" in ended.message
+    assert len(handler.stored) == 1
+
+
+async def test_a_confirmation_may_arrive_in_pieces(krateo: Machine, handler: Handler) -> None:
+    async def in_pieces(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b'{"stored"', b": 150", b"}"):
+            await response.write(piece)
+            await asyncio.sleep(0.05)
+        return response
+
+    handler.before_output = in_pieces
+    assert (await krateo.pod()).code == 0
+
+
+async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    handler.rows = [[float(index), 0.25] for index in range(20_000)]
+    ended = await krateo.pod(INFERRUN_POST_LIMIT="10240", INFERRUN_BATCH_ROWS="100")
+    assert ended.code == 5
+    assert model.rows.total() < 5000
+
+
 async def test_a_post_over_the_limit_is_reported_with_both_sizes(krateo: Machine, handler: Handler) -> None:
     handler.rows = [[float(index), 0.25] for index in range(300_000)]
     ended = await krateo.pod(INFERRUN_POST_LIMIT=str(1 << 20), INFERRUN_BATCH_ROWS="5000")
     assert ended.code == 5
-    assert "a POST of 2.8 MiB, the limit is 1.0 MiB" in ended.message
+    assert "a POST of 1.0 MiB or more, the limit is 1.0 MiB" in ended.message
     assert "Accept-Chunks: predictions" in ended.message
     assert not ended.result.retryable
     assert (handler.options, handler.stored) == (1, [])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.runner.pods import REPOSITORY, Ended, Machine
+from tests.integration.runner.servers_process import WIDTH
 
 FEW, MANY = 2_000, 200_000
 
@@ -68,3 +69,50 @@ async def test_a_hundred_times_the_rows_need_at_most_a_fifth_more_memory(
         peaks[rows] = peak_of(ended)
     assert 10 < peaks[FEW] < 200
     assert peaks[MANY] <= 1.2 * peaks[FEW], peaks
+
+
+async def test_the_peak_follows_the_documented_formula_with_wide_responses(tmp_path: Path, servers: str) -> None:
+    rows, batch, window, concurrency = 20_000, 500, 8, 2
+    machine = machine_of(tmp_path / "wide", servers, label="file", rows=rows)
+    machine.contract["kserve"]["modelName"] = "wide"
+    ended = await machine.process(
+        INFERRUN_BATCH_ROWS=str(batch),
+        INFERRUN_WINDOW_BYTES=str(window << 20),
+        INFERRUN_CONCURRENCY=str(concurrency),
+        INFERRUN_RECORD_BYTES=str(1 << 20),
+    )
+    assert ended.code == 0, ended.stderr
+    response = batch * WIDTH * len("0.123456,") / (1 << 20)
+    assert peak_of(ended) <= 60 + 1.5 * window + 16 * concurrency * response + 3 * 1
+
+
+async def test_a_line_over_the_limit_does_not_fill_the_memory(tmp_path: Path, servers: str) -> None:
+    machine = machine_of(tmp_path / "line", servers, label="file", rows=2)
+    with (machine.input / "rows.jsonl").open("ab") as out:
+        for _ in range(300):
+            out.write(b"1," * (1 << 19))
+    ended = await machine.process(INFERRUN_RECORD_BYTES=str(1 << 20))
+    assert (ended.code, ended.message.partition(";")[0]) == (
+        3,
+        "rows.jsonl line 3: the record is longer than 1048576 bytes",
+    ), ended.stderr
+    assert peak_of(ended) < 100
+
+
+async def test_an_endless_model_response_is_cut_off_at_the_limit(tmp_path: Path, servers: str) -> None:
+    machine = machine_of(tmp_path / "response", servers, label="file", rows=2)
+    machine.contract["kserve"]["modelName"] = "endless"
+    ended = await machine.process(INFERRUN_RESPONSE_BYTES=str(4 << 20))
+    assert ended.code == 4
+    assert "returned more than 4194304 bytes" in ended.message
+    assert peak_of(ended) < 100
+
+
+async def test_an_endless_handler_response_is_cut_off_at_the_limit(tmp_path: Path, servers: str) -> None:
+    machine = machine_of(tmp_path / "rows", servers, label="krateo", rows=2)
+    machine.contract["input"]["krateo"]["api"]["path"] = "/compute/endless"
+    ended = await machine.process(INFERRUN_SPOOL_BYTES=str(4 << 20))
+    assert ended.code == 3
+    assert "returned more than 4194304 bytes of rows" in ended.message
+    assert peak_of(ended) < 100
+    assert list((machine.folder / "tmp").iterdir()) == []

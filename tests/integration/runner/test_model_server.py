@@ -98,6 +98,24 @@ async def test_an_invalid_prediction_is_an_error_of_its_record(
     assert handler.predictions() == [1.5, None, 2.5]
 
 
+async def test_a_run_of_which_every_record_failed_fails(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    handler.rows = handler.rows[:2]
+
+    async def nulls(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"outputs": [{"name": "o", "shape": [2], "datatype": "FP32", "data": [None, None]}]})
+
+    model.before = nulls
+    ended = await krateo.pod()
+    assert (ended.code, ended.message) == (
+        4,
+        "all 2 records failed: the model returned null; the run was not committed",
+    )
+    assert not ended.result.retryable
+    assert not handler.stored
+
+
 async def test_a_timeout_longer_than_the_retry_budget_is_retried(krateo: Machine, model: CountingModel) -> None:
     first = iter([True])
 

@@ -1,8 +1,9 @@
-"""Excerpts of responses in messages."""
+"""Descriptions of failed requests and excerpts of responses in messages."""
 
+import aiohttp
 import pytest
 
-from runner.http_failures import excerpt
+from runner.http_failures import describe_failure, excerpt
 
 
 @pytest.mark.parametrize(
@@ -18,3 +19,13 @@ from runner.http_failures import excerpt
 def test_an_excerpt_is_one_short_line(body: bytes, shown: str) -> None:
     assert excerpt(body) == shown
     assert len(excerpt(body * 10_000)) <= 300
+
+
+def test_a_connect_timeout_differs_from_a_slow_response() -> None:
+    assert describe_failure(aiohttp.ConnectionTimeoutError(), seconds=600.0).startswith(
+        "cannot connect within 10 s; check"
+    )
+    assert describe_failure(aiohttp.ConnectionTimeoutError(), seconds=3.0).startswith(
+        "cannot connect within 3 s; check"
+    )
+    assert describe_failure(aiohttp.SocketTimeoutError(), seconds=600.0) == "no response within 600 s"

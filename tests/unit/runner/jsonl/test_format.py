@@ -150,7 +150,7 @@ def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
         list(JSONL.read(path, chunk, size=100, first=0, limits=Limits()))
 
 
-def test_results_are_lines_with_index_and_id(tmp_path: Path) -> None:
+def test_results_are_lines_with_index_and_id() -> None:
     out = io.BytesIO()
     predictions: list[Prediction] = [0, [0.5, 1], "setosa", None]
     JSONL.write(out, Batch(first=7, rows=[[1]] * 4, ids=["a", None, 3, "b"]), predictions)
@@ -160,20 +160,17 @@ def test_results_are_lines_with_index_and_id(tmp_path: Path) -> None:
         {"index": 9, "custom_id": 3, "prediction": "setosa"},
         {"index": 10, "custom_id": "b", "prediction": None},
     ]
-    stored = tmp_path / "part"
-    stored.write_bytes(out.getvalue())
-    assert JSONL.count_results(stored) == ResultCounts(completed=4)
+    out.seek(0)
+    assert JSONL.count_results(out) == ResultCounts(completed=4)
 
 
-def test_an_error_is_written_in_place_of_a_prediction_and_counted(tmp_path: Path) -> None:
+def test_an_error_is_written_in_place_of_a_prediction_and_counted() -> None:
     error = RecordError("invalid_prediction", "the model returned NaN")
-    stored = tmp_path / "part"
-    with stored.open("wb") as out:
-        JSONL.write(
-            out, Batch(first=0, rows=[[1]] * 2, ids=['a,"error":{"code":', None]), ['b,"error":{"code":', error]
-        )
-    assert [orjson.loads(line) for line in stored.read_bytes().splitlines()] == [
+    out = io.BytesIO()
+    JSONL.write(out, Batch(first=0, rows=[[1]] * 2, ids=['a,"error":{"code":', None]), ['b,"error":{"code":', error])
+    assert [orjson.loads(line) for line in out.getvalue().splitlines()] == [
         {"index": 0, "custom_id": 'a,"error":{"code":', "prediction": 'b,"error":{"code":'},
         {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN"}},
     ]
-    assert JSONL.count_results(stored) == ResultCounts(completed=1, failed=1)
+    out.seek(0)
+    assert JSONL.count_results(out) == ResultCounts(completed=1, failed=1)

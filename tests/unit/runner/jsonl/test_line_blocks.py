@@ -54,6 +54,13 @@ def test_a_line_number_is_found_by_offset_and_by_count(tmp_path: Path) -> None:
     assert [line_number(path, 0, records=count) for count in (0, 1, 2)] == [1, 3, 4]
 
 
+def test_a_line_number_is_found_after_long_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"x" * 200_000 + b"\n" + b" " * 200_000 + b"\n" + b"y" * 200_000 + b"\n[1]")
+    assert [line_number(path, 0, records=count) for count in (0, 1, 2)] == [1, 3, 4]
+    assert line_number(path, 200_001) == 3
+
+
 @pytest.mark.parametrize("piece", [1, 10, 64, 1000])
 def test_a_line_over_the_limit_is_reported_with_its_number(tmp_path: Path, piece: int) -> None:
     path = tmp_path / "rows.jsonl"

@@ -1,0 +1,55 @@
+"""Commits a run while the process is being stopped: the run has succeeded if and only if it is committed.
+
+A commit in progress may complete within a few seconds. After that the store is asked to abandon it, and reports whether it was
+too late for that.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TypeVar
+
+from inferrun.plugins import CommittedRun, Counts, OutputStore
+
+T = TypeVar("T")
+
+_COMMIT_GRACE = 2.0
+"""Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
+
+_LAST_CHECK_SECONDS = 0.5
+"""Seconds that a failed attempt waits to find out whether another attempt has committed the run."""
+
+
+async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
+    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows."""
+    commit = asyncio.create_task(sink.finish(counts))
+    try:
+        return await asyncio.shield(commit)
+    except asyncio.CancelledError:
+        await _wait_for(commit, seconds=_COMMIT_GRACE)
+        if not commit.done():
+            commit.cancel()
+            await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
+        if commit.done() and not commit.cancelled():
+            return commit.result()
+        raise
+
+
+async def find_commit(sink: OutputStore) -> CommittedRun | None:
+    """Return the run's commit if another attempt made one in the meantime."""
+    check = asyncio.create_task(sink.open())
+    await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
+    if not check.done():
+        check.cancel()
+        return None
+    if check.cancelled() or check.exception():
+        return None
+    return check.result().committed_run
+
+
+async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:
+    """Wait until a task is done or the time is over, ignoring further cancellations, which would end the wait early."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while not task.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task}, timeout=left)

@@ -1,0 +1,61 @@
+"""The text of predictions for a data handler: one value per line in the spool, a JSON array inside a string in a body. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import orjson
+
+from inferrun.plugins import Json, Prediction, RecordError
+
+_WITHOUT_COMMA = {int, float, bool, type(None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of the spool that is sent in one POST."""
+
+    start: int
+    end: int
+    escaped: int
+    """Bytes of the range inside a JSON string."""
+
+    offset: int
+    """Index of the first value among all."""
+
+
+def flat(predictions: Sequence[Prediction]) -> list[Json]:
+    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
+    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
+    while any(isinstance(value, list) for value in values):
+        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
+    return values
+
+
+def lines_of(values: list[Json]) -> bytes:
+    """Format one value per line. Numbers contain no comma, so they are encoded in one call."""
+    if not values:
+        return b""
+    if set(map(type, values)) <= _WITHOUT_COMMA:
+        return orjson.dumps(values)[1:-1].replace(b",", b"\n") + b"\n"
+    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
+
+
+def escape(text: bytes) -> bytes:
+    """Escape JSON text for use inside a JSON string. Line ends are separators for the caller and left as they are."""
+    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+def split(lines: Iterable[bytes], *, room: int) -> list[Part]:
+    """Divide the spooled lines into ranges whose escaped text fits into `room` bytes each."""
+    parts: list[Part] = []
+    start = position = escaped = offset = 0
+    for count, line in enumerate(lines):
+        size = len(escape(line))
+        if escaped and escaped + size > room:
+            parts.append(Part(start=start, end=position, escaped=escaped, offset=offset))
+            start, escaped, offset = position, 0, count
+        position += len(line)
+        escaped += size
+    parts.append(Part(start=start, end=position, escaped=escaped, offset=offset))
+    return parts
