@@ -179,8 +179,11 @@ class LaunchFollowing:
             self._show_running()
 
     async def _lose_pod(self, report: LaunchReport) -> Verdict | None:
+        """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
         self._pod_uid = ""
-        self._state.lose_pod(is_disrupted=report.is_disrupted, now=workflow.now())
+        self._state.started_at = report.started_at
+        lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
+        self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)
         exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
         return await self._conclude(exceeded) if exceeded is not None else None
 

@@ -49,10 +49,11 @@ def report_on(objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str
         return LaunchReport(stage=stage, verdict=judge_deleted_job())
     if job_state.is_finished(objects.job):
         return LaunchReport(stage=LaunchStage.ENDED, verdict=_judge(objects, objects.job, snapshot))
-    return _report_on_active(objects.pods, pod_uid=pod_uid)
+    return _report_on_active(objects, pod_uid=pod_uid)
 
 
-def _report_on_active(pods: list[Object], *, pod_uid: str) -> LaunchReport:
+def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
+    pods = objects.pods
     pod = pod_state.newest(pods)
     stuck = judge_stuck_pod(pod) if pod is not None else None
     if stuck is not None:
@@ -60,11 +61,27 @@ def _report_on_active(pods: list[Object], *, pod_uid: str) -> LaunchReport:
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     if pod_uid and (known is None or pod_state.is_lost(known)):
         is_disrupted = known is not None or any(pod_state.is_disrupted(item) for item in pods)
-        return LaunchReport(stage=LaunchStage.POD_LOST, pod_uid=pod_uid, is_disrupted=is_disrupted)
+        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid, is_disrupted=is_disrupted)
     started = started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
     return LaunchReport(stage=LaunchStage.RUNNING, started_at=started, pod_name=name_of(pod), pod_uid=uid_of(pod))
+
+
+def _seen_to_end(objects: LaunchObjects, pod_uid: str) -> Object | None:
+    return next((pod for pod in objects.ended_pods if uid_of(pod) == pod_uid), None)
+
+
+def _lost(pod: Object | None, *, pod_uid: str, is_disrupted: bool) -> LaunchReport:
+    """The report on a Pod that is gone, with the times of its container if they are known."""
+    end = pod_state.container_end(pod) if pod is not None else None
+    return LaunchReport(
+        stage=LaunchStage.POD_LOST,
+        pod_uid=pod_uid,
+        is_disrupted=is_disrupted,
+        started_at=pod_state.started_at(pod) if pod is not None else None,
+        lost_at=end.finished_at if end is not None else None,
+    )
 
 
 def started_at(pod: Object) -> str | None:

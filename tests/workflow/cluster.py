@@ -406,8 +406,6 @@ class Cluster:
 
     def _report(self, request: InspectInput, now: datetime) -> LaunchReport:
         job = self._job_of(request.job_name, request.job_uid)
-        if self.found_by_stop is not None:
-            return LaunchReport(stage=LaunchStage.ENDED, verdict=self.found_by_stop)
         if job.stopped_at is not None:
             gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
             return LaunchReport(stage=LaunchStage.ENDED, verdict=gone)
@@ -417,7 +415,14 @@ class Cluster:
         pod = job.pod_at(now)
         uid = f"{job.name}-pod-{job.pods.index(pod)}"
         if request.pod_uid and request.pod_uid != uid:
-            return LaunchReport(stage=LaunchStage.POD_LOST, pod_uid=request.pod_uid, is_disrupted=True)
+            known = {f"{job.name}-pod-{index}": item for index, item in enumerate(job.pods)}.get(request.pod_uid)
+            return LaunchReport(
+                stage=LaunchStage.POD_LOST,
+                pod_uid=request.pod_uid,
+                is_disrupted=True,
+                started_at=rfc3339(known.started) if known else None,
+                lost_at=rfc3339(known.ends) if known else None,
+            )
         if pod.started is None or pod.started > now:
             return LaunchReport(stage=LaunchStage.WAITING, wait_message=job.plan.waits_for)
         return LaunchReport(
@@ -429,13 +434,17 @@ class Cluster:
         now = await self._tick()
         self.stops.append(request)
         report = self._report(request, now)
+        if self.found_by_stop is not None:
+            report = LaunchReport(stage=LaunchStage.ENDED, verdict=self.found_by_stop)
         job = self._job_of(request.job_name, request.job_uid)
         if job.stopped_at is not None:
             self.pods_left = 0 if request.grace_seconds == 0 else self.pods_left
             return StopLaunchResult(report=report, is_stopped=self.pods_left > 0, pods_left=self.pods_left)
         ran = (now - parse(report.started_at)).total_seconds() if report.started_at else 0.0
         is_too_early = request.only_after_seconds is not None and ran < request.only_after_seconds - 1
-        is_spared = is_too_early or (request.only_waiting and report.stage is LaunchStage.RUNNING)
+        is_lost = report.stage is LaunchStage.POD_LOST
+        is_running = request.only_waiting and report.stage is LaunchStage.RUNNING
+        is_spared = is_too_early or is_lost or is_running
         if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
             return StopLaunchResult(report=report)
         job.stopped_at, job.grace = now, request.grace_seconds

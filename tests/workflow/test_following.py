@@ -1,0 +1,131 @@
+"""Following a launch by signals: its cost in events, and signals that are early, late, repeated or forged."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.testing import WorkflowEnvironment
+
+from inferrun.reasons import Reason
+from tests.workflow.cluster import Cluster, Plan, fails, succeeds
+from tests.workflow.stage import Handle, Stage, failure_of, is_cancelled, on_stage, result_of
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+MAX_EVENTS = 18
+"""Of a run with one attempt and a clock, however long it lasts."""
+
+MAX_FURTHER_EVENTS = 12
+"""Of each further attempt without a clock: signal 1, two workflow tasks 6, back-off timer 2, three local activities 3."""
+
+
+@pytest.fixture
+def followed(skipping: WorkflowEnvironment) -> Staged:
+    """Puts a cluster in memory on stage, whose runs are followed by signals."""
+
+    @asynccontextmanager
+    async def stage_of(cluster: Cluster) -> AsyncIterator[Stage]:
+        async with on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2) as stage:
+            yield stage
+
+    return stage_of
+
+
+async def count_events(handle: Handle) -> int:
+    return len((await handle.fetch_history()).events)
+
+
+@pytest.mark.parametrize("seconds", [60, 30 * 86_400])
+async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(followed: Staged, seconds: int) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=seconds)], timeout_seconds=40 * 86_400)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        assert (await result_of(handle))["phase"] == "Succeeded"
+        assert await count_events(handle) <= MAX_EVENTS
+
+
+async def test_a_further_attempt_costs_at_most_12_events(followed: Staged) -> None:
+    lengths = []
+    for failures in (1, 2):
+        cluster = Cluster(
+            plans=[*[fails()] * failures, succeeds()], backoff_limit=5, start_is_seen_after=None
+        )  # without a clock, starts are not signalled
+        async with followed(cluster) as stage:
+            handle = await stage.start()
+            await result_of(handle)
+            lengths.append(await count_events(handle))
+    assert lengths[1] - lengths[0] <= MAX_FURTHER_EVENTS
+
+
+async def test_a_forged_end_of_a_running_launch_changes_nothing(followed: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=300)])
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        [job] = cluster.jobs.values()
+        for _ in range(3):
+            await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
+        await stage.pass_by(30)
+        assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    assert cluster.records == 1
+
+
+async def test_a_forged_early_start_does_not_shorten_the_deadline(followed: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(starts_after=100, ends_after=50)], timeout_seconds=60)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(20)
+        [job] = cluster.jobs.values()
+        forged = Started(job_uid=job.uid, launch=1, pod_uid="forged", started_at="2020-01-01T00:00:00Z")
+        await handle.signal(STARTED_SIGNAL, forged)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    assert job.stopped_at is None
+
+
+async def test_signals_about_other_jobs_are_ignored(followed: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=60)])
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(5)
+        for number in range(50):
+            await handle.signal(ENDED_SIGNAL, Ended(job_uid=f"other-{number}", launch=1))
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_the_deadline_holds_if_the_start_is_signalled_late(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=2, ends_after=None)], timeout_seconds=60, start_is_seen_after=50)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.DEADLINE_EXCEEDED
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is not None
+    assert job.started is not None
+    assert (job.stopped_at - job.started).total_seconds() < 70
+
+
+async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.cancel()
+        assert await is_cancelled(handle)
+    assert [stop.grace_seconds for stop in cluster.stops] == [10, 0]
+    assert cluster.records == 1
+
+
+async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.cancel()
+        await stage.settle(handle)
+        [job] = cluster.jobs.values()
+        await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
+        assert await is_cancelled(handle)
+    assert [stop.grace_seconds for stop in cluster.stops] == [10, 10, 0]
