@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import FailureError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from workflows.activity_options import LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, follower_queue, lane_queue
@@ -49,7 +49,7 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
             retry_policy=RetryPolicy(maximum_attempts=LOCAL_ATTEMPTS),
             summary=summary,
         )
-    except ActivityError as error:
+    except FailureError as error:  # ActivityError at first, but its cause alone when the history is replayed
         if is_cancelled_exception(error):
             raise
         return await start(options, argument, result, summary=summary, in_lane=True)

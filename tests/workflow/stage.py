@@ -14,8 +14,9 @@ from temporalio.api.enums.v1 import EventType, PendingActivityState
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import Worker
+from temporalio.worker import Replayer, Worker
 
+from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, JobObserver
 from workflows import messages
 from workflows.activity_options import LANES, follower_queue, lane_queue
@@ -38,15 +39,18 @@ class Stage:
     cluster: Cluster
     task_queue: str
     lifecycle: int
+    started: list[Handle]
 
     async def start(self, **state: object) -> Handle:
         """Start the run's workflow."""
-        return await self.environment.client.start_workflow(
+        handle = await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
             RunInput.model_validate({**RUN.model_dump(), "lifecycle": self.lifecycle, **state}),
             id=f"run-{uuid.uuid4().hex}",
             task_queue=self.task_queue,
         )
+        self.started.append(handle)
+        return handle
 
     async def execute(self, **state: object) -> dict[str, Any]:
         """Run the workflow to its result, as a program reads it."""
@@ -103,9 +107,19 @@ async def on_stage(
         for worker in (main, followers, *lanes):
             await stack.enter_async_context(worker)
         try:
-            yield Stage(environment, cluster, queue, lifecycle)
+            stage = Stage(environment, cluster, queue, lifecycle, [])
+            yield stage
+            if cluster.is_signalled:
+                await _replay(stage)
         finally:
             await cluster.dismiss_observers()
+
+
+async def _replay(stage: Stage) -> None:
+    """The histories of the test so far lead to the same commands again."""
+    replayer = Replayer(workflows=[InferenceRun], plugins=[inferrun_plugin()])
+    for handle in stage.started:
+        await replayer.replay_workflow(await handle.fetch_history())
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
