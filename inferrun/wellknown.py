@@ -68,7 +68,7 @@ ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
 
 ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
-"""On a Job: RUNNER_BUILTIN if its image is our runner, which logs its progress; otherwise RUNNER_CUSTOM."""
+"""On a Job: `builtin` if its image is our runner, which logs its progress; otherwise `custom`."""
 
 RUNNER_BUILTIN: Final = "builtin"
 RUNNER_CUSTOM: Final = "custom"

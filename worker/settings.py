@@ -22,16 +22,16 @@ class WorkerSettings:
     """INFERRUN_DEFAULTS: folder in which the ConfigMap with the operator's defaults is mounted."""
 
     follower_slots: int
-    """FOLLOWER_SLOTS: number of Jobs that one worker follows at a time, default 200; others wait for a slot or another worker."""
+    """FOLLOWER_SLOTS: number of Jobs followed at a time for workflows of earlier versions, default 200; other Jobs take no slot."""
 
     activity_slots: int
-    """ACTIVITY_SLOTS: number of short activities at a time, default 50; each makes a few requests to the API server."""
+    """ACTIVITY_SLOTS: number of short activities at a time on each task queue: the worker's own and one per lane; default 50."""
 
     cached_workflows: int
     """CACHED_WORKFLOWS: number of workflows kept in memory, default 1000; others are replayed from their history when needed."""
 
     shutdown_seconds: timedelta
-    """SHUTDOWN_SECONDS: seconds that running activities get after SIGTERM, default 10; followers are handed over at once."""
+    """SHUTDOWN_SECONDS: seconds that running activities get after SIGTERM, default 10."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
