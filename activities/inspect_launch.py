@@ -2,21 +2,24 @@
 
 from temporalio import activity
 
+from activities.cluster.job_marks import mark_limited
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.rules import pod_state
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of
 from activities.rules.snapshot import Snapshot
+from inferrun.kube.client import KubeClient
 from inferrun.text import one_line
 from workflows import activity_options
-from workflows.messages import InspectInput, LaunchReport
+from workflows.messages import InspectInput, LaunchReport, LaunchStage
 
 
 class LaunchInspector:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, launches: LaunchReader, *, logs: PodLogs) -> None:
+    def __init__(self, api: KubeClient, launches: LaunchReader, *, logs: PodLogs) -> None:
+        self._api = api
         self._launches = launches
         self._logs = logs
 
@@ -26,6 +29,8 @@ class LaunchInspector:
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
+            await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         return await self._with_log_tail(request, objects, report, snapshot)
 
     async def _with_log_tail(

@@ -3,7 +3,7 @@
 from temporalio import activity
 
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_retention import mark_ended
+from activities.cluster.job_marks import mark_ended
 from activities.rules.status_results import result_of_update
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient

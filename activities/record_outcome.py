@@ -16,7 +16,7 @@ from temporalio.client import Client
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_retention import set_time_to_live
+from activities.cluster.job_marks import set_time_to_live
 from activities.installation import Installation
 from activities.rules.child_runs import result_of, schedule_of
 from activities.rules.snapshot import Snapshot

@@ -170,7 +170,7 @@ class WorkerProcess:
         launches = LaunchReader(self._api, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
-            LaunchInspector(launches, logs=PodLogs(self._api)).inspect_launch,
+            LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
             LaunchStopper(self._api, self._runs, launches).stop_launch,
             JobStopper(self._api).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,

@@ -70,6 +70,8 @@ class InferenceRun:
     def spec_changed(self, change: SpecChanged) -> None:
         """A field that takes effect while the run is in progress was edited."""
         self._state.edit_timeout(change.timeout_seconds)
+        if self._state.job is not None:
+            self._signals.request_inspection(self._state.job.job_uid)  # starts are not signalled without a limit
         self._state.signal_count += 1
 
     @workflow.signal(name=STARTED_SIGNAL)

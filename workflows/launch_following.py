@@ -54,6 +54,8 @@ class LaunchFollowing:
         self._launched = launched
         self._signals = signals
         self._pod_uid = ""
+        self._hinted_pod_uid = ""
+        """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
 
     async def supervise(self) -> Verdict:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
@@ -115,7 +117,9 @@ class LaunchFollowing:
         """Wait until there is something to inspect or the clock that is running expires."""
         job_uid = self._launched.job_uid
         while True:
-            if self._signals.take_ended(job_uid):
+            pod_uid = self._signals.take_ended(job_uid)
+            if pod_uid is not None:
+                self._hinted_pod_uid = pod_uid
                 return _Event.INSPECT
             started = self._signals.take_started(job_uid)
             if started is not None:
@@ -137,8 +141,8 @@ class LaunchFollowing:
 
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
-        if started.pod_uid == self._pod_uid:
-            return
+        if started.pod_uid == self._pod_uid or not self._state.timeout_seconds:
+            return  # without a limit no clock needs the start, and a forged one would stop that of waiting
         now = workflow.now()
         self._pod_uid = started.pod_uid
         self._state.started_at = rfc3339(min(parse(started.started_at), now))
@@ -155,7 +159,8 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
-            pod_uid=self._pod_uid,
+            pod_uid=self._pod_uid or self._hinted_pod_uid,
+            seconds_left=self._whole_seconds_left(),
         )
         summary = f"inspect {self._launched.job_name}"
         report = await execute_locally(activity_options.INSPECT, request, LaunchReport, summary=summary)
@@ -236,13 +241,17 @@ class LaunchFollowing:
         job_uid = self._launched.job_uid
         try:
             await workflow.wait_condition(
-                lambda: self._signals.take_ended(job_uid),
+                lambda: self._signals.take_ended(job_uid) is not None,
                 timeout=seconds,
                 timeout_summary=f"Pods of {self._launched.job_name} end",
             )
         except TimeoutError:
             return False
         return True
+
+    def _whole_seconds_left(self) -> int | None:
+        left = self._state.running_seconds_left(now=workflow.now())
+        return None if left is None else max(1, round(left))
 
     def _seconds_left(self) -> float | None:
         now = workflow.now()

@@ -16,7 +16,7 @@ class LaunchSignals:
 
     def __init__(self) -> None:
         self._started: OrderedDict[str, Started] = OrderedDict()
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: OrderedDict[str, str] = OrderedDict()
 
     def add_started(self, signal: Started) -> None:
         """The container of a Pod of the Job has started."""
@@ -24,19 +24,23 @@ class LaunchSignals:
         _limit(self._started)
 
     def add_ended(self, signal: Ended) -> None:
-        """The launch should be inspected."""
-        self._ended[signal.job_uid] = None
+        """The launch should be inspected, because of its Pod if the signal names one."""
+        self.request_inspection(signal.job_uid, pod_uid=signal.pod_uid)
+
+    def request_inspection(self, job_uid: str, *, pod_uid: str = "") -> None:
+        """The launch of the Job should be inspected."""
+        self._ended[job_uid] = pod_uid
         _limit(self._ended)
 
     def take_started(self, job_uid: str) -> Started | None:
         """The latest start of the Job that has not been taken yet."""
         return self._started.pop(job_uid, None)
 
-    def take_ended(self, job_uid: str) -> bool:
-        """Whether the Job should be inspected because of a signal that has not been taken yet."""
-        return self._ended.pop(job_uid, False) is None
+    def take_ended(self, job_uid: str) -> str | None:
+        """The UID of the Pod, or an empty string, if the Job should be inspected because of a signal not yet taken."""
+        return self._ended.pop(job_uid, None)
 
 
-def _limit(kept: OrderedDict[str, Started] | OrderedDict[str, None]) -> None:
+def _limit(kept: OrderedDict[str, Started] | OrderedDict[str, str]) -> None:
     while len(kept) > JOBS_LIMIT:
         kept.popitem(last=False)

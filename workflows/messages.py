@@ -182,13 +182,17 @@ class StopResult(Frozen):
 
 
 class InspectInput(Frozen):
-    """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow knows, empty if none."""
+    """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow knows, empty if none.
+
+    With `seconds_left`, a Job that was created without a limit is marked, so that the start of its Pods is signalled.
+    """
 
     run: RunRef
     job_name: str
     job_uid: str
     snapshot: str
     pod_uid: str = ""
+    seconds_left: int | None = None
 
 
 class LaunchStage(StrEnum):

@@ -60,8 +60,7 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     if pod_uid and (known is None or pod_state.is_lost(known)):
-        is_disrupted = known is not None or any(pod_state.is_disrupted(item) for item in pods)
-        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid, is_disrupted=is_disrupted)
+        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid)
     started = started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
@@ -72,13 +71,13 @@ def _seen_to_end(objects: LaunchObjects, pod_uid: str) -> Object | None:
     return next((pod for pod in objects.ended_pods if uid_of(pod) == pod_uid), None)
 
 
-def _lost(pod: Object | None, *, pod_uid: str, is_disrupted: bool) -> LaunchReport:
-    """The report on a Pod that is gone, with the times of its container if they are known."""
+def _lost(pod: Object | None, *, pod_uid: str) -> LaunchReport:
+    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed."""
     end = pod_state.container_end(pod) if pod is not None else None
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
         pod_uid=pod_uid,
-        is_disrupted=is_disrupted,
+        is_disrupted=pod is not None and pod_state.is_disrupted(pod),
         started_at=pod_state.started_at(pod) if pod is not None else None,
         lost_at=end.finished_at if end is not None else None,
     )

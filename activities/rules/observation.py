@@ -140,9 +140,10 @@ class PodEnd:
             "finishedAt": self.finished_at,
         }
         state = {"terminated": terminated} if self.exit_code is not None else {}
+        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
         return {
             "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
-            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}]},
+            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
         }
 
 

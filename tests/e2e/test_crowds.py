@@ -48,7 +48,7 @@ def test_runs_whose_pods_cannot_be_scheduled_delay_nobody_else(crowd: Space, spa
 
 def test_stops_of_pods_that_a_finalizer_holds_delay_nobody_else(crowd: Space, space: Space) -> None:
     crowd.apply(config("huge", resources={"requests": {"cpu": "64"}}))
-    crowd.apply(*(run(f"held-{number}", "huge", pendingTimeoutSeconds=20) for number in range(HELD_PODS)))
+    crowd.apply(*(run(f"held-{number}", "huge", pendingTimeoutSeconds=60) for number in range(HELD_PODS)))
     until(lambda: len(crowd.items("pods")) == HELD_PODS, seconds=60, what="every run has a Pod")
     for pod in crowd.items("pods"):
         patch = '{"metadata": {"finalizers": ["example.com/held"]}}'
@@ -56,7 +56,7 @@ def test_stops_of_pods_that_a_finalizer_holds_delay_nobody_else(crowd: Space, sp
     _expect_prompt_ends(space)
     until(
         lambda: _count(crowd, "PendingTimeout") == HELD_PODS,
-        seconds=90,
+        seconds=180,
         what="every held run has ended",
         now=lambda: str(_count(crowd, "PendingTimeout")),
     )

@@ -29,7 +29,20 @@ from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import messages
-from workflows.messages import CleanupInput, SubmissionState, SubmissionStatus, Verdict, VerdictKind
+from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
+    CleanupInput,
+    SubmissionState,
+    SubmissionStatus,
+    Verdict,
+    VerdictKind,
+)
+
+SIGNALLED = "signalled-"
+"""Prefix of the scenarios of runs that are followed by signals."""
+
+HOLDING = ("is-cancelled-while-its-job-is-created", "is-cancelled-while-its-end-is-recorded")
+"""Scenarios that hold an activity for longer than a local one may take."""
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -141,10 +154,10 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
 }
 
 
-async def record_run(environment: WorkflowEnvironment, *, name: str) -> str:
+async def record_run(environment: WorkflowEnvironment, *, name: str, lifecycle: int = 1) -> str:
     """The history of one scenario of a run, as JSON."""
     cluster, act = SCENARIOS[name]()
-    async with on_stage(environment, cluster, cached_workflows=1000) as stage:
+    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=lifecycle) as stage:
         handle = await stage.start()
         await act(stage, handle)
         return await _history_of(handle)
@@ -204,6 +217,11 @@ async def _is_true(value: bool) -> bool:  # noqa: FBT001 -- the value is what it
 
 RECORDERS: dict[str, Callable[[WorkflowEnvironment], Awaitable[str]]] = {
     **{name: partial(record_run, name=name) for name in SCENARIOS},
+    **{
+        f"{SIGNALLED}{name}": partial(record_run, name=name, lifecycle=SIGNALLED_LIFECYCLE)
+        for name in SCENARIOS
+        if name not in HOLDING
+    },
     "cleanup": record_cleanup,
     "submission": partial(record_submission, is_cancelled=False),
     "submission-looks-by-itself": record_submission_that_looks,

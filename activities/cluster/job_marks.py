@@ -4,6 +4,7 @@ before: the Job controller must not delete a Job whose result nobody has read. M
 
 from contextlib import suppress
 
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -29,6 +30,15 @@ async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
     """Mark one Job of the run; its run goes on with another launch."""
     owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
     await _patch(api, run.namespace, job, owned)
+
+
+async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> None:
+    """Mark a Job that was created before its run got a time limit: the observer signals starts only if there is one."""
+    metadata = job["metadata"]
+    if ANNOTATION_SECONDS_LEFT in (metadata.get("annotations") or {}):
+        return
+    body = {"metadata": {"uid": uid_of(job), "annotations": {ANNOTATION_SECONDS_LEFT: str(seconds_left)}}}
+    await _patch(api, metadata["namespace"], name_of(job), body)
 
 
 async def _patch(api: KubeClient, namespace: str, name: str, body: Object) -> None:
