@@ -19,6 +19,7 @@ from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import set_time_to_live
 from activities.installation import Installation
 from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
@@ -97,10 +98,14 @@ class OutcomeRecorder:
         )
 
     async def _snapshot(self, request: RecordInput) -> Snapshot | None:
-        """What the run was started with, None if it was not started."""
+        """What the run was started with; None if it was not started, or if that cannot be read any more."""
         if request.snapshot:
             return Snapshot.model_validate_json(request.snapshot)
-        compiled = await find_config_map(self._api, request.run)
+        try:
+            compiled = await find_config_map(self._api, request.run)
+        except LaunchBlocked as blocker:  # the outcome is recorded already: only what follows from it is missing
+            logger.warning("the run's snapshot cannot be read", extra={"run": str(request.run), "error": str(blocker)})
+            return None
         return compiled.snapshot if compiled is not None else None
 
     async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None) -> None:

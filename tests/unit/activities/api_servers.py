@@ -1,0 +1,31 @@
+"""API servers that misbehave in ways in which a real one cannot be made to."""
+
+import asyncio
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import Object, Resource
+
+
+class StoredObjects(KubeClient):
+    """Serves the objects it was given, by plural and name; what is created is forgotten."""
+
+    def __init__(self, **objects: Object) -> None:
+        self._objects = objects
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
+        if resource.plural not in self._objects:
+            raise NotFound("there is none")
+        return self._objects[resource.plural]
+
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002
+        found = self._objects.get(resource.plural)
+        return {"items": [found] if found is not None else []}
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+        return body
+
+    async def log(self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int) -> str:  # noqa: ARG002
+        """The kubelet of the Pod's node never answers."""
+        await asyncio.Event().wait()
+        return ""
