@@ -1,5 +1,7 @@
 """`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has."""
 
+import asyncio
+
 from temporalio import activity
 
 from activities.cluster.job_marks import mark_limited
@@ -13,6 +15,10 @@ from inferrun.kube.client import KubeClient
 from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import InspectInput, LaunchReport, LaunchStage
+
+LOG_SECONDS = 2.0
+"""How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead and the
+reads of all runs share a budget."""
 
 
 class LaunchInspector:
@@ -42,9 +48,17 @@ class LaunchInspector:
             return report
         if snapshot.is_our_runner or not snapshot.foreign_log_tail:
             return report
-        tail = one_line(await self._logs.tail(request.run.namespace, name_of(pod)))
+        tail = one_line(await self._tail(request.run.namespace, name_of(pod)))
         if not tail:
             return report
         return report.model_copy(
             update={"verdict": verdict.model_copy(update={"message": f"{verdict.message}; log: {tail}"})}
         )
+
+    async def _tail(self, namespace: str, pod: str) -> str:
+        """The end of the log, empty if it does not arrive in time."""
+        try:
+            async with asyncio.timeout(LOG_SECONDS):
+                return await self._logs.tail(namespace, pod)
+        except TimeoutError:
+            return ""

@@ -1,0 +1,25 @@
+"""The reading of a launch's end, where the cluster does not answer."""
+
+import asyncio
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.pod_logs import PodLogs
+from activities.inspect_launch import LOG_SECONDS, LaunchInspector
+from inferrun.reasons import Reason
+from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_pod
+from tests.unit.objects import RUN, snapshot, terminated
+from workflows.activity_options import LOCAL_SECONDS
+from workflows.messages import InspectInput
+
+
+async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment() -> None:
+    api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
+    inspector = LaunchInspector(LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api))
+    ours = snapshot(is_our_runner=False, foreign_log_tail=True).model_dump_json()
+    request = InspectInput(run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours)
+    async with asyncio.timeout(LOCAL_SECONDS.total_seconds()):
+        report = await inspector.inspect_launch(request)
+    assert LOG_SECONDS < LOCAL_SECONDS.total_seconds()
+    assert report.verdict is not None
+    assert report.verdict.reason is Reason.INPUT_FAILED
