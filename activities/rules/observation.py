@@ -218,7 +218,8 @@ def observe(
             started_at=clamped_start(pod, now=now),
         )
     if before.is_running:
-        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds)
+        is_suspended = job_state.is_suspended(job)
+        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
     if _is_ending(pods, ends):
         return Observation(Doing.ENDING)
     return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now))
@@ -296,9 +297,11 @@ def running_message(launch: Launch, pod_name: str) -> str:
 
 
 def _after_running(
-    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float
+    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float, is_suspended: bool
 ) -> Observation:
-    """The container that was running is not running any more, and the Job is not finished."""
+    """The container that was running is not running any more, and the Job is not finished. A queue that suspends the
+    Job has its Pod deleted, without a DisruptionTarget.
+    """
     end = _end_of(ends, before)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
     held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
@@ -308,7 +311,7 @@ def _after_running(
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
     is_replaced = any(could_run(pod) and pod is not held for pod in pods)
-    is_taken = is_disrupted or is_lost or is_replaced
+    is_taken = is_disrupted or is_lost or is_replaced or (is_suspended and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 
 

@@ -247,6 +247,12 @@ def test_a_pod_that_runs_already_in_place_of_another_one_is_reported_after_that_
     assert seen(live_job(), new).doing is Doing.RUNNING
 
 
+def test_the_pod_of_a_job_that_a_queue_suspended_was_taken() -> None:
+    end = PodEnd("pod-a", "a", JOB_UID, exit_code=143, started_at=STARTED)
+    suspended = live_job(spec={"suspend": True})
+    assert seen(suspended, ends=(end,), before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
+
+
 def test_of_a_pod_that_is_not_known_the_remembered_end_names_it() -> None:
     end = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
     taken = seen(live_job(), ends=(end,), before=Before(is_running=True))
