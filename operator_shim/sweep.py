@@ -12,12 +12,14 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
@@ -112,7 +114,7 @@ class Sweep:
         if not terminated:
             return
         for uid, (key, item) in self._watched().items():
-            if uid in terminated and not parse_run(item).status.is_terminal:
+            if uid in terminated and _phase_of(item) not in (Phase.SUCCEEDED, Phase.FAILED):
                 logger.info("the workflow of an unfinished run was terminated", extra={"run": "/".join(key)})
                 self._ensure_again(key, uid, background=False)
 
@@ -126,6 +128,13 @@ class Sweep:
             return False
         if watched is None:
             return await self._runs.read(run) is None
-        status = parse_run(watched[1]).status
+        try:
+            status = parse_run(watched[1]).status
+        except ValidationError:
+            return False  # it cannot be read, which must not keep the others from being swept
         ended = status.completion_time
         return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
+
+
+def _phase_of(item: Object) -> object:
+    return (item.get("status") or {}).get("phase")

@@ -1,9 +1,11 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -120,9 +122,9 @@ class RunWorkflows:
         of_ours = f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
         found = []
         async for item in self._client.list_workflows(f"{of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
-            memo = await item.memo()
-            if memo.get("installation") == self._installation and "run" in memo:
-                found.append(RunRef.model_validate(memo["run"]))
+            run = run_of_memo(await item.memo(), installation=self._installation)
+            if run is not None:
+                found.append(run)
         return found
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
@@ -169,6 +171,16 @@ class RunWorkflows:
             self._failures.add()
             raise
         self._failures.end()
+
+
+def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
+    """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
+    if memo.get("installation") != installation or "run" not in memo:
+        return None
+    try:
+        return RunRef.model_validate(memo["run"])
+    except ValidationError:
+        return None
 
 
 def _details(run: InferenceRun) -> str:

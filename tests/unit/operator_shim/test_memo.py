@@ -1,0 +1,17 @@
+"""Which run a workflow executes, by its memo."""
+
+import pytest
+
+from operator_shim.workflows import run_of_memo
+from tests.unit.objects import RUN
+
+
+def test_a_memo_names_the_run_of_our_installation() -> None:
+    memo = {"installation": "ours", "run": RUN.model_dump()}
+    assert run_of_memo(memo, installation="ours") == RUN
+    assert run_of_memo(memo, installation="another") is None
+
+
+@pytest.mark.parametrize("run", [None, "iris", {"name": "iris"}, {"namespace": 1, "name": [], "uid": {}}])
+def test_a_memo_that_names_no_run_is_not_ours(run: object) -> None:
+    assert run_of_memo({"installation": "ours", "run": run}, installation="ours") is None
