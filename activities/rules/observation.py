@@ -30,6 +30,9 @@ REPLACEMENT_SECONDS = 10.0
 """Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
 slow needs less; if it needs more, an additional signal is sent, and whoever judges finds nothing to judge."""
 
+MAX_LAUNCH_DIGITS = 9
+"""A Job's name comes from a status or from metadata, which may say anything."""
+
 
 class Doing(StrEnum):
     """What a launch is doing. The last four need a judgement."""
@@ -286,9 +289,8 @@ def launch_number(name: str, *, run: RunRef) -> int:
     """The launch whose Job has that name; 1 for a name that is not one of ours."""
     _, _, last = name.rpartition("-")
     base = job_base_name(run.name, run.uid)
-    if name != base and last.isdigit() and job_name(base, int(last)) == name:
-        return int(last)
-    return 1
+    is_number = last.isascii() and last.isdecimal() and len(last) <= MAX_LAUNCH_DIGITS
+    return int(last) if is_number and name != base and job_name(base, int(last)) == name else 1
 
 
 def running_message(launch: Launch, pod_name: str) -> str:

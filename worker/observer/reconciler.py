@@ -157,7 +157,10 @@ class Reconciler:
         """Find the runs whose status names a Job that does not exist."""
         while True:
             for run in list(self._workloads.all_runs()):
-                self._compare(run)
+                try:
+                    self._compare(run)
+                except Exception:  # one bad object must not affect the others
+                    logger.exception("a run cannot be compared", extra={"run": str(run["metadata"]["name"])})
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _compare(self, run: Object) -> None:

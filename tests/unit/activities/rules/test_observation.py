@@ -341,6 +341,11 @@ def test_the_end_of_a_job_that_is_gone_is_acknowledged_by_the_runs_status(run: J
     assert is_concluded(run, job_uid=JOB_UID) is is_so
 
 
+@pytest.mark.parametrize("last", ["²", "٣", "9" * 5000])
+def test_a_name_with_odd_digits_is_not_one_of_ours(last: str) -> None:
+    assert launch_number(f"{JOB_NAME}-{last}", run=RUN) == 1
+
+
 def test_a_launch_is_superseded_by_a_later_one_only() -> None:
     second = Launch.of_job(live_job(launch=2, name=job_name(JOB_NAME, 2), uid="job-uid-2"))
     assert second is not None

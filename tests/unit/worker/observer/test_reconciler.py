@@ -176,6 +176,27 @@ async def test_without_a_clock_a_start_is_only_written(stage: Stage) -> None:
         assert [progress.message for progress in stage.writer.written] == [RUNNING]
 
 
+async def test_a_run_that_cannot_be_read_does_not_end_the_term(stage: Stage) -> None:
+    bad = live_run(job_name="another", attempt="first")
+    stage.workloads.put(job=live_job(), run=live_run())
+    stage.workloads.runs["models", "bad"] = {**bad, "metadata": {**bad["metadata"], "name": "bad", "uid": "bad"}}
+    async with leading(stage):
+        await stage.time.pass_by(1)
+        await stage.deliver(job=live_job(condition="Complete", version=2))
+    assert [one.job_uid for one in stage.signals.sent_ended] == [JOB_UID]
+
+
+async def test_a_start_is_signalled_as_soon_as_the_run_is_given_a_clock(stage: Stage) -> None:
+    stage.workloads.put(job=live_job(), run=live_run())
+    async with leading(stage):
+        await stage.deliver(pod=live_pod(running(at(0)), phase="Running"))
+        limited = live_run(phase="Running", reason="Running", message=RUNNING, version=2)
+        limited["spec"]["timeoutSeconds"] = 60
+        await stage.deliver(run=limited)
+        await stage.time.pass_by(100)
+    assert [one.pod_uid for one in stage.signals.sent_started] == ["pod-a"]
+
+
 async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage) -> None:
     stage.workloads.put(
         job=live_job(clock=60),
