@@ -7,7 +7,9 @@ renamed.
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from inferrun.timestamps import parse, rfc3339
 
 STARTED_SIGNAL: Final = "started"
 ENDED_SIGNAL: Final = "ended"
@@ -22,6 +24,13 @@ class Started(BaseModel):
     launch: int
     pod_uid: str
     started_at: str
+
+    @field_validator("started_at")
+    @classmethod
+    def _is_a_time(cls, value: str) -> str:
+        """Anybody with access to Temporal can send signals: one that is invalid is dropped instead of failing the workflow."""
+        rfc3339(parse(value))
+        return value
 
 
 class Ended(BaseModel):

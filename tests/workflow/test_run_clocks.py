@@ -9,6 +9,7 @@ from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, in_time, result_of
 from workflows.messages import Verdict, VerdictKind
+from workflows.signals import STARTED_SIGNAL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -249,6 +250,28 @@ async def test_the_clock_stops_while_a_disrupted_pod_is_replaced(staged: Staged)
     assert error.type == "DeadlineExceeded"
     assert job.stopped_at is not None
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
+
+
+async def test_a_start_tells_that_the_pod_before_it_was_lost(staged: Staged) -> None:
+    evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
+    cluster = Cluster(plans=[evicted], timeout_seconds=100, are_losses_missed=True)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    [job] = cluster.jobs.values()
+    assert error.type == "DeadlineExceeded"
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
+
+
+async def test_a_forged_start_without_a_valid_time_is_dropped(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(starts_after=20)], timeout_seconds=100)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(5)
+        [job] = cluster.jobs.values()
+        forged = {"job_uid": job.uid, "launch": 1, "pod_uid": "pod", "started_at": "soon"}
+        await handle.signal(STARTED_SIGNAL, forged)
+        assert (await result_of(handle))["phase"] == "Succeeded"
 
 
 async def test_a_replaced_pod_does_not_count_as_an_attempt(staged: Staged) -> None:
