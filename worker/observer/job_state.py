@@ -65,7 +65,7 @@ class JobState:
     written_at: float = -NEVER
 
     is_gone: bool = False
-    """Whether the API server confirmed that the Job is gone."""
+    """Whether the API server confirmed that the Job is gone, or finished without being watched."""
     is_probed: bool = False
     probe_due: float = NEVER
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from activities.rules import job_state
 from activities.rules.observation import (
     REPLACEMENT_SECONDS,
     Before,
@@ -381,6 +382,8 @@ class Reconciler:
         elif wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {}):
             del self._states[key]  # its end is recorded: the status follows
             return
+        elif job_state.is_finished(job):
+            state.is_gone = True  # for whoever judges it; somebody may have removed the labels by which it is watched
         else:
             state.probe_due = _now() + PROBE_AGAIN_SECONDS  # the watch has not delivered it yet
         self._queue.add(key)

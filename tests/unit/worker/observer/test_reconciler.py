@@ -186,6 +186,17 @@ async def test_a_run_that_cannot_be_read_does_not_end_the_term(stage: Stage) -> 
     assert [one.job_uid for one in stage.signals.sent_ended] == [JOB_UID]
 
 
+async def test_the_end_of_a_job_that_lost_its_labels_is_signalled(leader: Stage) -> None:
+    leader.api.jobs[KEY] = live_job()
+    del leader.workloads.jobs[KEY]
+    await leader.wake()
+    await leader.time.pass_by(20)
+    assert leader.signals.sent_ended == []
+    leader.api.jobs[KEY] = live_job(condition="Complete", version=2)
+    await leader.time.pass_by(6)
+    assert [one.job_uid for one in leader.signals.sent_ended] == [JOB_UID]
+
+
 async def test_a_start_is_signalled_as_soon_as_the_run_is_given_a_clock(stage: Stage) -> None:
     stage.workloads.put(job=live_job(), run=live_run())
     async with leading(stage):
