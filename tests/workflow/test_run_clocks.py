@@ -252,17 +252,6 @@ async def test_the_clock_stops_while_a_disrupted_pod_is_replaced(staged: Staged)
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
 
 
-async def test_a_start_tells_that_the_pod_before_it_was_lost(staged: Staged) -> None:
-    evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
-    cluster = Cluster(plans=[evicted], timeout_seconds=100, are_losses_missed=True)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
-    [job] = cluster.jobs.values()
-    assert error.type == "DeadlineExceeded"
-    assert job.stopped_at is not None
-    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(200, abs=4)
-
-
 async def test_a_forged_start_without_a_valid_time_is_dropped(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(starts_after=20)], timeout_seconds=100)
     async with staged(cluster) as stage:

@@ -197,17 +197,6 @@ async def test_the_end_of_a_job_that_lost_its_labels_is_signalled(leader: Stage)
     assert [one.job_uid for one in leader.signals.sent_ended] == [JOB_UID]
 
 
-async def test_a_start_is_signalled_as_soon_as_the_run_is_given_a_clock(stage: Stage) -> None:
-    stage.workloads.put(job=live_job(), run=live_run())
-    async with leading(stage):
-        await stage.deliver(pod=live_pod(running(at(0)), phase="Running"))
-        limited = live_run(phase="Running", reason="Running", message=RUNNING, version=2)
-        limited["spec"]["timeoutSeconds"] = 60
-        await stage.deliver(run=limited)
-        await stage.time.pass_by(100)
-    assert [one.pod_uid for one in stage.signals.sent_started] == ["pod-a"]
-
-
 async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage) -> None:
     stage.workloads.put(
         job=live_job(clock=60),
