@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
 
+FIRST_SWEEP_SECONDS: Final = 30.0
+"""After a start: what was deleted while no shim was running is left over now."""
+
 SWEEP_LIMIT: Final = 120.0
 """Maximum number of seconds of one sweep; an interrupted one starts over."""
 
@@ -78,8 +81,10 @@ class Sweep:
             tasks.create_task(self._repeat_terminated())
 
     async def _repeat_all(self) -> None:
+        pause = FIRST_SWEEP_SECONDS
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(pause)
+            pause = SWEEP_SECONDS
             try:
                 async with call_deadline(seconds=SWEEP_LIMIT):
                     await self.sweep()
