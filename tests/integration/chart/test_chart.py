@@ -45,16 +45,23 @@ def test_helm_lint_passes(helm: Callable[..., str]) -> None:
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
 def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
-    assert len(roles) == 5
+    assert len(roles) == 6
     for role in roles:
         for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
             assert not resource.startswith("secrets")
 
 
-def test_with_one_namespace_all_permissions_except_the_clusters_id_are_limited_to_it(render: Render) -> None:
+def test_with_one_namespace_all_permissions_except_the_clusters_id_and_the_lease_are_limited_to_it(
+    render: Render,
+) -> None:
     manifests = render("watchNamespace=models", "rbac.aggregateToDefaultRoles=false")
-    assert {role["metadata"]["namespace"] for role in of_kind(manifests, "Role", "RoleBinding")} == {"models"}
+    namespaced = of_kind(manifests, "Role", "RoleBinding")
+    own = [item for item in namespaced if item["metadata"]["namespace"] == "inferrun-system"]
+    assert {item["metadata"]["name"] for item in own} == {"inferrun-leader-election"}
+    assert {item["metadata"]["namespace"] for item in namespaced if item not in own} == {"models"}
+    (lease_role,) = of_kind(own, "Role")
+    assert {resource for _, resource, _ in permissions(lease_role)} == {"leases"}
     (cluster_role,) = of_kind(manifests, "ClusterRole")
     (rule,) = cluster_role["rules"]
     assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["namespaces"], ["kube-system"], ["get"])
@@ -71,7 +78,7 @@ def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Rend
         }
         bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
         assert used == accounts
-        assert len(bindings) == 3
+        assert len(bindings) == 4
         for binding in bindings:
             assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
             assert {subject["name"] for subject in binding["subjects"]} <= accounts
@@ -192,6 +199,8 @@ PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 }
