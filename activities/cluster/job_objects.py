@@ -1,6 +1,6 @@
 """Lists what belongs to a Job, from the API server rather than from a watch that may lag behind."""
 
-from activities.rules.object_metadata import has_controller, is_controlled_by, uid_of
+from activities.rules.object_metadata import controller_of, uid_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
 
@@ -21,8 +21,8 @@ async def list_pods_and_orphans(api: KubeClient, namespace: str, job_uid: str) -
     """
     found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/controller-uid={job_uid}")
     labelled = found.get("items") or []
-    pods = [pod for pod in labelled if is_controlled_by(pod, job_uid)]
-    return pods, [pod for pod in labelled if not has_controller(pod)]
+    pods = [pod for pod in labelled if controller_of(pod) == job_uid]
+    return pods, [pod for pod in labelled if controller_of(pod) is None]
 
 
 async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:

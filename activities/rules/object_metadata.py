@@ -1,5 +1,6 @@
 """Reads the metadata that all Kubernetes objects share. Pure."""
 
+import sys
 from datetime import datetime
 
 from inferrun.kube.objects import Object
@@ -27,12 +28,12 @@ def is_owned_by(item: Object, run: RunRef) -> bool:
     return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])
 
 
-def is_controlled_by(item: Object, uid: str) -> bool:
-    """Whether the object with this UID is the controller of the item."""
-    owners = item["metadata"].get("ownerReferences") or []
-    return any(owner.get("uid") == uid and owner.get("controller") for owner in owners)
+def controller_of(item: Object) -> str | None:
+    """UID of the object's controller, None without one. The garbage collector follows this reference; labels can be forged.
 
-
-def has_controller(item: Object) -> bool:
-    """Whether some object is the controller of the item."""
-    return any(owner.get("controller") for owner in item["metadata"].get("ownerReferences") or [])
+    Interned, because caches hold the UID of a Job once for the Job and once for each of its Pods.
+    """
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return sys.intern(str(owner.get("uid", "")))
+    return None

@@ -15,9 +15,8 @@ from typing import Self
 from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
-from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.trimming import controller_of, is_terminal
 from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -52,7 +51,7 @@ class Doing(StrEnum):
 
     @property
     def needs_judgement(self) -> bool:
-        """Whether the run's workflow has to be told."""
+        """Whether the run's workflow must be notified."""
         return self in (Doing.TAKEN, Doing.STUCK, Doing.ENDED, Doing.GONE)
 
 
@@ -235,7 +234,7 @@ def observe_absent(pods: Iterable[Object]) -> Observation | None:
 
 def could_run(pod: Object) -> bool:
     """Whether a container of the Pod runs or may still start. A Pod that was deleted before it had a node never gets one."""
-    if is_terminal(pod):
+    if pod_state.is_terminal(pod):
         return False
     is_bound = bool((pod.get("spec") or {}).get("nodeName"))
     return is_bound or not pod["metadata"].get("deletionTimestamp")
@@ -247,8 +246,8 @@ def clamped_start(pod: Object, *, now: datetime) -> str:
     Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
     """
     earliest = parse(pod["metadata"]["creationTimestamp"])
-    told = pod_state.started_at(pod)
-    started = parse(told) if told else now
+    reported = pod_state.started_at(pod)
+    started = parse(reported) if reported else now
     return rfc3339(max(min(started, now), earliest))
 
 

@@ -72,6 +72,11 @@ def phase(pod: Object) -> str:
     return str((pod.get("status") or {}).get("phase", ""))
 
 
+def is_terminal(pod: Object) -> bool:
+    """Whether no container of the Pod runs or will run, by its phase."""
+    return phase(pod) in ("Succeeded", "Failed")
+
+
 def is_disrupted(pod: Object) -> bool:
     """Whether the Pod was evicted, preempted or lost with its node."""
     return condition(pod, "DisruptionTarget") is not None
@@ -87,7 +92,7 @@ def may_run(pod: Object) -> bool:
 
     A finalizer can keep the object of a Pod that is being deleted, but not its container.
     """
-    if phase(pod) in ("Succeeded", "Failed"):
+    if is_terminal(pod):
         return False
     if not pod["metadata"].get("deletionTimestamp"):
         return True

@@ -11,6 +11,7 @@ from typing import Final
 
 from activities.rules import pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.object_metadata import controller_of
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase
@@ -58,7 +59,7 @@ def trim_job(job: Object) -> Object | None:
     kept = _metadata(metadata)
     kept["labels"] = labels
     kept["annotations"] = _picked(metadata.get("annotations"), _JOB_ANNOTATIONS)
-    owner = _controller_of(metadata)
+    owner = controller_of(job)
     if owner is not None:
         kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     trimmed: Object = {"metadata": kept}
@@ -72,8 +73,8 @@ def trim_job(job: Object) -> Object | None:
 def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     """The Pod as the rules need it; None for one that is terminal or that no controller owns."""
     metadata = pod["metadata"]
-    owner = _controller_of(metadata)
-    if owner is None or is_terminal(pod):
+    owner = controller_of(pod)
+    if owner is None or pod_state.is_terminal(pod):
         return None
     kept = _metadata(metadata)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
@@ -123,16 +124,6 @@ def observed_time(event: Object) -> str:
     """When the Event was seen last."""
     latest = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return str(latest or event["metadata"].get("creationTimestamp", ""))
-
-
-def controller_of(item: Object) -> str | None:
-    """UID of the object's controller: the reference that the garbage collector follows. A label can be forged."""
-    return _controller_of(item["metadata"])
-
-
-def is_terminal(pod: Object) -> bool:
-    """Whether no container of the Pod runs or will run, by its phase."""
-    return pod_state.phase(pod) in ("Succeeded", "Failed")
 
 
 def _metadata(metadata: Object) -> Object:
@@ -202,13 +193,6 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
             trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
         kept.append(trimmed)
     return kept
-
-
-def _controller_of(metadata: Object) -> str | None:
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller"):
-            return sys.intern(str(owner.get("uid", "")))
-    return None
 
 
 def _picked(values: Mapping[str, object] | None, keys: tuple[str, ...]) -> Object:

@@ -1,4 +1,4 @@
-"""Compares what each launch is doing with what its workflow and its run's status were told, and plans the difference.
+"""Compares what each launch is doing with what its workflow and its run's status already know, and plans the difference.
 
 Level-triggered: a reconcile reads the caches and makes no request. Signals, writes of the status, and questions about
 Jobs that disappeared each have a queue and workers of their own, so that a slow Temporal delays no status and a slow

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from activities.rules import pod_state
+from activities.rules.object_metadata import controller_of
 from activities.rules.observation import PodEnd
-from activities.rules.trimming import JOB_NAME_LABEL, controller_of, is_terminal, trim_job, trim_pod, trim_run
+from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
@@ -112,7 +114,7 @@ class WorkloadWatch:
         self._wakes.remove(wake)
 
     def _take_pod(self, pod: Object) -> Object | None:
-        if is_terminal(pod) and controller_of(pod) is not None:
+        if pod_state.is_terminal(pod) and controller_of(pod) is not None:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
         return trim_pod(pod, share=self._share)
 

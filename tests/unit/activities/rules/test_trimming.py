@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch, PodEnd
-from activities.rules.trimming import MESSAGE_LIMIT, controller_of, trim_events, trim_job, trim_pod, trim_run
+from activities.rules.trimming import MESSAGE_LIMIT, trim_events, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.resources import parse_run
 from tests.unit.launches import DISRUPTED, JOB_UID, live_job, live_pod, live_run, running

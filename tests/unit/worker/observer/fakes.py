@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch, PodEnd
-from activities.rules.trimming import controller_of, trim_job, trim_pod, trim_run
+from activities.rules.trimming import trim_job, trim_pod, trim_run
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
