@@ -17,12 +17,12 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
 from inferrun.timestamps import rfc3339
-from workflows import activity_options, launch_following, messages
+from workflows import activity_options, messages
 from workflows.activity_execution import execute, execute_locally, start
 from workflows.activity_options import ActivityOptions
 from workflows.launch_following import LaunchFollowing
 from workflows.launch_signals import LaunchSignals
-from workflows.launch_supervision import STOP_GRACE, LaunchSupervision, success_of
+from workflows.launch_supervision import STOP_GRACE, LaunchSupervision
 from workflows.messages import (
     SIGNALLED_LIFECYCLE,
     LaunchResult,
@@ -36,7 +36,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
-from workflows.retry_policy import Step, StepKind, next_step
+from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -241,9 +241,11 @@ class InferenceRun:
         """Stop the Job; the verdict if it had succeeded."""
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
-            return launch_following.success_of(await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED))
+            followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
+            return success_of(followed.report.verdict)
         request = self._state.stop_input(job, grace=STOP_GRACE)
-        return success_of(await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job"))
+        stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")
+        return success_of(stopped.verdict)
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""

@@ -25,7 +25,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
-from workflows.retry_policy import check_disruptions
+from workflows.retry_policy import check_disruptions, success_of
 from workflows.run_state import RunState
 from workflows.signals import Started
 
@@ -84,7 +84,7 @@ class LaunchFollowing:
         if not first.is_stopped:
             return first
         last = await self._until_no_pod_is_left(request, first, because=because)
-        verdict = success_of(last) or first.report.verdict
+        verdict = success_of(last.report.verdict) or first.report.verdict
         return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
 
     async def _until_no_pod_is_left(
@@ -194,7 +194,8 @@ class LaunchFollowing:
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
-        return success_of(await self.stop(grace=STOP_GRACE, because=verdict.reason)) or verdict
+        stopped = await self.stop(grace=STOP_GRACE, because=verdict.reason)
+        return success_of(stopped.report.verdict) or verdict
 
     async def _expire(self) -> Verdict | None:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
@@ -204,7 +205,8 @@ class LaunchFollowing:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
             return await self._act_on(stopped.report)
-        return success_of(stopped) or (self._deadline_verdict() if is_running else self._waited_too_long(stopped))
+        success = success_of(stopped.report.verdict)
+        return success or (self._deadline_verdict() if is_running else self._waited_too_long(stopped))
 
     async def _stop_at_deadline(self) -> StopLaunchResult:
         allowed = self._state.timeout_seconds - self._state.progress.seconds_used
@@ -258,9 +260,3 @@ class LaunchFollowing:
         if self._state.started_at is not None:
             return self._state.running_seconds_left(now=now)
         return self._state.pending_seconds_left(self._launched, now=now)
-
-
-def success_of(stopped: StopLaunchResult) -> Verdict | None:
-    """The verdict on a launch that had succeeded before it was stopped, else None."""
-    verdict = stopped.report.verdict
-    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None

@@ -13,7 +13,7 @@ from inferrun.timestamps import rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute, start
 from workflows.messages import FollowResult, FollowUntil, LaunchResult, StopInput, StopResult, Verdict, VerdictKind
-from workflows.retry_policy import check_disruptions
+from workflows.retry_policy import check_disruptions, success_of
 from workflows.run_state import RunState
 
 STOP_GRACE = 10
@@ -76,7 +76,7 @@ class LaunchSupervision:
         """timeoutSeconds has expired: stop the Job. A container that had finished, or finishes in its grace, succeeded."""
         request = self._state.stop_input(self._launched, grace=DEADLINE_GRACE)
         stopped = await self._stop(request, because=Reason.DEADLINE_EXCEEDED)
-        return success_of(stopped) or Verdict(
+        return success_of(stopped.verdict) or Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
             message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
@@ -89,7 +89,8 @@ class LaunchSupervision:
         if not must_stop:
             return verdict
         request = self._state.stop_input(self._launched, grace=STOP_GRACE)
-        return success_of(await self._stop(request, because=verdict.reason)) or verdict
+        stopped = await self._stop(request, because=verdict.reason)
+        return success_of(stopped.verdict) or verdict
 
     async def _stop(self, request: StopInput, *, because: Reason) -> StopResult:
         summary = f"{because}: stop {request.job_name}"
@@ -131,9 +132,3 @@ class LaunchSupervision:
 
     def _pending_seconds_left(self) -> float | None:
         return self._state.pending_seconds_left(self._launched, now=workflow.now())
-
-
-def success_of(stopped: StopResult) -> Verdict | None:
-    """The verdict on a Job that had succeeded before it was stopped, else None."""
-    verdict = stopped.verdict
-    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None

@@ -60,6 +60,11 @@ def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_tim
     return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
 
 
+def success_of(verdict: Verdict | None) -> Verdict | None:
+    """The verdict if it is a success, else None: a launch that had succeeded before it was stopped has succeeded."""
+    return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
+
+
 def backoff_after(attempt: int) -> int:
     """Seconds to wait after a failed attempt, numbered from 1."""
     return int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
