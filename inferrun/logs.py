@@ -26,8 +26,21 @@ class JsonLines(logging.Formatter):
         }
         line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info and record.exc_info[0] is not None:
-            line["traceback"] = "".join(traceback.format_exception(*record.exc_info))[-ERROR_LIMIT:]
+            line["traceback"] = "".join(_frames(record.exc_info[1]))[-ERROR_LIMIT:]
         return json.dumps(line, default=str)
+
+
+def _frames(error: BaseException | None) -> list[str]:
+    """The types and code locations of an exception and its causes, first cause first.
+
+    Without their texts, which libraries compose from what they process: records, objects, headers.
+    """
+    if error is None:
+        return []
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    frames = [*traceback.format_tb(error.__traceback__), f"{type(error).__module__}.{type(error).__qualname__}\n"]
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return [*_frames(cause), *frames, *(line for member in members for line in _frames(member))]
 
 
 def log_as_json(stream: TextIO, *, level: str = "INFO") -> None:

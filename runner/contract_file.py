@@ -9,6 +9,9 @@ from pydantic import ValidationError
 from inferrun.contract import Contract
 from inferrun.plugins import ContractError
 
+_CONFIDENTIAL = {"headers", "payload", "modelUrl"}
+"""Members whose values may contain credentials; only their names are shown."""
+
 
 def read_contract(path: Path) -> Contract:
     """Read the contract from a file. Raises ContractError with the field and what is allowed."""
@@ -36,7 +39,8 @@ def describe(error: ValidationError) -> str:
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if wrong["type"] == "missing":
         return f"{field}: required{more}"
-    value = f", got {str(wrong['input'])[:120]!r}" if isinstance(wrong["input"], (str, int, float)) else ""
+    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
+    value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
     return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
 
 

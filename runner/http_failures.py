@@ -4,16 +4,11 @@ import os
 from datetime import UTC, datetime
 
 import aiohttp
-import orjson
 
-from inferrun.text import one_line
 from runner.retries import seconds_of
 
 CONNECT_SECONDS = 10.0
 """Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
-
-EXCERPT = 300
-"""Maximum number of characters of a response that a message contains."""
 
 
 def describe_failure(error: Exception, *, seconds: float) -> str:
@@ -29,7 +24,7 @@ def describe_failure(error: Exception, *, seconds: float) -> str:
         return "the response was truncated"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         return "the connection was closed before the response was complete"
-    return f"{type(error).__name__}: {error}"
+    return type(error).__name__  # its text may contain the URL or a part of the response
 
 
 def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError) -> str:
@@ -38,7 +33,7 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
         case aiohttp.ClientConnectorDNSError():
             return f"cannot resolve host name {error.host!r}; check the Service's name and namespace"
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            return f"TLS connection to {peer} failed: {error}"
+            return f"TLS connection to {peer} failed: {_tls_text(error)}"
         case aiohttp.ClientProxyConnectionError():
             return f"cannot connect to the proxy {peer}: {_os_text(error.os_error)}"
     return f"cannot connect to {peer}: {_os_text(error.os_error)}; check that the server is running and ready"
@@ -66,15 +61,17 @@ def retry_after_of(response: aiohttp.ClientResponse) -> float | None:
     return seconds_of(response.headers.get("Retry-After"), now=datetime.now(UTC))
 
 
-def excerpt(body: bytes) -> str:
-    """Return the start of a response on one line; of a JSON object with an `error` string, that string."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        value = None
-    if isinstance(value, dict) and isinstance(value.get("error"), str) and value["error"]:
-        return one_line(value["error"], limit=EXCERPT)
-    return one_line(body[: 4 * EXCERPT].decode(errors="replace"), limit=EXCERPT) or "(empty body)"
+def size_of(body: bytes, *, is_whole: bool = True) -> str:
+    """Describe a response by its size. Its content is never shown: servers repeat records in their errors."""
+    if not body:
+        return "an empty body"
+    return f"a body of {'' if is_whole else 'at least '}{len(body)} bytes"
+
+
+def _tls_text(error: aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError) -> str:
+    cause = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error.os_error
+    texts = (getattr(cause, name, "") for name in ("reason", "verify_message"))
+    return ": ".join(str(text) for text in texts if text) or type(cause).__name__
 
 
 def _os_text(error: OSError) -> str:

@@ -53,15 +53,16 @@ def _fault_of(row: object) -> str:
 
 
 def _kind(value: object) -> str:
+    """Return the type of a value, never the value: it is part of a record."""
     match value:
         case None:
             return "null"
         case bool():
-            return str(value).lower()
+            return "a boolean"
         case str():
-            return f"the string {value[:40]!r}"
+            return "a string"
         case list():
             return "an array"
         case dict():
             return "an object"
-    return f"the number {value!r}"
+    return "a number"

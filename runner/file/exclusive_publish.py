@@ -41,18 +41,6 @@ def publish_name(finished: Path, final: Path) -> bool:
     return True
 
 
-def create_folder(folder: Path, *, root: Path) -> None:
-    """Create a folder with its parents and make all names from `root` on durable.
-
-    Existing folders are synced, too: the attempt that created them may have died before it did.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for parent in (folder, *folder.parents):
-        sync_folder(parent)
-        if parent == root:
-            break
-
-
 def check_volume(folder: Path) -> None:
     """Verify that names in a folder can be published exclusively. Raises OSError if the file system does not support it.
 

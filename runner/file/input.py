@@ -3,11 +3,14 @@
 Files are read in place and never modified. Their names, sizes and times of modification and change form the fingerprint.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+import os
+import stat
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Source, StorageObject, StoreContext
+from runner.file.beneath import opened_folder, split_last, status_of
 from runner.file.spec import FileSpec, read_spec
 from runner.file_ranges import FileRanges, InputFile, fingerprint_of
 
@@ -21,61 +24,103 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     record_format = context.format_named(wanted.format, "input.file.format")
     root = context.input_dir
 
-    def find() -> tuple[Path, Sequence[InputFile]]:
+    def current_fingerprint() -> str:
+        with _files(root, wanted, suffix=record_format.suffix) as (_, files):
+            return fingerprint_of(files)
+
+    with _files(root, wanted, suffix=record_format.suffix) as (folder, files):
+        yield FileRanges(
+            folder,
+            files,
+            fingerprint=fingerprint_of(files),
+            record_format=record_format,
+            limits=context.limits,
+            current_fingerprint=current_fingerprint,
+        )
+
+
+@contextmanager
+def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Path, Sequence[InputFile]]]:
+    """The input's folder, open inside the context, and its files. Raises InputError."""
+    with ExitStack() as opened:
         try:
-            return _find(root, wanted, suffix=record_format.suffix)
+            found = _open(opened, root, wanted, suffix=suffix)
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, wanted)}"
+            ) from None
         except OSError as error:
             raise InputError(
                 f"input.file.path: cannot read {wanted.path!r} on claim {wanted.claim_name!r}: "
                 f"{error.strerror}; the runner runs as user 65532"
             ) from error
-
-    folder, files = find()
-    yield FileRanges(
-        folder,
-        files,
-        fingerprint=fingerprint_of(files),
-        record_format=record_format,
-        limits=context.limits,
-        current_fingerprint=lambda: fingerprint_of(find()[1]),
-    )
+        yield found
 
 
-def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
-    target = root / wanted.path
-    if target.is_file():
-        return target.parent, [_describe(target)]
-    if not target.is_dir():
-        raise InputError(
-            f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, target)}"
-        )
-    found = sorted(
-        path
-        for path in target.iterdir()
-        if path.name.endswith(suffix) and not path.name.startswith(".") and path.is_file()
-    )
+def _open(opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
+    parent, name = split_last(root, wanted.path)
+    folder = opened.enter_context(opened_folder(root, parent))
+    if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
+        return folder, [_describe(folder, name)]
+    folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
+    return folder, _list(folder, wanted, suffix=suffix)
+
+
+def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[InputFile]:
+    named = (name for name in _names(folder) if name.endswith(suffix) and not name.startswith("."))
+    found = sorted(name for name in named if not stat.S_ISDIR((folder / name).lstat().st_mode))
     if not found:
         raise InputError(
             f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
-            f"it {_listing(target)}"
+            f"it {_listing(folder)}"
         )
-    return target, [_describe(path) for path in found]
+    return [_describe(folder, name) for name in found]
 
 
-def _describe(path: Path) -> InputFile:
-    with path.open("rb"):  # an unreadable file is reported before the first batch
-        status = path.stat()
-    return InputFile(name=path.name, size=status.st_size, modified_ns=status.st_mtime_ns, changed_ns=status.st_ctime_ns)
+def _describe(folder: Path, name: str) -> InputFile:
+    """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
+    if not _is_utf8(name):
+        raise InputError(
+            f"input.file.path: the name of file {_shown(name)} is not UTF-8; rename it", is_retryable=False
+        )
+    status = (folder / name).lstat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
+        raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
+    status = status_of(folder, name)  # an unreadable file is reported before the first batch
+    return InputFile(name=name, size=status.st_size, modified_ns=status.st_mtime_ns, changed_ns=status.st_ctime_ns)
 
 
-def _nearest(root: Path, target: Path) -> str:
+def _nearest(root: Path, wanted: FileSpec) -> str:
     """List the deepest folder of the path that exists."""
-    folder = next((parent for parent in target.parents if parent.is_dir()), root)
-    name = "the claim" if folder == root else f"{folder.relative_to(root).as_posix()!r}"
-    return f"{name} {_listing(folder)}" if folder.is_dir() else "the claim is not mounted"
+    for parent in PurePosixPath(wanted.path).parents:
+        try:
+            with opened_folder(root, str(parent)) as folder:
+                name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"
+                return f"{name} {_listing(folder)}"
+        except OSError:
+            continue
+    return "the claim is not mounted"
 
 
 def _listing(folder: Path) -> str:
-    names = sorted(path.name for path in folder.iterdir())
+    names = [_shown(name) for name in sorted(_names(folder))]
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return f"contains {', '.join(names[:_NAMES_SHOWN])}{more}" if names else "is empty"
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: str) -> str:
+    """A file name as text; bytes that are not UTF-8 are escaped."""
+    return os.fsencode(name).decode(errors="backslashreplace")

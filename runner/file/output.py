@@ -13,7 +13,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -35,8 +35,10 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
+from inferrun.text import public_url
+from runner.file.beneath import open_folder, opened_folder, path_of
 from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
-from runner.file.exclusive_publish import check_volume, create_folder, publish, publish_name, sync_folder
+from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.hashing import HashingReader
 from runner.file.layout import Layout, Part
 from runner.file.part_writer import PartWriter
@@ -65,9 +67,12 @@ class FileOutput:
         self._contract = context.contract
         name = Path(context.contract.job_name or run_id_of(context.contract)).name
         self._root = context.output_dir
-        self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.suffix)
+        self._path = str(PurePosixPath(spec.path) / name)
+        self._handle: int | None = None
+        self._layout = Layout(folder=self._root / self._path, suffix=record_format.suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
-        self._own = self._layout.attempts / (Path(context.pod_uid).name or f"pid-{os.getpid()}")
+        self._attempt = Path(context.pod_uid).name or f"pid-{os.getpid()}"
+        self._own = self._layout.attempts / self._attempt
         self._part = PartWriter(self._own, record_format)
         self._plan: InputPlan | None = None
         self._next_record = 0
@@ -113,10 +118,12 @@ class FileOutput:
         if not self._disk.acquire(timeout=_CLOSING_SECONDS):
             return
         self._is_closed = True
-        self._part.close()
-        shutil.rmtree(self._own, ignore_errors=True)
-        with suppress(OSError):  # other attempts may still be working there
-            self._layout.attempts.rmdir()
+        if self._handle is not None:
+            self._part.close()
+            shutil.rmtree(self._own, ignore_errors=True)
+            with suppress(OSError):  # other attempts may still be working there
+                self._layout.attempts.rmdir()
+            os.close(self._handle)
         self._disk.release()
 
     async def _abandon_commit(self) -> CommittedRun | None:
@@ -142,7 +149,8 @@ class FileOutput:
         except OSError as error:
             raise OutputError(
                 f"output.file: cannot write to path {self._spec.path!r} on claim {self._spec.claim_name!r}: "
-                f"{error.strerror}; {_fix(error)}"
+                f"{error.strerror}; {_fix(error)}",
+                is_retryable=error.errno != errno.ELOOP,
             ) from error
         except ValidationError as error:
             raise OutputError(
@@ -162,7 +170,17 @@ class FileOutput:
                         raise
             return committed(self._committed_run)
 
+    def _enter_folder(self) -> None:
+        """Open the run's folder, creating it if there is none. From then on, every path is relative to the opened folder."""
+        if self._handle is not None:
+            return
+        self._handle = open_folder(self._root, self._path, create=True)
+        self._layout = Layout(folder=path_of(self._handle), suffix=self._format.suffix)
+        self._own = self._layout.attempts / self._attempt
+        self._part = PartWriter(self._own, self._format)
+
     def _read_checkpoint(self) -> Checkpoint:
+        self._enter_folder()
         if committed_run := self._read_manifest():
             return Checkpoint(committed_run=committed_run)
         self._prepare_folders()
@@ -181,8 +199,9 @@ class FileOutput:
         return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed=committed)
 
     def _prepare_folders(self) -> None:
-        create_folder(self._layout.predictions, root=self._root)
-        self._own.mkdir(parents=True, exist_ok=True)
+        for folder in (self._layout.predictions, self._own):
+            with opened_folder(self._layout.folder, str(folder.relative_to(self._layout.folder)), create=True):
+                pass  # neither they nor their parents are links that lead elsewhere
         try:
             check_volume(self._own)
         except OSError as error:
@@ -230,7 +249,7 @@ class FileOutput:
             run_id=run_id_of(self._contract),
             job_name=self._contract.job_name,
             model_name=self._contract.kserve.model_name,
-            model_url=self._contract.kserve.model_url,
+            model_url=public_url(self._contract.kserve.model_url),
             fingerprint=self._plan.fingerprint,
             parts=tuple(
                 self._descriptions.get(part.path.name) or self._describe(part)[0] for part in self._layout.parts()
@@ -318,6 +337,8 @@ def _fix(error: OSError) -> str:
     match error.errno:
         case errno.EACCES | errno.EPERM:
             return "the runner runs as user 65532; make the volume writable for that user or group"
+        case errno.ELOOP:
+            return "replace the link with a folder"
         case errno.EROFS:
             return "the volume is mounted read-only; use a claim with a writable access mode"
         case errno.ENOSPC | errno.EDQUOT:

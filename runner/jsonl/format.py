@@ -101,10 +101,9 @@ class _LineBatch:
     lines: list[bytes]
 
     def fault(self, at: int, text: str) -> InputError:
-        """Describe what is wrong with a line of the batch."""
+        """Describe what is wrong with a line of the batch, without its content."""
         line = line_number(self.path, self.offset, records=self.skipped + at)
-        shown = self.lines[at][:120].decode(errors="replace").strip()
-        return InputError(f"{self.path.name} line {line} {text}; the line begins: {shown}", is_retryable=False)
+        return InputError(f"{self.path.name} line {line} {text}", is_retryable=False)
 
 
 def _line_batches(path: Path, chunk: Chunk, *, size: int, limits: Limits) -> Iterator[_LineBatch]:

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from inferrun.plugins import Limits
+from inferrun.text import public_url
 from runner.http_failures import CONNECT_SECONDS, describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api
@@ -24,6 +25,16 @@ class Handler:
     proxy: str | None
     seconds: float
 
+    @property
+    def target(self) -> str:
+        """The handler in messages."""
+        return f"data handler at {self.location}"
+
+    @property
+    def location(self) -> str:
+        """The URL without what may contain credentials."""
+        return public_url(self.url)
+
     def request(self, *, data: Any, verb: str = "", headers: dict[str, str] | None = None) -> Any:  # Any: aiohttp's own
         """Return aiohttp's context manager of one request. Redirects are not followed: they would receive the credentials."""
         return self.session.request(
@@ -37,7 +48,7 @@ class Handler:
 
     def describe_failure(self, error: Exception) -> str:
         """Describe a failure below the HTTP layer."""
-        return f"data handler at {self.url}: {describe_failure(error, seconds=self.seconds)}"
+        return f"{self.target}: {describe_failure(error, seconds=self.seconds)}"
 
 
 @asynccontextmanager

@@ -17,14 +17,14 @@ import orjson
 
 from inferrun.plugins import InputError, Limits, Row, Source, StorageObject, StoreContext, TransientError
 from runner.file_ranges import FileRanges, InputFile
-from runner.http_failures import excerpt, is_transient, retry_after_of
+from runner.http_failures import is_transient, retry_after_of, size_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.response import ResultRows
 from runner.krateo.spec import read_spec
 from runner.retries import TRANSIENT_STATUSES, with_retries
 
-_EXCERPT_BYTES = 64 * 1024
+_ERROR_BYTES = 64 * 1024
 _PIECE = 64 * 1024
 """Bytes of the response that are decoded at once; decoded numbers take about ten times as much memory."""
 
@@ -82,33 +82,33 @@ async def _fetch(handler: Handler, body: bytes, spool: Path, *, limits: Limits) 
 
 
 async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Exception:
-    text = excerpt(await response.content.read(_EXCERPT_BYTES))
-    failed = InputError(f"data handler at {handler.url} returned {response.status}: {text}")
+    body = await response.content.read(_ERROR_BYTES)
+    text = size_of(body, is_whole=response.content.at_eof())
+    failed = InputError(f"{handler.target} returned {response.status} with {text}; see the log of the data handler")
     if response.status in TRANSIENT_STATUSES:
         return TransientError(failed, retry_after=retry_after_of(response))
     return failed
 
 
 async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Path, *, limits: Limits) -> _Spooled:
-    rows, digest, size, start = ResultRows(row_limit=limits.record_bytes), hashlib.sha256(), 0, b""
+    rows, digest, size, received = ResultRows(row_limit=limits.record_bytes), hashlib.sha256(), 0, 0
     with spool.open("wb") as out:
         try:
             async for piece in content.iter_chunked(_PIECE):
-                start = start or piece[:_EXCERPT_BYTES]
+                received += len(piece)
                 lines = _lines(rows.feed(piece))
                 digest.update(lines)
                 size += out.write(lines)
                 if size > limits.spool_bytes:
                     raise InputError(
-                        f"data handler at {handler.url} returned more than {limits.spool_bytes} bytes of rows; limit the "
+                        f"{handler.target} returned more than {limits.spool_bytes} bytes of rows; limit the "
                         "query, or set a larger INFERRUN_SPOOL_BYTES in the image",
                         is_retryable=False,
                     )
             rows.close()
         except ValueError as error:
             raise InputError(
-                f"data handler at {handler.url} returned an invalid body: {error}; expected {_EXPECTED}; the body begins: "
-                f"{excerpt(start)}"
+                f"{handler.target} returned an invalid body ({received} bytes read): {error}; expected {_EXPECTED}"
             ) from error
     return _Spooled(fingerprint=f"rows-sha256:{digest.hexdigest()}", size=size)
 

@@ -41,7 +41,7 @@ from inferrun.plugins import (
     TransientError,
 )
 from inferrun.plugins.limits import MIB
-from runner.http_failures import excerpt, retry_after_of
+from runner.http_failures import retry_after_of, size_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
@@ -117,7 +117,7 @@ class KrateoOutput:
             total=counts.total,
             completed=counts.completed,
             failed=counts.failed,
-            output=Output(location=self._handler.url[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]),
+            output=Output(location=self._handler.location[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]),
         )
 
     @contextmanager
@@ -133,7 +133,7 @@ class KrateoOutput:
     async def _require_chunks(self) -> None:
         """Raise OutputError if the handler does not accept chunks."""
         if not await with_retries(self._accepts_chunks, budget=self._limits.retry_seconds):
-            text = _too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.url)
+            text = _too_large(self._body_size(self._escaped), self._limits.post_limit, self._handler.location)
             raise OutputError(text, is_retryable=False)
 
     async def _post_in_chunks(self) -> None:
@@ -147,7 +147,7 @@ class KrateoOutput:
         try:
             async with self._handler.request(verb="OPTIONS", data=None) as response:
                 if response.status in TRANSIENT_STATUSES:
-                    failed = OutputError(f"data handler at {self._handler.url} returned {response.status} to OPTIONS")
+                    failed = OutputError(f"{self._handler.target} returned {response.status} to OPTIONS")
                     raise TransientError(failed, retry_after=retry_after_of(response))
                 declared = str(response.headers.get(name, ""))
                 return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
@@ -188,7 +188,9 @@ class KrateoOutput:
         yield b']"}'
 
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
-        failure = f"data handler at {self._handler.url} returned {response.status}: {excerpt(body)}"
+        failure = (
+            f"{self._handler.target} returned {response.status} with {size_of(body)}; see the log of the data handler"
+        )
         if response.status == _NOT_PROCESSED:
             raise TransientError(OutputError(failure), retry_after=retry_after_of(response))
         if response.status >= 500:

@@ -162,4 +162,4 @@ def _describe_invalid(text: bytes) -> str:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
         return "not valid JSON" if text.strip() else "the body is empty"
-    return f'no member "result" among {", ".join(value)}' if isinstance(value, dict) else "not a JSON object"
+    return 'no member "result"' if isinstance(value, dict) else "not a JSON object"

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from inferrun.http_headers import header_fault, split_header
 from inferrun.plugins import Contract, ContractError
 from runner.contract_file import describe
 
@@ -45,9 +46,8 @@ class Api(BaseModel):
     @classmethod
     def _name_and_value(cls, headers: tuple[str, ...]) -> tuple[str, ...]:
         for header in headers:
-            name, colon, value = header.partition(":")
-            if not colon or not name.strip() or "\n" in value or "\r" in value:
-                raise ValueError('allowed: "Name: value"')
+            if fault := header_fault(header):
+                raise ValueError(fault)
         return headers
 
     @field_validator("payload")
@@ -64,9 +64,7 @@ class Api(BaseModel):
 
     def header_items(self) -> list[tuple[str, str]]:
         """Return the headers as pairs; the last one of a name wins, as in the Krateo controller."""
-        pairs = (header.partition(":") for header in self.headers)
-        last = {name.strip().lower(): (name.strip(), value.strip()) for name, _, value in pairs}
-        return list(last.values())
+        return list({name.lower(): (name, value) for name, value in map(split_header, self.headers)}.values())
 
 
 class KrateoSpec(BaseModel):

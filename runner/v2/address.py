@@ -7,6 +7,7 @@ model in it may differ from `modelName`. A base URL is extended by the protocol'
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 from inferrun.plugins import ContractError
+from inferrun.text import public_url
 
 _FIELD = "kserve.modelUrl"
 
@@ -15,11 +16,11 @@ def infer_url(model_url: str, model_name: str) -> str:
     """Return the URL of the infer endpoint. Raises ContractError with the field."""
     parts = _split(_with_scheme(model_url.strip()))
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ContractError(f"{_FIELD}: must be the http or https URL of a model server, got {model_url!r}")
+        raise ContractError(f"{_FIELD}: must be the http or https URL of a model server, got {public_url(model_url)!r}")
     path = parts.path.rstrip("/")
     if path.endswith((":predict", ":explain")):
         raise ContractError(
-            f"{_FIELD}: {model_url!r} is a URL of protocol v1; allowed: the server's base URL or "
+            f"{_FIELD}: {public_url(model_url)!r} is a URL of protocol v1; allowed: the server's base URL or "
             "…/v2/models/<model>/infer"
         )
     return urlunsplit((parts.scheme, parts.netloc, _infer_path(path, model_name), parts.query, ""))

@@ -14,14 +14,15 @@ import aiohttp
 import orjson
 
 from inferrun.plugins import Batch, InferenceError, Limits, Model, Prediction, TransientError
+from inferrun.text import public_url
 from runner.http_failures import (
     CONNECT_SECONDS,
     describe_failure,
-    excerpt,
     is_connection_lost,
     is_timeout,
     is_transient,
     retry_after_of,
+    size_of,
 )
 from runner.retries import TRANSIENT_STATUSES, with_retries
 from runner.v2.address import infer_url, metadata_url
@@ -72,13 +73,13 @@ class V2Rest:
         status, body = await self._exchange("POST", self._url, encode(batch.rows, self._tensor))
         if status != 200:
             raise InferenceError(
-                f"{self._target()} returned {status}: {excerpt(body)}{_fix(status)}{self._width_hint(batch)}"
+                f"{self._target()} returned {status} with {size_of(body)}{_fix(status)}{self._width_hint(batch)}"
             )
         try:
             return decode(body, records=len(batch.rows))
         except ValueError as error:
             raise InferenceError(
-                f"{self._target()} returned an invalid V2 response: {error}; the body begins: {excerpt(body)}"
+                f"{self._target()} returned an invalid V2 response of {len(body)} bytes: {error}"
             ) from error
 
     async def _exchange(self, method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -96,7 +97,7 @@ class V2Rest:
                 failed, is_connection_lost=is_connection_lost(error), is_timeout=is_timeout(error)
             ) from error
         if response.status in TRANSIENT_STATUSES:
-            busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
+            busy = InferenceError(f"{self._target()} returned {response.status} with {size_of(content)}")
             raise TransientError(busy, retry_after=retry_after_of(response))
         return response.status, content
 
@@ -124,7 +125,7 @@ class V2Rest:
         return f"; the model's metadata requires {self._tensor.width} numbers per record, the input has {width}"
 
     def _target(self) -> str:
-        return f"model {self._model.model_name or '(no modelName)'!r} at {self._url}"
+        return f"model {self._model.model_name or '(no modelName)'!r} at {public_url(self._url)}"
 
 
 def _fix(status: int) -> str:
@@ -140,7 +141,7 @@ def _fix(status: int) -> str:
                 "; the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image"
             )
         case _:
-            return ""
+            return "; see the log of the model server"
 
 
 @asynccontextmanager

@@ -95,34 +95,30 @@ async def test_a_wrong_token_is_reported_with_the_side_that_uses_it(run: Machine
     run.endpoint("output", {"token": "another-token"})
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES["output"]
-    assert "/compute/sklearnoutput returned 401: the bearer token is missing or wrong" in ended.message
+    assert "/compute/sklearnoutput returned 401 with a body of" in ended.message
     run.endpoint("input", {"token": "another-token"})
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES["input"]
-    assert "/compute/sklearninput returned 401: the bearer token is missing or wrong" in ended.message
+    assert "/compute/sklearninput returned 401 with a body of" in ended.message
     assert "another-token" not in ended.message + ended.stdout + ended.stderr
     assert database.predictions(run.contract["jobId"]) == []
 
 
 @pytest.mark.parametrize(
-    ("table", "error"),
-    [
-        ("irises", 'relation "irises" does not exist'),
-        ("private_table", "permission denied for table private_table"),
-        ('iris"; drop table iris; --', "does not exist"),
-    ],
+    "table",
+    ["irises", "private_table", 'iris"; drop table iris; --'],
     ids=["unknown", "forbidden", "injected"],
 )
 @pytest.mark.parametrize("side", FAILURES)
-async def test_an_inaccessible_table_is_reported_with_its_name(
-    run: Machine, database: Database, side: str, table: str, error: str
+async def test_an_inaccessible_table_is_reported_without_the_handlers_text(
+    run: Machine, database: Database, side: str, table: str
 ) -> None:
     database.run("create table if not exists private_table (like iris_predictions including all)")
     run.contract["parameters"][f"{side}_table_name"] = table
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES[side]
-    assert f"/compute/sklearn{side} returned 400: " in ended.message
-    assert error in ended.message
+    assert f"/compute/sklearn{side} returned 400 with a body of" in ended.message
+    assert table not in ended.message
     assert database.run("select count(*) from iris") == [["150"]]
 
 
@@ -130,7 +126,7 @@ async def test_a_missing_table_name_is_reported_with_its_key(run: Machine) -> No
     del run.contract["parameters"]["output_table_name"]
     ended = await run.pod()
     assert ended.code == 5
-    assert "returned 400: output_table_name: expected a non-empty string, got None" in ended.message
+    assert "returned 400 with a body of" in ended.message
 
 
 @pytest.mark.parametrize("side", FAILURES)
@@ -138,7 +134,7 @@ async def test_a_traceback_with_status_200_is_a_failure(run: Machine, database: 
     run.contract["parameters"]["fail"] = side
     ended = await run.process()
     assert (ended.code, ended.result.reason) == FAILURES[side]
-    assert "Traceback (most recent call last)" in ended.message
+    assert "Traceback" not in ended.message
     assert database.predictions(run.contract["jobId"]) == []
 
 
@@ -165,4 +161,4 @@ async def test_an_unreachable_database_is_reported_and_makes_the_handler_unready
         run.endpoint("input", {"server-url": without, "token": TOKEN})
         ended = await run.pod()
     assert ended.code == 3
-    assert "returned 503: the database does not respond" in ended.message
+    assert "returned 503 with a body of" in ended.message

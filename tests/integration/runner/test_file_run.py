@@ -287,7 +287,7 @@ async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> N
         more.write('[1, "x"]\n')
     ended = await file.pod(**SMALL)
     assert ended.code == 3
-    assert ended.message.startswith("rows.jsonl line 2001 contains the string 'x' at position 1")
+    assert ended.message.startswith("rows.jsonl line 2001 contains a string at position 1")
     assert not ended.result.retryable
     assert len(parts(file)) > 10
 

@@ -18,17 +18,20 @@ def rows(handler: Handler) -> None:
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        (web.json_response({"error": "Model sum not found"}, status=404), "returned 404: Model sum not found; check"),
-        (web.json_response({"error": "X has 2 features"}, status=400), "returned 400: X has 2 features; check"),
-        (web.Response(status=500, text="boom"), "returned 500: boom"),
-        (web.Response(status=502, text="bad gateway"), "returned 502: bad gateway"),
+        (
+            web.json_response({"error": "Model sum not found"}, status=404),
+            "returned 404 with a body of 32 bytes; check",
+        ),
+        (web.json_response({"error": "X has 2 features"}, status=400), "returned 400 with a body of 29 bytes; check"),
+        (web.Response(status=500, text="boom"), "returned 500 with a body of 4 bytes; see the log of the model server"),
+        (web.Response(status=502, text="bad gateway"), "returned 502 with a body of 11 bytes"),
         (web.Response(status=307, headers={"Location": "/x"}), "returned 307"),
         (web.Response(text="<html>login</html>"), "not valid JSON"),
         (web.json_response({"outputs": [{"data": [1], "shape": [1]}]}), "the output has 1 rows for 1000 records"),
     ],
     ids=["404", "400", "500", "502", "redirect", "html", "short"],
 )
-async def test_a_failing_model_is_reported_with_its_name_url_and_response(
+async def test_a_failing_model_is_reported_with_its_name_url_and_status(
     krateo: Machine, handler: Handler, model: CountingModel, response: web.Response, message: str
 ) -> None:
     async def other(_: web.Request) -> web.StreamResponse:
@@ -207,5 +210,5 @@ async def test_a_width_that_differs_from_the_metadata_is_mentioned(krateo: Machi
     model.before = break_down
     ended = await krateo.pod()
     assert ended.message.endswith(
-        "returned 500: Internal Server Error; the model's metadata requires 4 numbers per record, the input has 2"
+        "see the log of the model server; the model's metadata requires 4 numbers per record, the input has 2"
     )

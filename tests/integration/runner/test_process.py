@@ -128,7 +128,8 @@ async def test_an_internal_error_exits_with_1_and_logs_its_traceback(krateo: Mac
     ended = await krateo.process(PYTHONPATH=str(tmp_path))
     assert (ended.code, ended.result.reason) == (1, "RunnerError")
     assert ended.message == "internal error: ZeroDivisionError; see the traceback in the Pod's log"
-    assert "Traceback (most recent call last)" in ended.stderr
+    assert "builtins.ZeroDivisionError" in ended.stderr
+    assert "division by zero" not in ended.stderr
 
 
 async def test_a_package_that_cannot_be_loaded_is_reported_with_its_label(krateo: Machine, tmp_path: Path) -> None:

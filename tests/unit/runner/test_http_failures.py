@@ -1,24 +1,19 @@
-"""Descriptions of failed requests and excerpts of responses in messages."""
+"""Descriptions of failed requests and responses in messages."""
 
 import aiohttp
-import pytest
 
-from runner.http_failures import describe_failure, excerpt
+from runner.http_failures import describe_failure, size_of
 
 
-@pytest.mark.parametrize(
-    ("body", "shown"),
-    [
-        (b'{"error": "Model sklearn-iris not found"}', "Model sklearn-iris not found"),
-        (b'{"error": {"code": 5}}', '{"error": {"code": 5}}'),
-        (b"Traceback (most recent call last):\n  File", "Traceback (most recent call last): File"),
-        (b"", "(empty body)"),
-        (b"\xff\xfe", "\ufffd\ufffd"),
-    ],
-)
-def test_an_excerpt_is_one_short_line(body: bytes, shown: str) -> None:
-    assert excerpt(body) == shown
-    assert len(excerpt(body * 10_000)) <= 300
+def test_a_response_is_described_by_its_size_and_never_by_its_content() -> None:
+    assert size_of(b"") == "an empty body"
+    assert size_of(b'{"error": "record [1, 2] is invalid"}') == "a body of 37 bytes"
+    assert size_of(b"12345", is_whole=False) == "a body of at least 5 bytes"
+
+
+def test_an_unexpected_failure_is_described_by_its_type() -> None:
+    failure = aiohttp.InvalidURL("http://user:pa55@host/?token=t0ken")
+    assert describe_failure(failure, seconds=1.0) == "InvalidURL"
 
 
 def test_a_connect_timeout_differs_from_a_slow_response() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.file.exclusive_publish import check_volume, create_folder, publish
+from runner.file.exclusive_publish import check_volume, publish
 
 
 def test_a_published_file_has_its_final_name_only(tmp_path: Path) -> None:
@@ -29,19 +29,6 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
 def test_a_missing_draft_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         publish(tmp_path / "draft", tmp_path / "final")
-
-
-def test_new_folders_and_their_parents_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[Path] = []
-    fsync = os.fsync
-
-    def record(handle: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", record)
-    create_folder(tmp_path / "a" / "b" / "c", root=tmp_path)
-    assert synced == [tmp_path / "a" / "b" / "c", tmp_path / "a" / "b", tmp_path / "a", tmp_path]
 
 
 def test_a_volume_with_hard_links_is_accepted_and_left_clean(tmp_path: Path) -> None:

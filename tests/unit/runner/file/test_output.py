@@ -87,3 +87,16 @@ async def test_a_volume_that_cannot_publish_exclusively_is_rejected_at_the_start
     with pytest.raises(OutputError, match="the volume of claim 'claim' supports neither hard links nor") as rejected:
         await predict(tmp_path, Jsonl(), pod="pod-1", chunks=[0])
     assert not rejected.value.is_retryable
+
+
+@pytest.mark.parametrize("place", ["out", "out/inf-a", "out/inf-a/predictions", "out/inf-a/.attempts"])
+async def test_an_output_behind_a_link_out_of_the_claim_is_refused(tmp_path: Path, place: str) -> None:
+    claim, outside = tmp_path / "claim", tmp_path / "outside"
+    link = claim / place
+    link.parent.mkdir(parents=True)
+    outside.mkdir()
+    link.symlink_to(outside)
+    with pytest.raises(OutputError, match="leads out of the claim; replace the link with a folder") as refused:
+        await predict(claim, Jsonl(), pod="pod-1", chunks=range(4))
+    assert not refused.value.is_retryable
+    assert list(outside.iterdir()) == []

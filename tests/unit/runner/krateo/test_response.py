@@ -28,12 +28,12 @@ BAD = {
     "blank body": (b" \n", "the body is empty"),
     "result is a number": (b'{"result": 1}', "not an array"),
     "result is null": (b'{"result": null}', "not an array"),
-    "text in a row": (b'{"result": [[1, 2], [3, "x"]]}', "row 1 contains the string 'x'"),
-    "true in a row": (b'{"result": [[1, true]]}', "row 0 contains true"),
+    "text in a row": (b'{"result": [[1, 2], [3, "x"]]}', "row 1 contains a string"),
+    "true in a row": (b'{"result": [[1, true]]}', "row 0 contains a boolean"),
     "not a number": (b'{"result": [[1, NaN]]}', "invalid JSON|not valid JSON"),
-    "row is a number": (b'{"result": [[1], 2]}', "invalid JSON|got the number"),
-    "rows are numbers": (b'{"result": [1, 2]}', "got the number 1|invalid JSON"),
-    "row is a text": (b'{"result": ["[1]", [2]]}', "invalid JSON|got the string"),
+    "row is a number": (b'{"result": [[1], 2]}', "invalid JSON|got a number"),
+    "rows are numbers": (b'{"result": [1, 2]}', "got a number|invalid JSON"),
+    "row is a text": (b'{"result": ["[1]", [2]]}', "invalid JSON|got a string"),
     "nested row": (b'{"result": [[[1], [2]]]}', "invalid JSON|contains an array|a comma"),
     "empty row": (b'{"result": [[]]}', "got an empty array"),
     "ragged": (b'{"result": [[1, 2], [3]]}', "has 1 numbers"),
@@ -83,7 +83,7 @@ def test_an_invalid_response_is_described_however_it_is_split(text: bytes, fault
 
 
 def test_an_invalid_row_is_numbered_from_the_start_of_the_response() -> None:
-    with pytest.raises(ValueError, match="row 2 contains the string"):
+    with pytest.raises(ValueError, match="row 2 contains a string"):
         parse(b'{"result": [[1, 2], [3, 4]', b', ["x", 5]]}')
 
 

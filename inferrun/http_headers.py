@@ -1,0 +1,57 @@
+"""Checks the HTTP headers that a config adds to requests: valid tokens and values, and none that frames the message. Pure.
+
+The runner's HTTP client determines length, encoding and connection of each request. A configured header that contradicts
+them would let a server read another request than the one that was sent.
+"""
+
+import re
+from typing import Final
+
+FRAMING: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Names in lower case: what frames a message, and the hop-by-hop headers (RFC 9110, sections 7.2, 7.6.1, 8.6 and 10.1.1)."""
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def split_header(header: str) -> tuple[str, str]:
+    """Name and value of "Name: value", without the white space around them."""
+    name, _, value = header.partition(":")
+    return name.strip(" \t"), value.strip(" \t")
+
+
+def header_fault(header: str) -> str:
+    """What is wrong with "Name: value", empty if nothing is. The value is never part of the answer."""
+    if ":" not in header:
+        return 'must have the form "Name: value"'
+    name, value = split_header(header)
+    return name_fault(name) or value_fault(value)
+
+
+def name_fault(name: str) -> str:
+    """What is wrong with a header's name, empty if nothing is."""
+    if not _TOKEN.fullmatch(name):
+        return "the name must consist of letters, digits and the characters !#$%&'*+-.^_`|~"
+    if name.lower() in FRAMING:
+        return f"the header {name} is set by the HTTP client and cannot be configured; remove it"
+    return ""
+
+
+def value_fault(value: str) -> str:
+    """What is wrong with a header's value, empty if nothing is."""
+    return "the value must not contain control characters such as line breaks" if _CONTROL.search(value) else ""
