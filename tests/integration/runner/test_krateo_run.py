@@ -190,8 +190,8 @@ async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, h
     ended = await krateo.pod(INFERRUN_RETRY_SECONDS="20")
     assert ended.code == 5
     assert (
-        f"returned {status} with a body of 13 bytes; see the log of the data handler; it is unknown whether the predictions were stored"
-        in ended.message
+        f"returned {status} with a body of 13 bytes; see the log of the data handler; "
+        "it is unknown whether the predictions were stored" in ended.message
     )
     assert len(handler.stored) == 1
 
