@@ -5,11 +5,11 @@ Both are untrusted input on the control side: everything is bounded, and what ca
 by `kubectl explain`.
 """
 
-import json
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 
 MESSAGE_LIMIT = 3 * 1024
@@ -122,7 +122,7 @@ def parse_progress(log: str) -> Progress | None:
         if '"progress"' not in line:
             continue
         try:
-            return Progress.model_validate(json.loads(line))
-        except (ValueError, RecursionError):
+            return Progress.model_validate(load_bounded(line))
+        except ValueError:
             continue
     return None

@@ -1,4 +1,7 @@
-"""Reports on the status of a config whether runs can use it and, if not, which fields are invalid."""
+"""Reports on the status of a config whether runs can use it and, if not, which fields are invalid.
+
+Reads the digests of configs (`operator_shim.config_digest`) and the stubs of those that were not parsed.
+"""
 
 from collections.abc import Callable
 
@@ -8,11 +11,11 @@ from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import CONFIGS, Object
+from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
-from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus, parse_config
-from inferrun.resources.validation import describe, parse_problems
+from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
 from inferrun.timestamps import utc_now
+from operator_shim.config_digest import digest_of
 from operator_shim.decisions import config_verdict
 
 
@@ -62,13 +65,11 @@ class ConfigStatuses:
         return InferenceConfigStatus(conditions=(condition,), observed_generation=generation)
 
     def _verdict(self, item: Object) -> tuple[Reason, str]:
+        if reason := unreadable_because(item):
+            return Reason.INVALID_SPEC, f"the InferenceConfig was not read: {reason}"
         own = (self._runner_account,) if self._runner_account else ()
         allowed = (*self._defaults().allowed_service_accounts, *own)
-        try:
-            config = parse_config({key: value for key, value in item.items() if key != "status"})
-        except ValidationError as error:
-            return Reason.INVALID_SPEC, describe(parse_problems(error))
-        action = config_verdict(config, allowed_service_accounts=allowed)
+        action = config_verdict(digest_of(item), allowed_service_accounts=allowed)
         return action.reason, action.message
 
 

@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.validation import config_problems, describe, run_problems
+from inferrun.resources import InferenceRun
+from inferrun.resources.validation import describe, run_problems, service_account_problems
+from operator_shim.config_digest import ConfigDigest
 
 
 class ActionKind(StrEnum):
@@ -79,9 +80,12 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
     return observed is not None and run.metadata.generation > observed and not may_write_status(run)
 
 
-def config_verdict(config: InferenceConfig, *, allowed_service_accounts: tuple[str, ...] | None) -> Action:
+def config_verdict(config: ConfigDigest, *, allowed_service_accounts: tuple[str, ...]) -> Action:
     """What to report on the status of a config."""
-    problems = config_problems(config, allowed_service_accounts=allowed_service_accounts)
+    problems = (
+        *config.problems,
+        *service_account_problems(config.service_account_name, allowed=allowed_service_accounts),
+    )
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "runs can use this config")
     is_storage = any(problem.field.startswith("spec.storage") for problem in problems)

@@ -24,6 +24,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from operator_shim.acceptance import Acceptance
+from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import REJECTIONS
 from operator_shim.deletions import Deletions
@@ -59,7 +60,14 @@ class Shim:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
         self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._on_run_event)
-        self._config_watch = Informer(api, CONFIGS, namespace=namespace, listener=self._on_config_event)
+        self._config_watch = Informer(
+            api,
+            CONFIGS,
+            namespace=namespace,
+            transform=digest_config,
+            listener=self._on_config_event,
+            keeps_stubs=True,
+        )
         self._acceptance = Acceptance(runs, read=self._read_run, workers=workers)
         self._deletions = Deletions(api, workflows, schedules, workers=DELETION_WORKERS)
         self._scheduling = Scheduling(

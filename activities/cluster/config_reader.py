@@ -9,7 +9,7 @@ from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
-from inferrun.kube.objects import CONFIGS, Object
+from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.validation import config_problems, describe, parse_problems
@@ -71,6 +71,8 @@ class ConfigReader:
 
 def _parse(stored: Object, *, allowed_accounts: tuple[str, ...]) -> tuple[InferenceConfig | None, str]:
     """The config, and what is wrong with it as text, empty if nothing is."""
+    if reason := unreadable_because(stored):
+        return None, reason
     try:
         config = parse_config(stored)
     except ValidationError as error:

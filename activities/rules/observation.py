@@ -5,7 +5,6 @@ their end is a `PodEnd`. Nothing here concludes how a launch ended: an observati
 it, from the objects as the API server has them then.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
+from inferrun.nesting import load_bounded
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339
@@ -354,8 +354,8 @@ def _secret_namespaces(job: Object) -> tuple[tuple[str, str], ...]:
     if not text:
         return ()
     try:
-        named = json.loads(text)
-    except (ValueError, RecursionError):
+        named = load_bounded(text)
+    except ValueError:
         return ()
     return tuple((str(name), str(at)) for name, at in named.items()) if isinstance(named, dict) else ()
 

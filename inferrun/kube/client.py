@@ -5,7 +5,7 @@ parsing an object into them takes about twenty times as long as parsing its JSON
 be preserved. Raises the errors in `inferrun.kube.errors`.
 """
 
-import json
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,16 +13,22 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import orjson
 import yaml
 from kubernetes.aio import client, config
 
-from inferrun.kube.decoding import Page, read_event, read_page
-from inferrun.kube.errors import NotConfigured, Unreachable, error_of
+from inferrun.kube.decoding import Page, read_event, read_object, read_page
+from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
 from inferrun.kube.objects import PODS, Object, Resource
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 290
 """Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
+MAX_PAGE_BYTES = 32 * 1024 * 1024
+"""Maximum size of one page of a list; a page of 500 Pods has about 10 MiB."""
+MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
+"""The same for objects with free-form fields, which take many times as much memory when they are parsed. More than etcd stores
+in one object, so a page of one item always fits."""
 SILENCE_SECONDS = 90.0
 """Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
 
@@ -44,7 +50,7 @@ class KubeClient:
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         """One object. Raises `NotFound`."""
-        return await self._json("GET", resource.path(namespace, name))
+        return read_object(await self._request("GET", resource.path(namespace, name)), resource)
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         """A list of objects; `params` are query parameters such as `labelSelector`, `limit` and `continue`."""
@@ -59,7 +65,8 @@ class KubeClient:
     ) -> Object:
         """Merge `body` into an object or its subresource. A resourceVersion or UID in its metadata is a precondition."""
         path = resource.path(namespace, name, sub)
-        return await self._json("PATCH", path, body=body, content_type="application/merge-patch+json")
+        raw = await self._request("PATCH", path, body=body, content_type="application/merge-patch+json")
+        return read_object(raw, resource)
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
@@ -82,8 +89,21 @@ class KubeClient:
         return body.decode(errors="replace")
 
     async def page(self, resource: Resource, namespace: str | None = None, **params: str) -> Page:
-        """One page of a list, without the items that cannot be decoded; parameters as for `list`."""
-        return read_page(await self._request("GET", resource.path(namespace), params=params))
+        """One page of a list, without the items that cannot be decoded; parameters as for `list`.
+
+        Raises PageTooLarge if the page has more bytes than allowed.
+        """
+        allowed = MAX_FREE_FORM_PAGE_BYTES if resource.is_free_form else MAX_PAGE_BYTES
+        async with self._answer("GET", resource.path(namespace), params=params) as answer:
+            pieces, size = [], 0
+            async for piece in answer.content.iter_any():
+                size += len(piece)
+                if size > allowed:
+                    raise PageTooLarge(f"a page of {resource.plural} has more than {allowed} bytes")
+                pieces.append(piece)
+        raw = b"".join(pieces)
+        # The items of a large page of free-form objects are checked one by one, which must not stop the event loop.
+        return await asyncio.to_thread(read_page, raw, resource) if resource.is_free_form else read_page(raw, resource)
 
     async def watch(
         self,
@@ -109,7 +129,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence_seconds)
         async with self._answer("GET", resource.path(namespace), params=query, timeout=timeout) as answer:
             async for line in answer.content:
-                yield read_event(line)
+                yield read_event(line, resource)
 
     async def _json(
         self,
@@ -121,7 +141,7 @@ class KubeClient:
         content_type: str = "application/json",
     ) -> Object:
         raw = await self._request(method, path, body=body, params=params, content_type=content_type)
-        value: Object = json.loads(raw)
+        value: Object = orjson.loads(raw)
         return value
 
     async def _request(

@@ -9,6 +9,7 @@
     │   └── AlreadyExists 409 on a create: an object of that name exists
     ├── Gone              410: the position of a watch or list is too old
     ├── Invalid           any other 4xx: retrying does not help
+    ├── PageTooLarge      a page of a list has too many bytes; request fewer items
     └── NotConfigured     the kubeconfig does not identify a cluster
 
 Messages come from the API server, which names the object and the field, and are truncated.
@@ -68,6 +69,12 @@ class Gone(KubeError):
 
 class Invalid(KubeError):
     """The request is invalid; retrying it does not help."""
+
+
+class PageTooLarge(KubeError):
+    """A page of a list has too many bytes."""
+
+    retryable = True
 
 
 class NotConfigured(KubeError):

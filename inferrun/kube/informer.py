@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 
 from inferrun.kube.client import SILENCE_SECONDS, KubeClient
-from inferrun.kube.decoding import MALFORMED
-from inferrun.kube.errors import Gone, Invalid, KubeError
-from inferrun.kube.objects import Object, Resource
+from inferrun.kube.decoding import MALFORMED, Page
+from inferrun.kube.errors import Gone, Invalid, KubeError, PageTooLarge
+from inferrun.kube.objects import Object, Resource, unreadable_because
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,8 @@ SHORT_WATCH = 1.0
 STALE_LIST_SECONDS = 60.0
 """Seconds for which lists older than the cache are discarded; after that the server's data was restored from a backup."""
 
-PAGE = "500"
+PAGE = 500
+"""Items of a page; fewer if that many exceed the limit of a page's size."""
 
 
 class ServerWentBack(Exception):
@@ -69,15 +70,21 @@ class Informer:
         list_params: Mapping[str, str] | None = None,
         transform: Transform | None = None,
         listener: Listener | None = None,
+        keeps_stubs: bool = False,
         silence_seconds: float = SILENCE_SECONDS,
         stale_list_seconds: float = STALE_LIST_SECONDS,
     ) -> None:
-        """`selector` (labels) applies to list and watch, `list_params` (such as a field selector) to the list only."""
+        """`selector` (labels) applies to list and watch, `list_params` (such as a field selector) to the list only.
+
+        With `keeps_stubs`, an object that was not parsed is cached and reported as its stub (`inferrun.kube.decoding`).
+        """
         self._api = api
         self._resource = resource
         self._namespace = namespace or None
         self._params = {"labelSelector": selector} if selector else {}
-        self._list_params = {**self._params, **(list_params or {}), "limit": PAGE}
+        self._list_params = {**self._params, **(list_params or {})}
+        self._page_size = PAGE
+        self._keeps_stubs = keeps_stubs
         self._transform = transform
         self._listener = listener
         self._silence_seconds = silence_seconds
@@ -120,7 +127,7 @@ class Informer:
                 await asyncio.sleep(_pause_after(self._failures))
 
     async def _list(self) -> None:
-        page = await self._api.page(self._resource, self._namespace, **self._list_params)
+        page = await self._page()
         version, went_back = page.version, self._goes_back_to(page.version)
         present: set[Key] = set()
         while True:
@@ -128,14 +135,23 @@ class Informer:
             present.update(key for item in page.malformed if (key := self._skip_malformed(item)))
             if not page.token:
                 break
-            params = {**self._list_params, "continue": page.token}
-            page = await self._api.page(self._resource, self._namespace, **params)
+            page = await self._page(token=page.token)
         for key, held in self.items():
             if key not in present and (went_back or not is_older(version, than=_version_of(held))):
                 self._remove(key)
         self._version = version
         self._must_list = False
         self.synced.set()
+
+    async def _page(self, *, token: str = "") -> Page:
+        params = {**self._list_params, **({"continue": token} if token else {})}
+        while True:
+            try:
+                return await self._api.page(self._resource, self._namespace, limit=str(self._page_size), **params)
+            except PageTooLarge:
+                if self._page_size == 1:
+                    raise
+                self._page_size = max(1, self._page_size // 10)
 
     def _goes_back_to(self, version: str) -> bool:
         """Whether the server was restored to an older version. Raises ServerWentBack while it may just be lagging."""
@@ -198,7 +214,9 @@ class Informer:
 
     def _skip_malformed(self, item: Object) -> Key | None:
         key = _key_of(item) if item else None
-        self._skip(key, reason="cannot be decoded, probably nested too deeply")
+        self._skip(key, reason=unreadable_because(item))
+        if key is not None and self._keeps_stubs:
+            self._cache(key, item)
         return key
 
     def _put(self, item: Object, *, accepts_older: bool = False) -> Key | None:
@@ -218,7 +236,10 @@ class Informer:
                 return
             if not accepts_older and is_older(version, than=_version_of(before)):
                 return
-        after = self._trim(item)
+        self._cache(key, self._trim(item))
+
+    def _cache(self, key: Key, after: Object | None) -> None:
+        before = self._objects.get(key)
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
             self._remove(key)
             before = None

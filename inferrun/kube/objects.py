@@ -1,19 +1,29 @@
 """Kubernetes objects as plain JSON, and the API paths of resources. Does no I/O."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from inferrun import wellknown
 
 Object = dict[str, Any]  # Any: Kubernetes objects are arbitrary JSON
 
 
+MAX_FREE_FORM_BYTES: Final = 640 * 1024
+"""Maximum size of an object with free-form fields, as the API server sends it. A contract has at most 256 KiB; the rest is for
+metadata, in which `kubectl apply` and the API server keep copies of the fields."""
+
+
 @dataclass(frozen=True)
 class Resource:
-    """A resource of the API, such as `Resource("batch/v1", "jobs")`."""
+    """A resource of the API, such as `Resource("batch/v1", "jobs")`.
+
+    The objects of a resource with free-form fields are parsed only up to a limit of size and nesting: a megabyte of small
+    keys takes 25 times as much memory once it is parsed.
+    """
 
     group_version: str
     plural: str
+    is_free_form: bool = False
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
         """The URL path of the collection, of an object, or of its subresource."""
@@ -26,7 +36,7 @@ class Resource:
 
 
 RUNS = Resource(wellknown.API_VERSION, wellknown.RUN_PLURAL)
-CONFIGS = Resource(wellknown.API_VERSION, wellknown.CONFIG_PLURAL)
+CONFIGS = Resource(wellknown.API_VERSION, wellknown.CONFIG_PLURAL, is_free_form=True)
 JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
 CONFIG_MAPS = Resource("v1", "configmaps")
@@ -34,3 +44,11 @@ EVENTS = Resource("v1", "events")
 NAMESPACES = Resource("v1", "namespaces")
 SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
+
+UNREADABLE: Final = "unreadable"
+"""Key of a stub, which stands for an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
+
+
+def unreadable_because(item: Object) -> str:
+    """Why the object was not parsed, empty for one that was."""
+    return str(item.get(UNREADABLE, ""))

@@ -10,22 +10,33 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from itertools import chain, islice
 from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from inferrun.contract import MAX_BYTES
+from inferrun.http_headers import header_fault
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
-from inferrun.text import one_line
+from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, KrateoApi, KrateoStorage
+from inferrun.text import one_line, public_url
 
 OWN_RUNNER_VERSIONS: Final = ("v2",)
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
+
+MAX_PROBLEMS: Final = 5
+"""Problems that a message names. The search for problems ends with the next one."""
+
+_SHOWN_MEMBERS: Final = 20
+_CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
+"""Fields whose values may contain credentials: their problems are reported without the value."""
 
 _UNITS: Final = {
     **{f"{letter}i": Decimal(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
@@ -46,6 +57,12 @@ _REQUIREMENTS: Final = {
 """Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
 
 
+HIDDEN: Final = "(not shown)"
+"""In place of a value that may be confidential."""
+
+FIELD_LIMIT: Final = 200
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """An invalid field: its path of JSON names, its value as text, and what is allowed."""
@@ -55,51 +72,80 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        found = "is not set" if self.value is None else f'is "{self.value}"'
-        return f"{self.field} {found}; {self.allowed}"
+        return f"{self.field} {self._found}; {self.allowed}"
+
+    @property
+    def _found(self) -> str:
+        if self.value == HIDDEN:
+            return "is invalid"
+        return "is not set" if self.value is None else f'is "{self.value}"'
 
 
 def describe(problems: Iterable[Problem]) -> str:
-    """All problems on one line, for a status message."""
-    return "; and ".join(str(problem) for problem in problems)
+    """The first problems on one line, for a status message."""
+    first = list(islice(problems, MAX_PROBLEMS + 1))
+    more = "; and more problems" if len(first) > MAX_PROBLEMS else ""
+    return one_line("; and ".join(map(str, first[:MAX_PROBLEMS])), limit=MESSAGE_LIMIT - len(more)) + more
 
 
 def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
-    """The problems because of which a resource could not be parsed."""
+    """The first problems because of which a resource could not be parsed."""
+    entries = error.errors(include_url=False, include_context=False)
     return tuple(
         Problem(
-            field=".".join(str(part) for part in entry["loc"]),
-            value=None if entry["type"] == "missing" else shown(entry["input"]),
+            field=one_line(".".join(str(part) for part in entry["loc"]), limit=FIELD_LIMIT),
+            value=_shown_input(entry),
             allowed=_REQUIREMENTS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
         )
-        for entry in error.errors(include_url=False, include_context=False)
+        for entry in entries[: MAX_PROBLEMS + 1]
     )
 
 
+def _shown_input(entry: ErrorDetails) -> str | None:
+    if entry["type"] == "missing":
+        return None
+    return HIDDEN if _CONFIDENTIAL.intersection(map(str, entry["loc"])) else shown(entry["input"])
+
+
 def shown(value: object) -> str:
-    """`value` as text, truncated."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    """`value` as text, truncated. Of a URL, the part that is public."""
+    if isinstance(value, str):
+        text = value[: 8 * SHOWN_VALUE_LIMIT]
+    elif isinstance(value, dict | list):
+        text = _outline(value)
+    else:
+        text = json.dumps(value, default=str)
     return one_line(text, limit=SHOWN_VALUE_LIMIT)
 
 
+def _outline(value: dict[str, object] | list[object]) -> str:
+    """An object or list as text without its values, which may be anything; the keys of an object say which one it is."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    keys = ", ".join(islice(value, _SHOWN_MEMBERS))
+    return f"{{{keys}}}"
+
+
 def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
-    """The problems of a run or a schedule."""
-    return (*_schedule_problems(run.spec), *_parameter_problems(run.spec.parameters or {}))
+    """The first problems of a run or a schedule."""
+    problems = chain(_schedule_problems(run.spec), _parameter_problems(run.spec.parameters or {}))
+    return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
 def config_problems(
     config: InferenceConfig, *, allowed_service_accounts: Collection[str] | None = None
 ) -> tuple[Problem, ...]:
-    """The problems of a config. If `allowed_service_accounts` is None, spec.serviceAccountName is not checked."""
+    """The first problems of a config. If `allowed_service_accounts` is None, spec.serviceAccountName is not checked."""
     spec = config.spec
-    return (
-        *_placement_problems(spec),
-        *_model_problems(spec),
-        *_storage_problems(spec),
-        *_resource_problems(spec),
-        *_requests_beyond_limits(spec.resources or ResourceRequirements()),
-        *_service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
+    problems = chain(
+        _placement_problems(spec),
+        _model_problems(spec),
+        _storage_problems(spec),
+        _resource_problems(spec),
+        _requests_beyond_limits(spec.resources or ResourceRequirements()),
+        service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
     )
+    return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
 def _schedule_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
@@ -140,10 +186,11 @@ def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     for name, value in flat.items():
         other = nested[name]
         if value and other and value != other:
+            public = public_url if name == "modelUrl" else str
             yield Problem(
                 field=f"spec.{name}",
-                value=shown(value),
-                allowed=f'but spec.kserve.{name} is "{shown(other)}"; set only one of them, or both to the same value',
+                value=shown(public(value)),
+                allowed=f'but spec.kserve.{name} is "{shown(public(other))}"; set only one of them, or both to the same value',
             )
 
 
@@ -166,7 +213,7 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and model.model_url and not is_http_url(model.model_url):
         yield Problem(
             field="spec.kserve.modelUrl",
-            value=shown(model.model_url),
+            value=shown(public_url(model.model_url)),
             allowed="must be an http or https URL; the default scheme is http",
         )
 
@@ -223,6 +270,8 @@ def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], path: s
             below = f"{path}.{problem.field}" if problem.field else path
             yield Problem(field=below, value=problem.value, allowed=problem.allowed)
         return
+    if isinstance(storage, KrateoStorage):
+        yield from _header_problems(storage.api, path=f"{path}.api")
     yield from _meaning_problems(storage.model_dump(by_alias=True), path=path)
 
 
@@ -233,14 +282,20 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
     for key, inner in value.items():
         if key not in below:
             yield Problem(
-                field=f"{path}.{key}",
-                value=shown(inner),
+                field=one_line(f"{path}.{key}", limit=FIELD_LIMIT),
+                value=HIDDEN if issubclass(model, KrateoStorage | KrateoApi) else shown(inner),
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
             continue
         kind = below[key]
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
+
+
+def _header_problems(api: KrateoApi, *, path: str) -> Iterator[Problem]:
+    for index, header in enumerate(api.headers or ()):
+        if fault := header_fault(header):
+            yield Problem(field=f"{path}.headers.{index}", value=HIDDEN, allowed=fault)
 
 
 def _meaning_problems(storage: Mapping[str, object], *, path: str) -> Iterator[Problem]:
@@ -299,7 +354,8 @@ def amount(quantity: int | str) -> Decimal:
         return Decimal(0)
 
 
-def _service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:
+def service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:
+    """The problem of a service account that is not allowed. If `allowed` is None, it is not checked."""
     if name is not None and allowed is not None and name not in allowed:
         listed = ", ".join(sorted(allowed)) or "none"
         yield Problem(
@@ -309,8 +365,14 @@ def _service_account_problems(name: str | None, *, allowed: Collection[str] | No
         )
 
 
+LONGEST_WORD: Final = 64
+"""Characters of a word for which a similar one is searched; the time grows with the square of the length."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion of the most similar known word, or an empty string."""
+    if len(word) > LONGEST_WORD:
+        return ""
     by_lower = {candidate.lower(): candidate for candidate in known}
     likely = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f", did you mean {by_lower[likely[0]]}?" if likely else ""

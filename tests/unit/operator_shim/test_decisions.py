@@ -6,6 +6,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from operator_shim.config_digest import ConfigDigest
 from operator_shim.decisions import ActionKind, config_verdict, decide, has_unacknowledged_edit, may_write_status
 from tests.unit.objects import STARTED, Json, config, run
 
@@ -105,7 +106,7 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
-    verdict = config_verdict(config(**complete), allowed_service_accounts=("runner",))
+    verdict = config_verdict(ConfigDigest.of(config(**complete)), allowed_service_accounts=("runner",))
     assert verdict.reason is reason
     assert named in verdict.message
 

@@ -1,9 +1,10 @@
 """Problems that the CRD's schema cannot detect: each names the field, its value and what is allowed."""
 
+import time
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
 from inferrun.resources.validation import Problem, config_problems, describe, parse_problems, run_problems
@@ -179,3 +180,92 @@ def test_a_missing_field_is_reported_as_not_set() -> None:
 def test_a_long_value_is_truncated() -> None:
     problems = config_problems(config(kserve={"modelUrl": "ftp://" + "x" * 2000}))
     assert len(str(problems[0])) < 400
+
+
+def test_a_message_names_at_most_five_problems() -> None:
+    file: dict[str, JsonValue] = {f"key{number}": number for number in range(8)}
+    message = describe(config_problems(file_config(file)))
+    assert message.count("unknown key") == 5
+    assert message.endswith("; and more problems")
+    assert "key4" in message
+    assert "key5" not in message
+
+
+def test_a_hundred_thousand_unknown_keys_cost_milliseconds_and_give_a_short_message() -> None:
+    config = file_config({f"key{number}": number for number in range(170_000)})
+    began = time.process_time()
+    message = describe(config_problems(config))
+    assert time.process_time() - began < 0.2
+    assert len(message) <= 2048
+
+
+@pytest.mark.parametrize("value", ["v" * 1_000_000, ["v" * 1_000_000], {"k" * 1_000_000: 1}, {"k": "v" * 1_000_000}])
+def test_a_long_key_or_value_costs_milliseconds_and_is_truncated(value: JsonValue) -> None:
+    config = file_config({"claimName": value, "path": value, "c" * 100_000: value})
+    began = time.process_time()
+    message = describe(config_problems(config))
+    assert time.process_time() - began < 0.2
+    assert len(message) <= 2048
+
+
+@pytest.mark.parametrize(
+    ("header", "fault"),
+    [
+        ("content-length: 5", "the header content-length is set by the HTTP client"),
+        ("Transfer-Encoding: chunked", "the header Transfer-Encoding is set by the HTTP client"),
+        ("Host: other", "the header Host is set by the HTTP client"),
+        ("Connection: close", "the header Connection is set by the HTTP client"),
+        ("X\nY: c4nary", "the name must consist of"),
+        ("X Y: c4nary", "the name must consist of"),
+        (": c4nary", "the name must consist of"),
+        ("X: c4nary\r\nZ: 1", "the value must not contain control characters"),
+        ("X: \x00c4nary", "the value must not contain control characters"),
+        ("c4nary", 'must have the form "Name: value"'),
+    ],
+)
+def test_a_header_that_breaks_the_framing_is_rejected_without_its_value(header: str, fault: str) -> None:
+    message = describe(config_problems(krateo_config(headers=["Accept: */*", header])))
+    assert message.startswith("spec.storage.input.krateo.api.headers.1 is invalid; ")
+    assert fault in message
+    assert "c4nary" not in message
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        {"headers": "Authorization: c4nary"},
+        {"headers": [["Authorization: c4nary"]]},
+        {"payload": {"token": "c4nary"}},
+        {"payload": ["c4nary"]},
+        {"token": "c4nary"},
+    ],
+)
+def test_confidential_values_are_not_shown(api: dict[str, JsonValue]) -> None:
+    message = describe(config_problems(krateo_config(**api)))
+    assert message
+    assert "c4nary" not in message
+
+
+def test_the_credentials_of_a_model_url_are_not_shown() -> None:
+    spec = {
+        "storage": {},
+        "kserve": {"modelUrl": "ftp://user:c4nary@host/x?token=c4nary"},
+        "modelUrl": "http://u:c4nary@h",
+    }
+    message = describe(config_problems(parse_config({"metadata": {"name": "a"}, "spec": spec})))
+    assert "spec.kserve.modelUrl" in message
+    assert "c4nary" not in message
+
+
+def file_config(file: dict[str, JsonValue]) -> InferenceConfig:
+    return stored_config({"file": file})
+
+
+def krateo_config(**api: JsonValue) -> InferenceConfig:
+    return stored_config({"krateo": {"api": {"endpointRef": {"name": "handler"}, **api}}})
+
+
+def stored_config(end: dict[str, JsonValue]) -> InferenceConfig:
+    storage = {"input": end, "output": {"file": {"claimName": "c", "path": "p"}}}
+    spec = {"kserve": {"modelUrl": "http://host/v2/models/a/infer"}, "storage": storage}
+    return parse_config({"metadata": {"name": "a"}, "spec": spec})

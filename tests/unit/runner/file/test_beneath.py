@@ -1,7 +1,6 @@
 """Links on a claim: those that stay on it are followed, those that leave it are refused."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,21 +18,9 @@ def claim(tmp_path: Path) -> Path:
     return root
 
 
-def links_in(claim: Path) -> dict[str, Callable[[], None]]:
-    return {
-        "absolute": lambda: (claim / "way").symlink_to(claim.parent / "secret"),
-        "relative": lambda: (claim / "way").symlink_to("../secret"),
-        "indirect": lambda: ((claim / "way").symlink_to("other"), (claim / "other").symlink_to("2026/../../secret"))[
-            -1
-        ],
-        "loop": lambda: (claim / "way").symlink_to("way"),
-        "back in": lambda: (claim / "way").symlink_to("../claim/2026"),
-    }
-
-
-@pytest.mark.parametrize("kind", ["absolute", "relative", "indirect", "loop", "back in"])
-def test_a_link_out_of_the_claim_is_refused(claim: Path, kind: str) -> None:
-    links_in(claim)[kind]()
+@pytest.mark.parametrize("target", ["{claim}/../secret", "../secret", "2026/../../secret", "way", "../claim/2026"])
+def test_a_link_out_of_the_claim_is_refused(claim: Path, target: str) -> None:
+    (claim / "way").symlink_to(target.format(claim=claim))
     for path in ("way", "way/deeper"):
         with pytest.raises(LinkOutside), opened_folder(claim, path):
             pass

@@ -1,0 +1,57 @@
+"""What the shim keeps of a config: its metadata, its status, and what is wrong with its spec.
+
+Free-form storage objects take up to 25 times their size as parsed JSON, so they are checked when they arrive and not kept.
+The check of the service account is left to the reader, because it depends on a setting. Pure.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from inferrun.kube.objects import Object
+from inferrun.resources import InferenceConfig, parse_config
+from inferrun.resources.validation import Problem, config_problems, parse_problems
+
+_DIGEST: Final = "digest"
+_KEPT_METADATA: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "annotations",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDigest:
+    """The first problems of a config, and the service account that it names."""
+
+    problems: tuple[Problem, ...] = ()
+    service_account_name: str | None = None
+
+    @classmethod
+    def of(cls, config: InferenceConfig) -> "ConfigDigest":
+        """The digest of a config that could be parsed."""
+        return cls(config_problems(config), config.spec.service_account_name)
+
+
+def digest_config(item: Object) -> Object:
+    """The config for the cache of an informer."""
+    metadata = {key: item["metadata"][key] for key in _KEPT_METADATA if key in item["metadata"]}
+    return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: _digest(item)}
+
+
+def digest_of(cached: Object) -> ConfigDigest:
+    """The digest in a cached config."""
+    found: ConfigDigest = cached[_DIGEST]
+    return found
+
+
+def _digest(item: Object) -> ConfigDigest:
+    try:
+        return ConfigDigest.of(parse_config({key: value for key, value in item.items() if key != "status"}))
+    except ValidationError as error:
+        return ConfigDigest(parse_problems(error))
