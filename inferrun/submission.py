@@ -30,6 +30,11 @@ DEFAULT_TASK_QUEUE: Final = "inferrun"
 MAX_PROBLEMS: Final = 5
 """Maximum number of problems in an error message."""
 
+MAX_PAYLOAD_BYTES: Final = 16 * 1024
+"""Maximum size of anything that is passed through Temporal, submissions included: Temporal is no place for data."""
+
+MAX_LABELS: Final = 64
+
 
 class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
@@ -68,7 +73,9 @@ class Submission(_Part):
     timeout_seconds: Seconds | None = None
     backoff_limit: BackoffLimit | None = None
     pending_timeout_seconds: Seconds | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
+        default_factory=dict, max_length=MAX_LABELS
+    )
     parent: Parent | None = None
     following: Following | None = None
 
@@ -128,7 +135,7 @@ def parse_submission(argument: object) -> Submission:
 
 
 def _problem(item: ErrorDetails) -> str:
-    field = ".".join(str(part) for part in item["loc"])
+    field = one_line(".".join(str(part) for part in item["loc"]), limit=128)
     message = item["msg"].removeprefix("Value error, ")
     if not field:
         return str(message)

@@ -1,6 +1,7 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
+import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,6 +20,7 @@ from inferrun.run_result import RunResult
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
+from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
@@ -187,8 +189,8 @@ def _details(run: InferenceRun) -> str:
     """The description of the workflow in the Temporal UI, in Markdown."""
     metadata = run.metadata
     limit = f"{run.spec.timeout_seconds} s" if run.spec.timeout_seconds else "none"
+    command = shlex.join(["kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace])
     return (
-        f"InferenceRun **{metadata.name}** in namespace **{metadata.namespace}**, "
-        f"InferenceConfig **{run.spec.config_ref.name}**, time limit: {limit}.\n\n"
-        f"`kubectl describe inferencerun {metadata.name} -n {metadata.namespace}`"
+        f"InferenceRun {code_span(metadata.name)} in namespace {code_span(metadata.namespace)}, "
+        f"InferenceConfig {code_span(run.spec.config_ref.name)}, time limit: {limit}.\n\n{code_span(command)}"
     )

@@ -2,6 +2,7 @@
 
 from temporalio import workflow
 
+from inferrun.text import code_span
 from workflows import activity_options, messages
 from workflows.activity_execution import execute
 from workflows.messages import CleanupInput, DeleteRunInput, DeletionResult
@@ -14,7 +15,7 @@ class InferenceRunCleanup:
     @workflow.run
     async def run(self, request: CleanupInput) -> DeletionResult:
         """Delete the run with that UID; a run that no longer exists is success."""
-        workflow.set_current_details(f"Deletes InferenceRun `{request.run}` after {request.delay_seconds} s.")
+        workflow.set_current_details(f"Deletes InferenceRun {code_span(str(request.run))} after {request.delay_seconds} s.")
         await workflow.sleep(request.delay_seconds, summary="autoDeleteDelaySeconds")
         return await execute(
             activity_options.DELETE_RUN,

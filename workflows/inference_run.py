@@ -16,6 +16,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
+from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, execute_locally, start
@@ -144,14 +145,14 @@ class InferenceRun:
             seen = self._state.signal_count
             launched = await self._create_job()
             if launched.state is LaunchState.LAUNCHED:
-                workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
+                workflow.set_current_details(f"**Pending**: Job {code_span(launched.job_name)} was created.")
                 return launched
             if launched.state is LaunchState.CANCELLED:
                 return await self._cancel()
             if launched.state is not LaunchState.WAITING:
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._state.failure(reason, launched.message)
-            workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
+            workflow.set_current_details(f"**Pending** ({launched.reason}): {code_span(launched.message)}")
             if not await self._wait_for_change(launched, seen):
                 message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
                 return self._state.failure(Reason.PENDING_TIMEOUT, message)
@@ -226,7 +227,7 @@ class InferenceRun:
         published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:
             return  # the next launch finds that the run was deleted
-        workflow.set_current_details(f"**Pending**: {message}")
+        workflow.set_current_details(f"**Pending**: {code_span(message)}")
         await workflow.sleep(step.delay, summary=f"back-off before attempt {attempt}")
 
     async def _cancel(self) -> RecordInput:
@@ -271,7 +272,7 @@ class InferenceRun:
             output=outcome.output,
             duration=recorded.duration,
         )
-        workflow.set_current_details(f"**{recorded.phase}** ({recorded.reason}): {recorded.message}")
+        workflow.set_current_details(f"**{recorded.phase}** ({recorded.reason}): {code_span(recorded.message)}")
         if recorded.phase is Phase.FAILED and not recorded.gone:
             text = f"{recorded.reason}: {recorded.message}"
             raise ApplicationError(text, result, type=str(recorded.reason), non_retryable=True)

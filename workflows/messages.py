@@ -5,8 +5,9 @@ Names and fields are recorded in workflow histories and must never be renamed. T
 """
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
@@ -14,6 +15,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.runner_report import Delivery, Output, RecordCounts
 from inferrun.submission import Submission
+from inferrun.text import one_line
 
 RUN_WORKFLOW = "InferenceRun"
 CLEANUP_WORKFLOW = "InferenceRunCleanup"
@@ -21,6 +23,12 @@ CLEANUP_WORKFLOW = "InferenceRunCleanup"
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 RUN_ENDED_SIGNAL = "run_ended"
+
+
+TEXT_LIMIT = 2048
+
+Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=TEXT_LIMIT))]
+"""A text for people: one line of at most 2048 characters, whatever it was made from."""
 
 
 class Frozen(BaseModel):
@@ -88,7 +96,7 @@ class LaunchResult(RunProgress):
 
     state: LaunchState
     reason: Reason = Reason.ACCEPTED
-    message: str = ""
+    message: Text = ""
     job_name: str = ""
     job_uid: str = ""
     timeout_seconds: int = 0
@@ -137,7 +145,7 @@ class Verdict(Frozen):
 
     kind: VerdictKind
     reason: Reason
-    message: str = ""
+    message: Text = ""
     may_retry: bool = True
     exit_code: int | None = None
     started_at: str | None = None
@@ -176,7 +184,7 @@ class StopResult(Frozen):
     """
 
     verdict: Verdict | None = None
-    last_wait_message: str = ""
+    last_wait_message: Text = ""
     started_at: str | None = None
     pod_name: str = ""
 
@@ -218,7 +226,7 @@ class LaunchReport(Frozen):
     pod_uid: str = ""
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
-    wait_message: str = Field(default="", description="What a waiting launch waits for")
+    wait_message: Text = Field(default="", description="What a waiting launch waits for")
 
 
 class StopLaunchInput(InspectInput):
@@ -251,7 +259,7 @@ class PublishInput(Frozen):
     run: RunRef
     phase: Phase
     reason: Reason
-    message: str
+    message: Text
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
     warning: bool = False
@@ -264,7 +272,7 @@ class RecordInput(Frozen):
     run: RunRef
     phase: Phase
     reason: Reason
-    message: str
+    message: Text
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
@@ -284,7 +292,7 @@ class StatusResult(Frozen):
     gone: bool = False
     phase: Phase = Phase.FAILED
     reason: Reason = Reason.RUN_DELETED
-    message: str = ""
+    message: Text = ""
     duration: str = ""
 
 
@@ -359,4 +367,4 @@ class SubmissionStatus(Frozen):
     run: RunRef | None = None
     result: RunResult | None = None
     reason: Reason = Reason.ACCEPTED
-    message: str = ""
+    message: Text = ""

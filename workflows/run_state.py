@@ -8,6 +8,7 @@ from datetime import datetime
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.resources.status import ATTEMPTS_LIMIT
+from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
     FollowInput,
@@ -106,7 +107,7 @@ class RunState:
             completion_time=parse(verdict.finished_at) if verdict.finished_at else None,
             exit_code=verdict.exit_code,
             reason=reason,
-            message=verdict.message[:ATTEMPT_MESSAGE_LIMIT],
+            message=one_line(verdict.message, limit=ATTEMPT_MESSAGE_LIMIT),
         )
         attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})

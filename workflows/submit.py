@@ -19,7 +19,15 @@ from inferrun import names
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.submission import WORKFLOW_TYPE, Following, InvalidSubmission, Submission, parse_submission
+from inferrun.submission import (
+    MAX_PAYLOAD_BYTES,
+    WORKFLOW_TYPE,
+    Following,
+    InvalidSubmission,
+    Submission,
+    parse_submission,
+)
+from inferrun.text import code_span, one_line
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, start
 from workflows.messages import (
@@ -119,7 +127,7 @@ class SubmitInferenceRun:
 
     async def _cancel(self, run: RunRef) -> SubmissionStatus:
         """Cancel the run and wait until it has ended."""
-        workflow.set_current_details(f"Cancelled: stopping InferenceRun `{run}`.")
+        workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
         request = CancelRunInput(run=run)
         status = await execute(
             activity_options.CANCEL_RUN, request, SubmissionStatus, summary="cancel the InferenceRun"
@@ -146,7 +154,7 @@ class SubmitInferenceRun:
         if submission.parent is None:
             return
         parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
-        workflow.set_current_details(f"The schedule's InferenceRun `{parent}` no longer exists: deleting the schedule.")
+        workflow.set_current_details(f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule.")
         request = DeleteScheduleInput(parent=parent)
         await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
 
@@ -155,6 +163,10 @@ def _parse(request: RawValue) -> Submission:
     """The submission. An invalid argument fails the workflow here, with a message that names the field; an argument
     rejected by the data converter would make the server retry the workflow task forever.
     """
+    size = len(request.payload.data)
+    if size > MAX_PAYLOAD_BYTES:
+        text = f"the argument has {size} bytes, at most {MAX_PAYLOAD_BYTES} are allowed; pass large parameters by reference"
+        _reject(text, None)
     try:
         is_given = request is not NO_ARGUMENT
         argument = workflow.payload_converter().from_payload(request.payload, object) if is_given else None
@@ -166,8 +178,8 @@ def _parse(request: RawValue) -> Submission:
         _reject(str(error), error)
 
 
-def _reject(text: str, cause: Exception) -> NoReturn:
-    raise ApplicationError(text[:1024], type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
+def _reject(text: str, cause: Exception | None) -> NoReturn:
+    raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
 
 
 def _run_of(status: SubmissionStatus) -> RunRef:
@@ -178,9 +190,9 @@ def _run_of(status: SubmissionStatus) -> RunRef:
 
 def _show_progress(run: RunRef) -> None:
     lines = (
-        f"Waiting for InferenceRun `{run}`.",
-        f"Its workflow: `{names.run_workflow_id(run)}`.",
-        f"`{shlex.join(['kubectl', 'get', 'inferencerun', '-n', run.namespace, run.name])}`",
+        f"Waiting for InferenceRun {code_span(str(run))}.",
+        f"Its workflow: {code_span(names.run_workflow_id(run))}.",
+        code_span(shlex.join(["kubectl", "get", "inferencerun", "-n", run.namespace, run.name])),
     )
     workflow.set_current_details("\n\n".join(lines))
 
@@ -188,9 +200,9 @@ def _show_progress(run: RunRef) -> None:
 def _close(end: SubmissionStatus) -> RunResult:
     """The result of the run; raises ApplicationError if it failed or was deleted."""
     result = end.result or _deleted(_run_of(end))
-    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {result.message}")
+    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
     if result.phase is not Phase.SUCCEEDED:
-        text = f"{result.reason}: {result.message}"
+        text = one_line(f"{result.reason}: {result.message}", limit=2048)
         raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
     return result
 

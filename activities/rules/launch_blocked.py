@@ -2,6 +2,7 @@
 
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.reasons import Reason
+from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
 
 
@@ -9,9 +10,9 @@ class LaunchBlocked(Exception):
     """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that."""
 
     def __init__(self, reason: Reason, message: str, *, is_retryable: bool = True) -> None:
-        super().__init__(message)
+        self.message = one_line(message, limit=MESSAGE_LIMIT)
+        super().__init__(self.message)
         self.reason = reason
-        self.message = message
         self.is_retryable = is_retryable
 
 

@@ -5,11 +5,12 @@ A history can be read and replayed only by processes that agree on these.
 
 from dataclasses import replace
 
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+from inferrun.temporal.bounds import bounded_data_converter
 
 PASSED_THROUGH = (
     "inferrun.contract",
@@ -44,8 +45,12 @@ def inferrun_plugin() -> SimplePlugin:
 
 def _converter(given: DataConverter | None) -> DataConverter:
     if given is None or given is DataConverter.default:
-        return pydantic_data_converter
-    return replace(given, payload_converter_class=pydantic_data_converter.payload_converter_class)
+        return bounded_data_converter
+    return replace(
+        given,
+        payload_converter_class=bounded_data_converter.payload_converter_class,
+        failure_converter_class=bounded_data_converter.failure_converter_class,
+    )
 
 
 def _runner(given: WorkflowRunner | None) -> WorkflowRunner:
