@@ -51,16 +51,24 @@ def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding
     return OutputFinding(state=OutputState.UNKNOWN, message="the store cannot tell whether the predictions are stored")
 
 
-async def _verify_in_time(*, is_final: bool) -> OutputFinding:
-    settings = read_settings(os.environ)
-    async with asyncio.timeout(TIME_LIMIT):
-        return await verify(read_contract(settings.contract), settings, is_final=is_final)
+async def _verify_in_time(settings: Settings, *, is_final: bool) -> NoReturn:
+    """Exits from inside the event loop, because closing the loop would wait for its threads."""
+    try:
+        async with asyncio.timeout(TIME_LIMIT):
+            finding = await verify(read_contract(settings.contract), settings, is_final=is_final)
+    except RunnerError as error:
+        _log.error("the output cannot be verified", extra={"detail": str(error)})
+        _exit(str(error), error.code, settings=settings)
+    except TimeoutError:
+        _exit(f"the store did not answer within {TIME_LIMIT:.0f} s", ExitCode.OUTPUT, settings=settings)
+    _log.info("the output was verified", extra={"state": str(finding.state), "detail": finding.message})
+    _exit(dump_result(finding), ExitCode.DONE, settings=settings)
 
 
-def _exit(message: str, code: ExitCode) -> NoReturn:
+def _exit(message: str, code: ExitCode, *, settings: Settings) -> NoReturn:
     """End the process at once: a thread on a volume that hangs must not delay it."""
     try:
-        Settings().termination_log.write_text(message, encoding="utf-8")
+        settings.termination_log.write_text(message, encoding="utf-8")
     except OSError as error:
         _log.warning("cannot write the termination message", extra={"error": error.strerror})
     sys.stdout.flush()
@@ -72,14 +80,11 @@ def main() -> NoReturn:
     """Verify and exit."""
     log_as_json(sys.stderr)
     try:
-        finding = asyncio.run(_verify_in_time(is_final="--final" in sys.argv[1:]))
+        settings = read_settings(os.environ)
     except RunnerError as error:
-        _log.error("the output cannot be verified", extra={"detail": str(error)})
-        _exit(str(error), error.code)
-    except TimeoutError:
-        _exit(f"the store did not answer within {TIME_LIMIT:.0f} s", ExitCode.OUTPUT)
-    _log.info("the output was verified", extra={"state": str(finding.state), "detail": finding.message})
-    _exit(dump_result(finding), ExitCode.DONE)
+        _exit(str(error), error.code, settings=Settings())
+    asyncio.run(_verify_in_time(settings, is_final="--final" in sys.argv[1:]))
+    raise AssertionError("the verification returned without exiting")
 
 
 if __name__ == "__main__":
