@@ -66,7 +66,7 @@ def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
 def _wait_until_active(worker: Worker) -> None:
     """Until each of the three policies rejects what is always rejected."""
     metadata = {"name": "probe"}
-    probes = {
+    probes: dict[str, Manifest] = {
         "configmaps": {"metadata": metadata},
         "pods": {"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}},
     }
