@@ -78,7 +78,7 @@ class JobLauncher:
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         compiled = await self._compile(request.run, run)
-        self._configs.check_account(compiled.snapshot.service_account)
+        self._configs.check_launch(compiled.snapshot)
         body = manifests.job(
             request.run,
             compiled,
