@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pydantic import ValidationError
 
 from inferrun import wellknown
+from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
@@ -62,13 +63,12 @@ class ConfigStatuses:
         return InferenceConfigStatus(conditions=(condition,), observed_generation=generation)
 
     def _verdict(self, item: Object) -> tuple[Reason, str]:
-        own = (self._runner_account,) if self._runner_account else ()
-        allowed = (*self._defaults().allowed_service_accounts, *own)
+        allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
         try:
             config = parse_config({key: value for key, value in item.items() if key != "status"})
         except ValidationError as error:
             return Reason.INVALID_SPEC, describe(parse_problems(error))
-        action = config_verdict(config, allowed_service_accounts=allowed)
+        action = config_verdict(config, allowed=allowed)
         return action.reason, action.message
 
 

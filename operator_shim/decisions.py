@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from inferrun import wellknown
+from inferrun.control.allowed import Allowed
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.validation import config_problems, describe, run_problems
@@ -79,9 +80,9 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
     return observed is not None and run.metadata.generation > observed and not may_write_status(run)
 
 
-def config_verdict(config: InferenceConfig, *, allowed_service_accounts: tuple[str, ...] | None) -> Action:
+def config_verdict(config: InferenceConfig, *, allowed: Allowed) -> Action:
     """What to report on the status of a config."""
-    problems = config_problems(config, allowed_service_accounts=allowed_service_accounts)
+    problems = (*config_problems(config), *allowed.problems(config))
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "runs can use this config")
     is_storage = any(problem.field.startswith("spec.storage") for problem in problems)

@@ -7,10 +7,10 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import OutputFinding, OutputState, RecordCounts
+from inferrun.runner_report import OutputFinding, OutputState
 from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, is_cancelled, on_stage, result_of
-from workflows.messages import Verdict, VerdictKind
+from workflows.messages import SPEC_CHANGED_SIGNAL, SpecChanged, Verdict, VerdictKind
 from workflows.output_verification import TIME_LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -175,5 +175,10 @@ async def test_a_verification_costs_few_events(followed: Staged) -> None:
     assert lengths[1] - lengths[0] <= MAX_VERIFICATION_EVENTS
 
 
-def test_the_counts_of_a_finding_are_complete() -> None:
-    assert COMMITTED.records == RecordCounts(total=150, completed=150, failed=0)
+async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.signal(SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=0, suspend=True))
+        assert (await result_of(handle))["phase"] == "Succeeded"

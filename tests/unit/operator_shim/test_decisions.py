@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from inferrun.control.allowed import Allowed
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from operator_shim.decisions import ActionKind, config_verdict, decide, has_unacknowledged_edit, may_write_status
@@ -94,6 +95,7 @@ def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(*, status
         ({}, Reason.READY, "runs can use this config"),
         ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
         ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
+        ({"image": "evil:1"}, Reason.INVALID_SPEC, "spec.image"),
         (
             {"kserve": {"modelName": "a"}, "modelName": "b"},
             Reason.INVALID_SPEC,
@@ -105,7 +107,8 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
-    verdict = config_verdict(config(**complete), allowed_service_accounts=("runner",))
+    allowed = Allowed(service_accounts=("runner",), images=("foreign:*",), runner_image="own:1")
+    verdict = config_verdict(config(**complete), allowed=allowed)
     assert verdict.reason is reason
     assert named in verdict.message
 
