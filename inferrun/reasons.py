@@ -68,6 +68,7 @@ class Reason(StrEnum):
     INVALID_TIME_ZONE = "InvalidTimeZone"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
+    CONFIG_CHANGED = "ConfigChanged"
 
 
 def known_reason(text: str | None) -> Reason:
