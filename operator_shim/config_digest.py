@@ -1,7 +1,7 @@
 """What the shim keeps of a config: its metadata, its status, and what is wrong with its spec.
 
 Free-form storage objects take up to 25 times their size as parsed JSON, so they are checked when they arrive and not kept.
-The check of the service account is left to the reader, because it depends on a setting. Pure.
+What depends on a setting, such as the service account, is left to the reader. Pure.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,16 @@ _KEPT_METADATA: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfigDigest:
-    """The first problems of a config, and the service account that it names."""
+    """The first problems of a config, and what it names that an installation may not allow."""
 
     problems: tuple[Problem, ...] = ()
     service_account_name: str | None = None
+    image: str | None = None
 
     @classmethod
     def of(cls, config: InferenceConfig) -> "ConfigDigest":
         """The digest of a config that could be parsed."""
-        return cls(config_problems(config), config.spec.service_account_name)
+        return cls(config_problems(config), config.spec.service_account_name, config.spec.image)
 
 
 def digest_config(item: Object) -> Object:

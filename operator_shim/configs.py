@@ -1,29 +1,46 @@
 """Reports on the status of a config whether runs can use it and, if not, which fields are invalid.
 
-Reads the digests of configs (`operator_shim.config_digest`) and the stubs of those that were not parsed.
+An edit is also reported in an Event, if there are runs in progress that it does not affect. The module reads the digests of
+configs (`operator_shim.config_digest`) and the stubs of those that were not parsed.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from pydantic import ValidationError
 
+from activities.cluster.events import EventRecorder, Subject
 from inferrun import wellknown
+from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.informer import Key
 from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
 from inferrun.timestamps import utc_now
 from operator_shim.config_digest import digest_of
-from operator_shim.decisions import config_verdict
+from operator_shim.decisions import config_verdict, edit_notice
+
+ActiveRuns = Callable[[Key], Awaitable[list[str]]]
+"""The names of the runs in progress that started with the config of that key."""
 
 
 class ConfigStatuses:
     """Writes the statuses of configs."""
 
-    def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        *,
+        events: EventRecorder,
+        active_runs: ActiveRuns,
+        defaults: Callable[[], Defaults],
+        runner_account: str,
+    ) -> None:
         self._api = api
+        self._events = events
+        self._active_runs = active_runs
         self._defaults = defaults
         self._runner_account = runner_account
 
@@ -35,6 +52,7 @@ class ConfigStatuses:
         wanted = self._wanted(item)
         if wanted is None:
             return
+        await self._report_edit(item)
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.CONFIG_KIND,
@@ -45,6 +63,17 @@ class ConfigStatuses:
             await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
         except (Conflict, NotFound):
             return
+
+    async def _report_edit(self, item: Object) -> None:
+        """Emit an Event if the config was edited since its status was written; again, with no effect, if that fails."""
+        metadata, observed = item["metadata"], (item.get("status") or {}).get("observedGeneration")
+        if observed is None or observed >= metadata.get("generation", 0):
+            return
+        runs = await self._active_runs((metadata["namespace"], metadata["name"]))
+        message = edit_notice(runs, generation=metadata["generation"])
+        if message:
+            config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
+            await self._events.record_on(config, reason=Reason.CONFIG_CHANGED, message=message, is_warning=False)
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         reason, message = self._verdict(item)
@@ -67,9 +96,8 @@ class ConfigStatuses:
     def _verdict(self, item: Object) -> tuple[Reason, str]:
         if reason := unreadable_because(item):
             return Reason.INVALID_SPEC, f"the InferenceConfig was not read: {reason}"
-        own = (self._runner_account,) if self._runner_account else ()
-        allowed = (*self._defaults().allowed_service_accounts, *own)
-        action = config_verdict(digest_of(item), allowed_service_accounts=allowed)
+        allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
+        action = config_verdict(digest_of(item), allowed=allowed)
         return action.reason, action.message
 
 

@@ -15,7 +15,9 @@ class InferenceRunCleanup:
     @workflow.run
     async def run(self, request: CleanupInput) -> DeletionResult:
         """Delete the run with that UID; a run that no longer exists is success."""
-        workflow.set_current_details(f"Deletes InferenceRun {code_span(str(request.run))} after {request.delay_seconds} s.")
+        workflow.set_current_details(
+            f"Deletes InferenceRun {code_span(str(request.run))} after {request.delay_seconds} s."
+        )
         await workflow.sleep(request.delay_seconds, summary="autoDeleteDelaySeconds")
         return await execute(
             activity_options.DELETE_RUN,

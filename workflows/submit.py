@@ -154,7 +154,9 @@ class SubmitInferenceRun:
         if submission.parent is None:
             return
         parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
-        workflow.set_current_details(f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule.")
+        workflow.set_current_details(
+            f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
+        )
         request = DeleteScheduleInput(parent=parent)
         await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
 

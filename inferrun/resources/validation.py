@@ -6,7 +6,7 @@ problem names the field, its value and what is allowed.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -132,10 +132,8 @@ def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
-def config_problems(
-    config: InferenceConfig, *, allowed_service_accounts: Collection[str] | None = None
-) -> tuple[Problem, ...]:
-    """The first problems of a config. If `allowed_service_accounts` is None, spec.serviceAccountName is not checked."""
+def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
+    """The first problems of a config, whatever the operator's settings are."""
     spec = config.spec
     problems = chain(
         _placement_problems(spec),
@@ -143,7 +141,6 @@ def config_problems(
         _storage_problems(spec),
         _resource_problems(spec),
         _requests_beyond_limits(spec.resources or ResourceRequirements()),
-        service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -352,17 +349,6 @@ def amount(quantity: int | str) -> Decimal:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
     except InvalidOperation:
         return Decimal(0)
-
-
-def service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:
-    """The problem of a service account that is not allowed. If `allowed` is None, it is not checked."""
-    if name is not None and allowed is not None and name not in allowed:
-        listed = ", ".join(sorted(allowed)) or "none"
-        yield Problem(
-            field="spec.serviceAccountName",
-            value=shown(name),
-            allowed=f"allowed in this installation: {listed} (setting allowedServiceAccounts)",
-        )
 
 
 LONGEST_WORD: Final = 64
