@@ -11,6 +11,7 @@ class Reason(StrEnum):
 
     # Waiting: the phase is Pending.
     ACCEPTED = "Accepted"
+    TOO_MANY_ACTIVE_RUNS = "TooManyActiveRuns"
     CONFIG_NOT_FOUND = "ConfigNotFound"
     CONFIG_NOT_READY = "ConfigNotReady"
     CONFIG_NAMESPACE_NOT_ALLOWED = "ConfigNamespaceNotAllowed"

@@ -15,7 +15,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.timestamps import utc_now
-from operator_shim.decisions import Action, ActionKind, decide, may_write_status
+from operator_shim.decisions import Action, ActionKind, RunRules, decide, may_write_status
 
 DELAY: Final = 0.3
 """Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
@@ -24,11 +24,24 @@ ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workf
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
 
 
+WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ended"
+
+
 class Acceptance:
     """One lane of the shim; `read` returns a run as last seen by the watch."""
 
-    def __init__(self, runs: RunStore, *, read: Callable[[Key], Object | None], workers: int) -> None:
+    def __init__(
+        self,
+        runs: RunStore,
+        *,
+        read: Callable[[Key], Object | None],
+        has_too_many: Callable[[Key], bool],
+        rules: Callable[[], RunRules],
+        workers: int,
+    ) -> None:
         self._runs = runs
+        self._has_too_many = has_too_many
+        self._rules = rules
         self._read = read
         self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
 
@@ -49,18 +62,27 @@ class Acceptance:
         if item is None:
             return
         run = parse_run(item)
-        action = first_status(run)
+        action = first_status(run, rules=self._rules(), has_too_many=self._has_too_many(key))
         if action is not None:
             await self._runs.update_status(run.ref, lambda current: _pending(current, action), read=run)
 
 
-def first_status(run: InferenceRun) -> Action | None:
-    """The action that the run's first status reports; None if the shim must not write one. Pure."""
-    if not may_write_status(run):
+def first_status(run: InferenceRun, *, rules: RunRules, has_too_many: bool = False) -> Action | None:
+    """The action that the run's first status reports; None if the shim must not write one. Pure.
+
+    With `has_too_many`, the run waits for another one of its namespace to end.
+    """
+    if not may_write_status(run) and not (has_too_many and run.status.reason == Reason.ACCEPTED):
         return None
-    action = decide(run)
+    action = decide(run, rules=rules)
+    if action.kind is ActionKind.START and has_too_many:
+        limit = rules.max_active_runs
+        text = (
+            f"the namespace has {limit} active runs, the maximum (setting maxActiveRunsPerNamespace); {WAITS_FOR_ROOM}"
+        )
+        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, text)
     if action.kind is ActionKind.START:
-        return ACCEPTED
+        return ACCEPTED if run.status.phase is None else None
     if action.kind is ActionKind.SCHEDULE:
         return ACCEPTED_SCHEDULE if run.status.phase is None else None
     return action if action.kind is ActionKind.REJECT and not run.spec.is_schedule else None
@@ -68,7 +90,9 @@ def first_status(run: InferenceRun) -> Action | None:
 
 def _pending(current: InferenceRun, action: Action) -> InferenceRunStatus | None:
     """`Accepted` acknowledges no generation, because the run's workflow has not read the spec yet; a rejection does."""
-    if not may_write_status(current):
+    waits = action.reason is Reason.TOO_MANY_ACTIVE_RUNS and current.status.reason == Reason.ACCEPTED
+    is_known = (current.status.reason, current.status.message) == (action.reason, action.message)
+    if is_known or not (may_write_status(current) or waits):
         return None
     is_rejected = action.kind is ActionKind.REJECT
     return status_after(

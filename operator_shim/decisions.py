@@ -6,9 +6,11 @@ A watch event only triggers a decision; it never influences it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
 
 from inferrun import wellknown
 from inferrun.control.allowed import Allowed
+from inferrun.control.run_defaults import Defaults
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.validation import describe, run_problems
@@ -44,17 +46,45 @@ NAMED_RUNS = 5
 REJECTIONS = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
 """The reasons with which the shim rejects a spec."""
 
+CORRECTABLE = (*REJECTIONS, Reason.TOO_MANY_ACTIVE_RUNS)
+"""The reasons of a run that has no workflow: the shim writes the next status, too."""
+
+OWN_REASONS = (*CORRECTABLE, Reason.ACCEPTED)
+"""The reasons of a run of whose workflow nothing has been heard."""
+
 _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.INVALID_TIME_ZONE}
 
 
-def decide(run: InferenceRun) -> Action:
+@dataclass(frozen=True)
+class RunRules:
+    """The operator's limits for runs."""
+
+    max_active_runs: int = 0
+    """Per namespace; 0: no limit."""
+
+    min_schedule_interval_seconds: int = 60
+
+    @classmethod
+    def read(cls, defaults: Defaults) -> Self:
+        """The rules in the current settings."""
+        return cls(
+            max_active_runs=defaults.max_active_runs_per_namespace,
+            min_schedule_interval_seconds=defaults.min_schedule_interval_seconds,
+        )
+
+
+NO_LIMITS: Final = RunRules()
+
+
+def decide(run: InferenceRun, *, rules: RunRules = NO_LIMITS) -> Action:
     """The action for an existing run."""
     if run.metadata.is_being_deleted:
         has_finalizer = wellknown.LEGACY_FINALIZER in run.metadata.finalizers
         return Action(ActionKind.REMOVE_LEGACY_FINALIZER if has_finalizer else ActionKind.CLEAN_UP)
     if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
         return NOTHING
-    problems = run_problems(run) if not run.status.contract else ()
+    seconds = rules.min_schedule_interval_seconds
+    problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
     if problems:
         reason = _REASONS.get(problems[0].field, Reason.INVALID_SPEC)
         return Action(ActionKind.REJECT, reason, describe(problems))
@@ -72,8 +102,8 @@ def was_executed_by_krateo_controller(run: InferenceRun) -> bool:
 
 
 def may_write_status(run: InferenceRun) -> bool:
-    """Whether the shim may write the run's status: only if it has none yet, or one with which the shim rejected it."""
-    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in REJECTIONS)
+    """Whether the shim may write the run's status: only if it has none yet, or one that the shim wrote itself."""
+    return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in CORRECTABLE)
 
 
 def has_unacknowledged_edit(run: InferenceRun) -> bool:

@@ -4,6 +4,7 @@ The queue calls Temporal and nothing else of the shim waits for it. What has bee
 the many changes of a run's status cost no request; a resync forgets it.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -15,7 +16,8 @@ from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from operator_shim.decisions import ActionKind, decide, has_unacknowledged_edit
+from operator_shim.admission import PATIENCE_SECONDS, Admission, Admitted, is_started
+from operator_shim.decisions import ActionKind, RunRules, decide, has_unacknowledged_edit
 from operator_shim.workflows import RunWorkflows
 
 MAX_EDITS: Final = 5
@@ -36,6 +38,7 @@ class Executions:
         read: Callable[[Key], Object | None],
         reject: Callable[[Key], None],
         clean_up: Callable[[InferenceRun], None],
+        rules: Callable[[], RunRules],
         workers: int,
     ) -> None:
         self._runs = runs
@@ -44,6 +47,8 @@ class Executions:
         self._reject = reject
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+        self._rules = rules
+        self._admission = Admission(limit=lambda: rules().max_active_runs, resume=self._queue.add)
         self._ensured: set[str] = set()
         self._cancelled: set[str] = set()
         self._config_changed: set[Key] = set()
@@ -54,6 +59,7 @@ class Executions:
 
     def add(self, key: Key, item: Object, *, background: bool) -> None:
         """Reconcile a run that has changed, unless there is nothing to do for it."""
+        self._admission.observe(key, item)
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
@@ -67,8 +73,17 @@ class Executions:
         self.forget(uid)
         self._queue.add(key, background=background)
 
+    def end(self, key: Key, uid: str) -> None:
+        """The run has ended or is gone."""
+        self.forget(uid)
+        self._admission.forget(key, uid)
+
+    def has_too_many(self, key: Key) -> bool:
+        """Whether the run waits because its namespace has as many active runs as allowed."""
+        return self._admission.has_too_many(key)
+
     def forget(self, uid: str) -> None:
-        """Forget what has been done for a run that has ended or is gone."""
+        """Forget what has been done for a run."""
         self._ensured.discard(uid)
         self._cancelled.discard(uid)
 
@@ -86,7 +101,7 @@ class Executions:
             self._config_changed.discard(key)
             return
         run = parse_run(item)
-        action = decide(run)
+        action = decide(run, rules=self._rules())
         if action.kind is ActionKind.REJECT:
             self._reject(key)
         elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
@@ -95,9 +110,21 @@ class Executions:
             await self._ensure(run)  # only a workflow records an outcome
             await self._cancel(run)
         elif action.kind is ActionKind.START:
-            await self._ensure(run)
-            await self._send_edits(run)
-            await self._send_config_change(key, run)
+            await self._start(key, item, run)
+
+    async def _start(self, key: Key, item: Object, run: InferenceRun) -> None:
+        uid = run.metadata.uid
+        is_new = uid not in self._ensured and not is_started(item)
+        if is_new or key in self._config_changed:
+            admitted = self._admission.ask(key, item)
+            if admitted is Admitted.TOO_MANY:
+                self._reject(key)
+            if admitted is not Admitted.NOW:
+                return
+            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._admission.finish_launch, key, uid)
+        await self._ensure(run)
+        await self._send_edits(run)
+        await self._send_config_change(key, run)
 
     async def _ensure(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._ensured:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Informer, Key
 from inferrun.resources import InferenceRun, parse_run
-from operator_shim.decisions import ActionKind, decide
+from operator_shim.decisions import ActionKind, RunRules, decide
 from operator_shim.schedules import Schedules
 
 
@@ -13,9 +13,16 @@ class Scheduling:
     """One lane of the shim; `clean_up` passes on a run that is being deleted."""
 
     def __init__(
-        self, schedules: Schedules, *, watch: Informer, clean_up: Callable[[InferenceRun], None], workers: int
+        self,
+        schedules: Schedules,
+        *,
+        watch: Informer,
+        clean_up: Callable[[InferenceRun], None],
+        rules: Callable[[], RunRules],
+        workers: int,
     ) -> None:
         self._schedules = schedules
+        self._rules = rules
         self._watch = watch
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
@@ -33,7 +40,7 @@ class Scheduling:
         if item is None or item["spec"].get("schedule") is None:
             return
         run = parse_run(item)
-        action = decide(run)
+        action = decide(run, rules=self._rules())
         if action.kind is ActionKind.REJECT:
             await self._schedules.reject(run, reason=action.reason, message=action.message)
         elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):

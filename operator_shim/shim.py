@@ -27,7 +27,7 @@ from inferrun.resources import parse_run
 from operator_shim.acceptance import Acceptance
 from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS, uses_config
+from operator_shim.decisions import REJECTIONS, RunRules, uses_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.schedules import Schedules
@@ -70,10 +70,16 @@ class Shim:
             listener=self._on_config_event,
             keeps_stubs=True,
         )
-        self._acceptance = Acceptance(runs, read=self._read_run, workers=workers)
+
+        def rules() -> RunRules:
+            return RunRules.read(defaults())
+
+        self._acceptance = Acceptance(
+            runs, read=self._read_run, has_too_many=self._has_too_many, rules=rules, workers=workers
+        )
         self._deletions = Deletions(api, workflows, schedules, workers=DELETION_WORKERS)
         self._scheduling = Scheduling(
-            schedules, watch=self._run_watch, clean_up=self._deletions.add, workers=SCHEDULE_WORKERS
+            schedules, watch=self._run_watch, clean_up=self._deletions.add, rules=rules, workers=SCHEDULE_WORKERS
         )
         self._executions = Executions(
             runs,
@@ -81,6 +87,7 @@ class Shim:
             read=self._read_run,
             reject=self._acceptance.reject,
             clean_up=self._deletions.add,
+            rules=rules,
             workers=workers,
         )
         self._configs = ConfigStatuses(
@@ -135,12 +142,15 @@ class Shim:
             for key in self._config_watch.keys():  # noqa: SIM118 -- not a dict
                 self._config_queue.add(key, background=True)
 
+    def _has_too_many(self, key: Key) -> bool:
+        return self._executions.has_too_many(key)
+
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
 
     def _on_run_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
-            self._on_deletion(before)
+            self._on_deletion(key, before)
         if after is not None:
             self._on_change(key, after)
         if after is not None and before is not None and _has_ended(after) == _has_ended(before):
@@ -154,7 +164,7 @@ class Shim:
         is_new = not (item.get("status") or {}).get("phase")
         is_listed = not self._run_watch.synced.is_set() and not is_new
         if _has_ended(item) and not item["metadata"].get("deletionTimestamp"):
-            self._executions.forget(item["metadata"]["uid"])
+            self._executions.end(key, item["metadata"]["uid"])
             return
         if _is_schedule(item):
             self._scheduling.add(key, background=is_listed)
@@ -163,8 +173,8 @@ class Shim:
         if is_new or _is_rejected(item):
             self._acceptance.add(key)
 
-    def _on_deletion(self, item: Object) -> None:
-        self._executions.forget(item["metadata"]["uid"])
+    def _on_deletion(self, key: Key, item: Object) -> None:
+        self._executions.end(key, item["metadata"]["uid"])
         try:
             run = parse_run(item)
         except ValidationError:

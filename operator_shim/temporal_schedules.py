@@ -24,7 +24,7 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
-from temporalio.common import TypedSearchAttributes
+from temporalio.common import Priority, TypedSearchAttributes
 
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
@@ -152,6 +152,7 @@ class TemporalSchedules:
                 task_queue=self._task_queue,
                 memo={"installation": self._installation},
                 typed_search_attributes=attributes,
+                priority=Priority(fairness_key=wanted.namespace),
                 static_summary=f"run of schedule {wanted.namespace}/{wanted.name}",
             ),
             spec=ScheduleSpec(

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 from temporalio.client import Client
-from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
@@ -162,6 +162,7 @@ class RunWorkflows:
                     search_attributes=values,
                     static_summary=f"{title} with config {run.spec.config_ref.name}",
                     static_details=_details(run),
+                    priority=Priority(fairness_key=metadata.namespace),
                 )
 
         try:

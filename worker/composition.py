@@ -54,6 +54,10 @@ from workflows.submit import SubmitInferenceRun
 
 logger = logging.getLogger(__name__)
 
+WORKFLOW_TASKS = 16
+"""Workflow tasks at a time. One process executes them on one CPU: more would only wait here, where they have no order, instead
+of in Temporal, which gives namespaces their turns."""
+
 
 class WorkerProcess:
     """Everything that one worker process runs."""
@@ -138,6 +142,7 @@ class WorkerProcess:
             workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
             activities=[*run_activities, *self._submission_activities()],
             max_concurrent_activities=settings.activity_slots,
+            max_concurrent_workflow_tasks=WORKFLOW_TASKS,
             max_cached_workflows=settings.cached_workflows,
             graceful_shutdown_timeout=settings.shutdown_seconds,
         )

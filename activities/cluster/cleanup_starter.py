@@ -1,7 +1,7 @@
 """Starts the workflow that deletes a finished run after its delay."""
 
 from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.installation import Installation
@@ -22,6 +22,7 @@ async def start_cleanup(temporal: Client, run: RunRef, *, delay_seconds: int, in
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             memo={"installation": installation.id},
+            priority=Priority(fairness_key=run.namespace),
             static_summary=f"delete InferenceRun {run}",
         )
     except WorkflowAlreadyStartedError:

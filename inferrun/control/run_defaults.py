@@ -45,6 +45,14 @@ class Defaults(BaseModel):
     max_disruptions: int = Field(default=20, ge=0)
     """Maximum number of evictions and preemptions tolerated per run."""
 
+    max_active_runs_per_namespace: int = Field(default=0, ge=0)
+    """Maximum number of runs of a namespace that are started and not finished; further runs wait with reason TooManyActiveRuns
+    and start automatically. 0: no limit."""
+
+    min_schedule_interval_seconds: int = Field(default=60, ge=60, le=86_400)
+    """Minimum number of seconds between two runs of a schedule; a schedule that fires more often is rejected. Cron's own
+    minimum is 60."""
+
     allowed_service_accounts: Names = ()
     """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""
 

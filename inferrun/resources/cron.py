@@ -27,6 +27,8 @@ EXAMPLE: Final = '"0 9 * * MON"'
 NOT_ZONES: Final = frozenset({"local", "localtime", "posixrules", "factory"})
 """Names in the database that denote the machine's own zone or no zone."""
 
+_MINUTES_PER_DAY: Final = 24 * 60
+
 _LEAP_YEAR: Final = datetime(2028, 1, 1, tzinfo=UTC)
 """Start of the search for the first fire time; croniter searches the following 50 years."""
 
@@ -90,6 +92,13 @@ class CronTimes:
     days_of_week: tuple[int, ...]
     restricts_days_of_month: bool
     restricts_days_of_week: bool
+
+    @property
+    def shortest_interval_seconds(self) -> int:
+        """The shortest time between two fire times; if it spans midnight, as if the schedule fired every day."""
+        minutes = [60 * hour + minute for hour in self.hours for minute in self.minutes]
+        following = [*minutes[1:], minutes[0] + _MINUTES_PER_DAY]
+        return 60 * min(later - earlier for earlier, later in zip(minutes, following, strict=True))
 
     @property
     def either_day_matches(self) -> bool:

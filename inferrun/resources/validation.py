@@ -126,9 +126,11 @@ def _outline(value: dict[str, object] | list[object]) -> str:
     return f"{{{keys}}}"
 
 
-def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
-    """The first problems of a run or a schedule."""
-    problems = chain(_schedule_problems(run.spec), _parameter_problems(run.spec.parameters or {}))
+def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
+    """The first problems of a run or a schedule, which must not fire more often than every so many seconds."""
+    problems = chain(
+        _schedule_problems(run.spec, min_schedule_interval_seconds), _parameter_problems(run.spec.parameters or {})
+    )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
@@ -145,10 +147,15 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
-def _schedule_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
+def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
     if spec.schedule is not None:
         try:
-            parse_schedule(spec.schedule)
+            seconds = parse_schedule(spec.schedule).shortest_interval_seconds
+            if seconds < min_interval:
+                raise InvalidSchedule(
+                    f"it fires every {seconds} s; at least {min_interval} s are required in this installation "
+                    "(setting minScheduleIntervalSeconds)"
+                )
         except InvalidSchedule as wrong:
             yield Problem(field="spec.schedule", value=shown(spec.schedule), allowed=str(wrong))
     if spec.time_zone is not None:

@@ -12,6 +12,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.temporal.search_attributes import SearchAttributes
+from operator_shim.decisions import RunRules
 from operator_shim.executions import Executions
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim, Until
@@ -97,7 +98,13 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
     await edit(api, run, timeoutSeconds=90)
     seen = await api.get(RUNS, namespace, "run")
     executions = Executions(
-        RunStore(api), workflows, read=lambda _key: seen, reject=unexpected, clean_up=unexpected, workers=1
+        RunStore(api),
+        workflows,
+        read=lambda _key: seen,
+        reject=unexpected,
+        rules=RunRules,
+        clean_up=unexpected,
+        workers=1,
     )
     task = asyncio.create_task(executions.run())
     executions.add((namespace, "run"), seen, background=False)

@@ -10,6 +10,7 @@ from inferrun.resources import InferenceRun
 from operator_shim.config_digest import ConfigDigest
 from operator_shim.decisions import (
     ActionKind,
+    RunRules,
     config_verdict,
     decide,
     edit_notice,
@@ -163,3 +164,11 @@ def test_a_run_uses_its_config_from_its_start_to_its_end(given: Json, *, expecte
 def test_an_edit_that_affects_all_runs_is_not_worth_a_notice() -> None:
     assert edit_notice([], generation=2) == ""
     assert "1 run in progress, which keep what they started with: a;" in edit_notice(["a"], generation=2)
+
+
+def test_a_schedule_that_fires_too_often_is_rejected_with_the_setting() -> None:
+    action = decide(run(schedule="*/5 * * * *"), rules=RunRules(min_schedule_interval_seconds=600))
+    assert (action.kind, action.reason) == (ActionKind.REJECT, Reason.INVALID_SCHEDULE)
+    assert "it fires every 300 s; at least 600 s are required in this installation" in action.message
+    allowed = decide(run(schedule="*/10 * * * *"), rules=RunRules(min_schedule_interval_seconds=600))
+    assert allowed.kind is ActionKind.SCHEDULE

@@ -138,3 +138,20 @@ def test_a_misspelt_time_zone_gets_a_suggestion() -> None:
 )
 def test_the_next_time_is_the_first_after_an_instant(expression: str, zone: str, expected: str) -> None:
     assert rfc3339(next_time(expression, time_zone=zone, after=parse("2026-11-21T09:00:00Z"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "seconds"),
+    [
+        ("* * * * *", 60),
+        ("*/5 * * * *", 300),
+        ("0,59 * * * *", 60),
+        ("@hourly", 3600),
+        ("0 9 * * MON", 86_400),
+        ("0 0,23 * * *", 3600),
+        ("30 9-17 * * *", 3600),
+        ("0 9,9 * * *", 86_400),
+    ],
+)
+def test_the_shortest_interval_between_two_fire_times(expression: str, seconds: int) -> None:
+    assert parse_schedule(expression).shortest_interval_seconds == seconds
