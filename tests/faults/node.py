@@ -1,0 +1,213 @@
+"""Plays a node for a control plane without kubelets: binds Pods, starts and ends their containers, deletes stopped Pods.
+
+How a container behaves follows from the name of its run: everything else is real, from the API server to the controllers of
+Jobs, garbage and Pods.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from activities.rules.manifests import CONTAINER
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import LEASES, PODS, Object, Resource
+from inferrun.timestamps import rfc3339
+
+NODES = Resource("v1", "nodes")
+BINDINGS = "binding"
+HEARTBEAT_SECONDS = 10.0
+LEASE_NAMESPACE = "kube-node-lease"
+RETRY_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Container:
+    """How a container behaves. Without `ends_after`, it runs until it is stopped or released."""
+
+    exit_code: int = 0
+    message: str = ""
+    unschedulable_for: float = 0.0
+    starts_after: float = 0.1
+    ends_after: float | None = 0.3
+    stops_after: float = 0.2
+    """Seconds from the request to stop to the end."""
+
+
+Behave = Callable[[str, int], Container]
+"""How the container of a run behaves: by the run's name and the number of the launch."""
+
+
+class PlayedNode:
+    """Run it as one task."""
+
+    def __init__(self, api: KubeClient, *, name: str, behave: Behave) -> None:
+        self._api = api
+        self._name = name
+        self._behave = behave
+        self._informer = Informer(api, PODS, namespace=None, listener=self._on_pod)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Event] = {}
+        self._released: set[str] = set()
+        self._released_changed = asyncio.Condition()
+        self.starts: Counter[tuple[str, str]] = Counter()
+        """How many containers have started, by run and launch."""
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        await self._register()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._beat())
+            tasks.create_task(self._informer.run())
+
+    async def release(self, run: str) -> None:
+        """Let the containers of a run end."""
+        async with self._released_changed:
+            self._released.add(run)
+            self._released_changed.notify_all()
+
+    async def _register(self) -> None:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name}}
+        lease = {"metadata": {"name": self._name}, "spec": {"holderIdentity": self._name, "leaseDurationSeconds": 40}}
+        try:
+            await self._api.create(NODES, None, node)
+            await self._api.create(LEASES, LEASE_NAMESPACE, lease)
+        except AlreadyExists:
+            return
+
+    async def _beat(self) -> None:
+        """Without this, the controllers would take the node for lost after 40 seconds, and evict its Pods."""
+        while True:
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            ready = {"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": now[:19] + "Z"}
+            try:
+                await self._api.patch(LEASES, LEASE_NAMESPACE, self._name, {"spec": {"renewTime": now}})
+                await self._api.patch(NODES, None, self._name, {"status": {"conditions": [ready]}}, sub="status")
+            except KubeError:
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def _on_pod(self, _key: Key, before: Object | None, after: Object | None) -> None:
+        uid = (after or before or {})["metadata"]["uid"]
+        if after is None:
+            self._stops.pop(uid, None)
+            task = self._tasks.pop(uid, None)
+            if task is not None:
+                task.cancel()
+            return
+        if uid not in self._tasks and run_of(after):
+            self._stops[uid] = asyncio.Event()
+            self._tasks[uid] = asyncio.create_task(self._play(after, self._stops[uid]))
+        if uid in self._stops and after["metadata"].get("deletionTimestamp"):
+            self._stops[uid].set()
+
+    async def _play(self, pod: Object, stop: asyncio.Event) -> None:
+        run, launch = run_of(pod), pod["metadata"]["labels"].get(wellknown.LABEL_LAUNCH, "1")
+        plan = self._behave(run, int(launch))
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            await self._remove_when_stopped(pod, stop)
+            return
+        if plan.unschedulable_for:
+            await self._say(pod, {"phase": "Pending", "conditions": [_unschedulable()]})
+            await asyncio.sleep(plan.unschedulable_for)
+        await self._bind(pod)
+        await asyncio.sleep(plan.starts_after)
+        started = rfc3339(datetime.now(UTC))
+        if not stop.is_set():
+            self.starts[run, launch] += 1
+            await self._say(pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": started}})})
+        is_stopped = await self._until_it_ends(run, plan, stop)
+        code = 143 if is_stopped else plan.exit_code
+        ended = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "message": "" if is_stopped else plan.message,
+            "startedAt": started,
+            "finishedAt": rfc3339(datetime.now(UTC)),
+        }
+        phase = "Failed" if code else "Succeeded"
+        await self._say(pod, {"phase": phase, **_container(pod, {"terminated": ended})})
+        await self._remove_when_stopped(pod, stop)
+
+    async def _until_it_ends(self, run: str, plan: Container, stop: asyncio.Event) -> bool:
+        """Wait for the container's end; True if it was stopped."""
+        waits = [asyncio.create_task(stop.wait()), asyncio.create_task(self._own_end(run, plan))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if stop.is_set():
+            await asyncio.sleep(plan.stops_after)
+        return stop.is_set()
+
+    async def _own_end(self, run: str, plan: Container) -> None:
+        if plan.ends_after is not None:
+            await asyncio.sleep(plan.ends_after)
+            return
+        async with self._released_changed:
+            await self._released_changed.wait_for(lambda: run in self._released)
+
+    async def _remove_when_stopped(self, pod: Object, stop: asyncio.Event) -> None:
+        """As a kubelet does: the object of a Pod that is being deleted goes once its containers have ended."""
+        await stop.wait()
+        metadata = pod["metadata"]
+        await self._insist(
+            lambda: self._api.delete(PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace=0)
+        )
+
+    async def _bind(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        if pod["spec"].get("nodeName"):
+            return
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
+            "target": {"kind": "Node", "name": self._name},
+        }
+        collection = Resource("v1", f"pods/{metadata['name']}/{BINDINGS}")
+        await self._insist(lambda: self._api.create(collection, metadata["namespace"], body))
+
+    async def _say(self, pod: Object, status: Object) -> None:
+        metadata = pod["metadata"]
+        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        await self._insist(lambda: self._api.patch(PODS, metadata["namespace"], metadata["name"], body, sub="status"))
+
+    async def _insist(self, request: Callable[[], Awaitable[object]]) -> None:
+        """Repeat a request until the API server answers; an object that is gone or has changed is left alone."""
+        while True:
+            try:
+                await request()
+            except (NotFound, Conflict, Invalid):
+                return
+            except KubeError:
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            return
+
+
+def run_of(pod: Object) -> str:
+    """The name of the Pod's run; empty if it belongs to none."""
+    return str((pod["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUN, ""))
+
+
+def _container(pod: Object, state: Object) -> Object:
+    image = pod["spec"]["containers"][0]["image"]
+    status = {"name": CONTAINER, "image": image, "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    return {"containerStatuses": [status]}
+
+
+def _unschedulable() -> Object:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+        "lastTransitionTime": rfc3339(datetime.now(UTC)),
+    }
