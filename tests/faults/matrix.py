@@ -106,7 +106,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Options:
-    """What to execute; `sample` limits the number of cases, `only` the scenarios."""
+    """What to execute; `sample` limits the number of cases, `only` the scenarios, `without` the faults."""
 
     folder: Path
     seed: int = 1
@@ -114,6 +114,7 @@ class Options:
     at_a_time: int = 8
     sample: int | None = None
     only: tuple[str, ...] = ()
+    without: tuple[Fault, ...] = ()
     report: Callable[[str], None] = print
 
 
@@ -124,7 +125,7 @@ async def execute(options: Options) -> Matrix:
     scenarios = [one for name, one in SCENARIOS.items() if not options.only or name in options.only]
     async with world(options.folder, behave=behaviour_of) as ground, _installed(ground, options) as installations:
         await _play_baseline(matrix, ground, installations[0], scenarios, report=options.report)
-        cases = _cases(matrix, scenarios)
+        cases = [case for case in _cases(matrix, scenarios) if case.fault not in options.without]
         chosen = random.Random(options.seed).sample(cases, min(options.sample or len(cases), len(cases)))  # noqa: S311
         options.report(f"{len(cases)} cases, of which {len(chosen)} are executed")
         await _play_all(matrix, ground, installations, chosen, options)
