@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -75,8 +76,9 @@ class Plan:
 class FaultFolder:
     """The faults that are planned (`*.json`), those that happened (`*.done`), and the calls that each process has made."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, logs_all: bool = False) -> None:
         self._folder = folder
+        self._logs_all = logs_all
         self._log = folder / f"calls-{os.getpid()}.log"
         self._counts: dict[tuple[str, str, str], int] = {}
 
@@ -99,7 +101,7 @@ class FaultFolder:
         """The fault for this call, which then happens; None if there is none."""
         key = (token, site, does)
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count == 1:
+        if count == 1 or self._logs_all:
             self._note(token=token, site=site, does=does)
         for path in self._folder.glob(f"{token}-*.json"):
             plan = _read(path)
@@ -117,7 +119,12 @@ class FaultFolder:
         found = set()
         for log in self._folder.glob("calls-*.log"):
             found |= {tuple(line.split("\t")) for line in log.read_text().splitlines()}
-        return {(token, site, does) for token, site, does in found}
+        return {(token, site, does) for _at, token, site, does in found}
+
+    def timed_calls(self) -> list[tuple[float, str]]:
+        """The time of each call and what it does, if all are logged."""
+        lines = [line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines()]
+        return sorted((float(at), does) for at, _token, _site, does in (line.split("\t") for line in lines))
 
     def is_held(self, plan: Plan) -> bool:
         """Whether the test still holds the call."""
@@ -125,7 +132,7 @@ class FaultFolder:
 
     def _note(self, *, token: str, site: str, does: str) -> None:
         with self._log.open("a") as log:
-            log.write(f"{token}\t{site}\t{does}\n")
+            log.write(f"{time.time():.3f}\t{token}\t{site}\t{does}\n")
 
 
 def _read(path: Path) -> Plan | None:

@@ -38,6 +38,17 @@ class Container:
     """Seconds from the request to stop to the end."""
 
 
+@dataclass(frozen=True)
+class End:
+    """How a container ended."""
+
+    exit_code: int
+    message: str = ""
+
+
+LOST = End(137, "the node was restarted")
+
+
 Behave = Callable[[str, int], Container]
 """How the container of a run behaves: by the run's name and the number of the launch."""
 
@@ -107,11 +118,15 @@ class PlayedNode:
             self._stops[uid].set()
 
     async def _play(self, pod: Object, stop: asyncio.Event) -> None:
+        """The life of a Pod; one that was running when this node started has lost its container."""
+        phase = (pod.get("status") or {}).get("phase")
+        if phase not in ("Succeeded", "Failed"):
+            await (self._report(pod, LOST, started="") if phase == "Running" else self._execute(pod, stop))
+        await self._remove_when_stopped(pod, stop)
+
+    async def _execute(self, pod: Object, stop: asyncio.Event) -> None:
         run, launch = run_of(pod), pod["metadata"]["labels"].get(wellknown.LABEL_LAUNCH, "1")
         plan = self._behave(run, int(launch))
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            await self._remove_when_stopped(pod, stop)
-            return
         if plan.unschedulable_for:
             await self._say(pod, {"phase": "Pending", "conditions": [_unschedulable()]})
             await asyncio.sleep(plan.unschedulable_for)
@@ -121,22 +136,23 @@ class PlayedNode:
         if not stop.is_set():
             self.starts[run, launch] += 1
             await self._say(pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": started}})})
-        is_stopped = await self._until_it_ends(run, plan, stop)
-        code = 143 if is_stopped else plan.exit_code
-        ended = {
-            "exitCode": code,
-            "reason": "Completed" if code == 0 else "Error",
-            "message": "" if is_stopped else plan.message,
-            "startedAt": started,
-            "finishedAt": rfc3339(datetime.now(UTC)),
-        }
-        phase = "Failed" if code else "Succeeded"
-        await self._say(pod, {"phase": phase, **_container(pod, {"terminated": ended})})
-        await self._remove_when_stopped(pod, stop)
+        await self._report(pod, await self._until_it_ends(pod, plan, stop), started=started)
 
-    async def _until_it_ends(self, run: str, plan: Container, stop: asyncio.Event) -> bool:
-        """Wait for the container's end; True if it was stopped."""
-        waits = [asyncio.create_task(stop.wait()), asyncio.create_task(self._own_end(run, plan))]
+    async def _report(self, pod: Object, end: End, *, started: str) -> None:
+        now = rfc3339(datetime.now(UTC))
+        ended = {
+            "exitCode": end.exit_code,
+            "reason": "Completed" if end.exit_code == 0 else "Error",
+            "message": end.message,
+            "startedAt": started or now,
+            "finishedAt": now,
+        }
+        phase = "Failed" if end.exit_code else "Succeeded"
+        await self._say(pod, {"phase": phase, **_container(pod, {"terminated": ended})})
+
+    async def _until_it_ends(self, pod: Object, plan: Container, stop: asyncio.Event) -> End:
+        """Wait for the container's end: its own, or 143 after a request to stop."""
+        waits = [asyncio.create_task(stop.wait()), asyncio.create_task(self._own_end(run_of(pod), plan))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -144,7 +160,8 @@ class PlayedNode:
                 wait.cancel()
         if stop.is_set():
             await asyncio.sleep(plan.stops_after)
-        return stop.is_set()
+            return End(143)
+        return End(plan.exit_code, plan.message)
 
     async def _own_end(self, run: str, plan: Container) -> None:
         if plan.ends_after is not None:

@@ -1,6 +1,7 @@
 """`python -m tests.faults.program shim|worker`: the real program, with clients into which faults are injected.
 
-`FAULTS_FOLDER` is the folder of planned faults. Everything else is as in `python -m operator_shim` and `python -m worker`.
+`FAULTS_FOLDER` is the folder of planned faults; with `FAULTS_LOG=all`, every call is logged there, not only the first of its
+kind. Everything else is as in `python -m operator_shim` and `python -m worker`.
 """
 
 import os
@@ -25,7 +26,8 @@ from worker.settings import WorkerSettings
 
 
 def _injector() -> Injector:
-    return Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"])))
+    logs_all = os.environ.get("FAULTS_LOG") == "all"
+    return Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"]), logs_all=logs_all))
 
 
 def _faulty(client: Client, injector: Injector) -> Client:

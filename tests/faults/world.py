@@ -22,7 +22,7 @@ from inferrun.kube.errors import AlreadyExists, NotFound
 from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS, Object, Resource
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.faults.injection import FaultFolder
-from tests.faults.node import Behave, PlayedNode
+from tests.faults.node import Behave, Container, PlayedNode
 from tests.faults.recorder import Recorder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,17 +166,19 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, *, behave: Behave) -> AsyncIterator[World]:
-    """Start everything but installations, with data and logs in `folder`."""
+async def world(folder: Path, *, behave: Behave | None) -> AsyncIterator[World]:
+    """Start everything but installations, with data and logs in `folder`; without `behave`, without a node."""
     with _plane(folder) as plane:
         api = await connect(kubeconfig=plane.kubeconfig)
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:
             await _define(api)
-            node = PlayedNode(node_api, name="played", behave=behave)
+            node = PlayedNode(node_api, name="played", behave=behave or (lambda _run, _launch: Container()))
             recorder = Recorder(api)
             temporal = await _healthy_temporal(plane.temporal_address)
-            tasks = [asyncio.create_task(node.run()), asyncio.create_task(recorder.run())]
+            tasks = [asyncio.create_task(recorder.run())]
+            if behave is not None:
+                tasks.append(asyncio.create_task(node.run()))
             try:
                 yield World(plane, folder, api, temporal, node, recorder)
             finally:
