@@ -24,6 +24,7 @@ PASS_ON = {
     "inferrun.kube.client:KubeClient.delete": r"",
     "inferrun.kube.runs:RunStore.update_status": r"\.update_status$",
     "activities.cluster.deletion:delete_if_present": r"^delete_if_present$",
+    "activities.cluster.events:EventRecorder.record": r"",
     "activities.cluster.job_marks:_patch": r"^_patch$",
     "activities.cluster.progress_publisher:ProgressPublisher._write": r"self\._write$",
     "inferrun.kube.leases:LeaderElection._write": r"self\._write$",

@@ -15,9 +15,8 @@ CALLS = frozenset(
         ("operator_shim.deletions:Deletions._remove_legacy_finalizer", "patch inferenceruns"),
         ("operator_shim.executions:Executions._cancel", "cancel a workflow"),
         ("operator_shim.executions:Executions._send_config_change", "signal look_again"),
-        ("operator_shim.executions:Executions._send_edit", "signal look_again"),
-        ("operator_shim.executions:Executions._send_edit", "signal spec_changed"),
         ("operator_shim.executions:Executions._send_edits", "patch inferenceruns/status"),
+        ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
         ("operator_shim.schedules:Schedules.reconcile", "patch inferenceruns/status"),
         ("operator_shim.schedules:Schedules.reject", "patch inferenceruns/status"),
         ("operator_shim.schedules:Schedules.sweep", "delete schedule"),
@@ -33,7 +32,7 @@ CALLS = frozenset(
         ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
         ("activities.cluster.config_maps:write_config_map", "create configmaps"),
-        ("activities.cluster.events:EventRecorder.record", "create events"),
+        ("activities.cluster.events:EventRecorder.record_on", "create events"),
         ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
         ("activities.cluster.job_marks:mark_ended", "patch jobs"),
         ("activities.cluster.job_marks:mark_limited", "patch jobs"),
@@ -45,6 +44,7 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._create_or_adopt", "create jobs"),
         ("activities.launch_job:JobLauncher._publish_blocker", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._publish_job", "patch inferenceruns/status"),
+        ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
         ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal run_ended"),
@@ -54,6 +54,9 @@ CALLS = frozenset(
         ("activities.stop_launch:LaunchStopper._delete", "delete jobs"),
         ("activities.stop_launch:LaunchStopper._delete", "delete pods"),
         ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
+        ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
+        ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
+        ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
         # The observer
         ("worker.observer.run_signals:RunSignals._send", "signal ended"),
         ("worker.observer.run_signals:RunSignals._send", "signal started"),
@@ -68,3 +71,6 @@ CALLS = frozenset(
     }
 )
 """Where a call is made (module and function; see `call_sites`), and what it does."""
+
+NOT_PLAYED = frozenset({("activities.verify_output:OutputVerifier._give_up", "delete jobs")})
+"""Calls that no scenario makes: this one is made when a verifying Job has not ended within 330 seconds."""

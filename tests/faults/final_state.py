@@ -1,7 +1,8 @@
 """The state in which a case ends, in a form that can be compared: the one function that decides about every fault.
 
 Names, UIDs and times are left out; everything that a user could see or be charged for is in: resources that are left, Jobs and
-containers per launch, statuses, outputs, and the outcomes of workflows and schedules.
+containers per launch, statuses, outputs, and the outcomes of workflows and schedules. Whether a run's output had to be verified
+depends on what a crashed worker had seen; such Jobs only have to end.
 """
 
 from collections import Counter
@@ -11,11 +12,12 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.rules import job_state
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.run_ref import RunRef
-from tests.faults.node import PlayedNode
+from tests.faults.node import PlayedNode, verifies
 from tests.faults.recorder import Recorder
 
 State = dict[str, Any]  # Any: JSON
@@ -30,15 +32,20 @@ async def final_state(
     """The state of everything that belongs to the case with this token."""
     traces = recorder.traces(token)
     runs = dict(traces.runs)
+    jobs = recorder.present(recorder.jobs, token)
+    pods = recorder.present(recorder.pods, token)
     return {
         "runs that exist": sorted(_run_state(item) for item in recorder.present(recorder.runs, token)),
         "last status of each run": sorted(_status_text(traces.last[uid]) for uid in runs),
         "terminal statuses of a run": sorted(len(traces.terminal.get(uid, ())) for uid in runs),
         "configs": sorted(_config_state(item) for item in recorder.present(recorder.configs, token)),
-        "Jobs that exist": sorted(_job_state(item) for item in recorder.present(recorder.jobs, token)),
+        "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),
-        "Pods that exist": sorted(_pod_state(item) for item in recorder.present(recorder.pods, token)),
-        "Jobs ever created per launch": sorted((launch, len(uids)) for (_, launch), uids in traces.jobs.items()),
+        "Pods that exist": sorted(_pod_state(item) for item in pods if not verifies(item)),
+        "Jobs ever created per launch": sorted(
+            (launch, len(uids)) for (_, launch), uids in traces.jobs.items() if "verified" not in launch
+        ),
+        "verifications under way": sum(verifies(item) and not job_state.is_finished(item) for item in jobs),
         "containers started per launch": sorted(_starts(node, token).items()),
         "workflows": sorted([await _workflows_of(temporal, ref) for ref in runs.values()]),
         "clean-ups": sorted(
@@ -87,7 +94,7 @@ def _pod_state(pod: Object) -> str:
 def _starts(node: PlayedNode, token: str) -> Counter[str]:
     found: Counter[str] = Counter()
     for (run, launch), count in node.starts.items():
-        if token in run:
+        if token in run and "verified" not in launch:
             found[launch] = max(found[launch], count)
     return found
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.calls import CALLS
+from tests.faults.calls import CALLS, NOT_PLAYED
 from tests.faults.final_state import State, final_state
 from tests.faults.injection import ANY, DELAY_SECONDS, Fault, Plan
 from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, NotInTime, Scenario, Stage, behaviour_of
@@ -91,7 +91,7 @@ class Matrix:
     @property
     def unobserved(self) -> set[Call]:
         """Calls that are listed and were not made."""
-        return set(CALLS - self.observed)
+        return set(CALLS - NOT_PLAYED - self.observed)
 
     @property
     def problems(self) -> list[Result]:

@@ -16,6 +16,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import LEASES, PODS, Object, Resource
+from inferrun.reasons import Reason
+from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339
 
 NODES = Resource("v1", "nodes")
@@ -49,8 +51,8 @@ class End:
 LOST = End(137, "the node was restarted")
 
 
-Behave = Callable[[str, int], Container]
-"""How the container of a run behaves: by the run's name and the number of the launch."""
+Behave = Callable[[str, int, bool], Container]
+"""How a container behaves: by the run's name, the number of the launch, and whether it verifies the output."""
 
 
 class PlayedNode:
@@ -125,8 +127,8 @@ class PlayedNode:
         await self._remove_when_stopped(pod, stop)
 
     async def _execute(self, pod: Object, stop: asyncio.Event) -> None:
-        run, launch = run_of(pod), pod["metadata"]["labels"].get(wellknown.LABEL_LAUNCH, "1")
-        plan = self._behave(run, int(launch))
+        run, launch = run_of(pod), launch_of(pod)
+        plan = self._behave(run, int(launch.split()[0]), verifies(pod))
         if plan.unschedulable_for:
             await self._say(pod, {"phase": "Pending", "conditions": [_unschedulable()]})
             await asyncio.sleep(plan.unschedulable_for)
@@ -160,7 +162,7 @@ class PlayedNode:
                 wait.cancel()
         if stop.is_set():
             await asyncio.sleep(plan.stops_after)
-            return End(143)
+            return End(143, dump_result(RunnerResult(reason=Reason.STOPPED, message="stopped by SIGTERM")))
         return End(plan.exit_code, plan.message)
 
     async def _own_end(self, run: str, plan: Container) -> None:
@@ -212,6 +214,18 @@ class PlayedNode:
 def run_of(pod: Object) -> str:
     """The name of the Pod's run; empty if it belongs to none."""
     return str((pod["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUN, ""))
+
+
+def verifies(item: Object) -> bool:
+    """Whether a Job or Pod is not a launch but looks for the output of one."""
+    annotations = item["metadata"].get("annotations") or {}
+    return bool(annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_VERIFY)
+
+
+def launch_of(item: Object) -> str:
+    """The number of the launch that a Job or Pod is, such as `2`; for one that verifies its output, `2 verified`."""
+    number = str((item["metadata"].get("labels") or {}).get(wellknown.LABEL_LAUNCH, "1"))
+    return f"{number} verified" if verifies(item) else number
 
 
 def _container(pod: Object, state: Object) -> Object:

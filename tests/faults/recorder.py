@@ -10,6 +10,7 @@ from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
 from inferrun.run_ref import RunRef
 from tests.faults.injection import TOKEN
+from tests.faults.node import launch_of
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -72,6 +73,5 @@ class Recorder:
         if match is None or after is None:
             return
         labels = after["metadata"].get("labels") or {}
-        launch = labels.get(wellknown.LABEL_LAUNCH, "")
         traces = self._traces[match.group()]
-        traces.jobs[labels.get(wellknown.LABEL_RUN_UID, ""), launch].add(after["metadata"]["uid"])
+        traces.jobs[labels.get(wellknown.LABEL_RUN_UID, ""), launch_of(after)].add(after["metadata"]["uid"])

@@ -39,7 +39,7 @@ class RunnerNode(PlayedNode):
     """One life of the node, from its start until it is killed: run it as one task. It runs `slots` containers at a time."""
 
     def __init__(self, api: KubeClient, *, name: str, disk: Disk, slots: int) -> None:
-        super().__init__(api, name=name, behave=lambda _run, _launch: Container())
+        super().__init__(api, name=name, behave=lambda _run, _launch, _verifies: Container())
         self.starts = disk.starts
         self._disk = disk
         self._slots = asyncio.Semaphore(slots)
@@ -75,9 +75,7 @@ class RunnerNode(PlayedNode):
         if environment is None:
             return LOST
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "runner",
+            *_command_of(pod),
             cwd=ROOT,
             env=environment,
             stdout=asyncio.subprocess.DEVNULL,
@@ -131,6 +129,12 @@ class RunnerNode(PlayedNode):
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             return str(found["data"]["contract.json"])
+
+
+def _command_of(pod: Object) -> list[str]:
+    """The container's command, with the Python of this machine; our image starts the runner without one."""
+    command = pod["spec"]["containers"][0].get("command") or ["python", "-m", "runner"]
+    return [sys.executable, *(str(word) for word in command[1:])]
 
 
 async def _end_of(process: asyncio.subprocess.Process, stop: asyncio.Event) -> int:

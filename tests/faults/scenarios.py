@@ -27,7 +27,7 @@ from inferrun.kube.objects import CONFIGS, LEASES, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.faults.injection import Fault, Plan
@@ -191,6 +191,11 @@ def _message(reason: Reason, *, completed: int) -> str:
     return dump_result(result)
 
 
+def _finding(*, is_committed: bool) -> str:
+    state = OutputState.COMMITTED if is_committed else OutputState.NOT_COMMITTED
+    return dump_result(OutputFinding(state=state, message="looked", records=RecordCounts(total=10, completed=10)))
+
+
 def _succeeds(_launch: int) -> Container:
     return Container(message=_message(Reason.SUCCEEDED, completed=10))
 
@@ -201,6 +206,14 @@ def _fails(_launch: int) -> Container:
 
 def _runs_on(_launch: int) -> Container:
     return Container(message=_message(Reason.SUCCEEDED, completed=10), ends_after=None)
+
+
+def _resumes(launch: int) -> Container:
+    return _runs_on(launch) if launch == 1 else _succeeds(launch)
+
+
+def _leaves_nothing(_launch: int) -> Container:
+    return Container(exit_code=137)
 
 
 def _waits(_launch: int) -> Container:
@@ -358,6 +371,16 @@ async def _edit(stage: Stage) -> None:
 
     await stage.until("the Job has the limit", has_limit)
     await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _suspend(stage: Stage) -> None:
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.patch({"spec": {"suspend": True}})
+    await stage.until_phase("Suspended")
+    await stage.patch({"spec": {"suspend": False}})
     await stage.until_ended()
 
 
@@ -575,6 +598,8 @@ SCENARIOS = {
         Scenario("subdeleted", _submit_and_delete, _runs_on),
         Scenario("waits", _wait_for_config, _succeeds),
         Scenario("edited", _edit, _runs_on),
+        Scenario("suspended", _suspend, _resumes),
+        Scenario("unreadable", _succeed, _leaves_nothing),
         Scenario("legacy", _remove_legacy_finalizer, _runs_on),
         Scenario("unschedulable", _succeed, _waits),
         Scenario("polled", _poll, _runs_on),
@@ -593,8 +618,10 @@ SCENARIOS = {
 }
 
 
-def behaviour_of(run: str, launch: int) -> Container:
-    """How the container of a run behaves, by the scenario in the run's name."""
+def behaviour_of(run: str, launch: int, is_verifying: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
+    """How the container of a run behaves, by the scenario in the run's name. Verified output is that of an unread success."""
+    if is_verifying:
+        return Container(message=_finding(is_committed="unreadable" in run))
     match = re.match(r"c\d{5}q-([a-z]+)", run)
     scenario = SCENARIOS.get(match.group(1)) if match else None
     return scenario.behave(launch) if scenario else _succeeds(launch)

@@ -173,7 +173,7 @@ async def world(folder: Path, *, behave: Behave | None) -> AsyncIterator[World]:
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:
             await _define(api)
-            node = PlayedNode(node_api, name="played", behave=behave or (lambda _run, _launch: Container()))
+            node = PlayedNode(node_api, name="played", behave=behave or (lambda _run, _launch, _verifies: Container()))
             recorder = Recorder(api)
             temporal = await _healthy_temporal(plane.temporal_address)
             tasks = [asyncio.create_task(recorder.run())]
