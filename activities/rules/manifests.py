@@ -220,6 +220,8 @@ def _container(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: i
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": _mounts(snapshot),
     }
+    if snapshot.is_root_read_only:
+        container["securityContext"]["readOnlyRootFilesystem"] = True
     if snapshot.image_pull_policy:
         container["imagePullPolicy"] = snapshot.image_pull_policy
     if snapshot.resources:
@@ -241,7 +243,7 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
     contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
     volumes: list[Object] = [
-        {"name": "tmp", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}},
         {"name": "contract", "configMap": contract},
     ]
     for endpoint in snapshot.endpoints:

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 
 from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
-from inferrun.control.run_defaults import Defaults
+from inferrun.control.run_defaults import Defaults, amounts_of
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
-from inferrun.resources.config import RUN_AS_USER
+from inferrun.resources.config import RUN_AS_USER, ResourceRequirements
+from inferrun.resources.validation import amount
 
 End = Literal["input", "output"]
 
@@ -60,6 +61,8 @@ class Snapshot(BaseModel):
     has_fixed_group: bool = True
     service_account: str = ""
     resources: dict[str, dict[str, str]] = {}
+    tmp_size: str = ""
+    is_root_read_only: bool = False
     endpoints: tuple[Endpoint, ...] = ()
     claims: tuple[Claim, ...] = ()
     labels: dict[str, str] = {}
@@ -109,8 +112,18 @@ def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Default
     return compiled
 
 
+MAX_SNAPSHOT_BYTES = 8 * 1024
+"""Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
+
+
 def _check_size(contract_json: str, snapshot_json: str) -> None:
     contract_size, snapshot_size = len(contract_json.encode()), len(snapshot_json.encode())
+    if snapshot_size > MAX_SNAPSHOT_BYTES:
+        text = (
+            f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
+            "labels for queueing systems or spec.resources in the InferenceConfig"
+        )
+        raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
     if contract_size + snapshot_size <= MAX_BYTES:
         return
     text = (
@@ -157,7 +170,9 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
-        resources=_resources_of(config),
+        resources=_resources_of(config, defaults),
+        tmp_size=defaults.runner_tmp_size,
+        is_root_read_only=spec.image in (None, defaults.runner_image) or defaults.custom_images_read_only,
         endpoints=_endpoints_of(config),
         claims=_claims_of(config),
         labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
@@ -177,12 +192,24 @@ def _first(*values: int | None) -> int:
     return next(value for value in values if value is not None)
 
 
-def _resources_of(config: InferenceConfig) -> dict[str, dict[str, str]]:
-    wanted = config.spec.resources
-    if wanted is None:
-        return {}
-    parts = {"requests": wanted.requests, "limits": wanted.limits}
-    return {part: {key: str(value) for key, value in amounts.items()} for part, amounts in parts.items() if amounts}
+def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict[str, str]]:
+    """The config's requests and limits, completed by the defaults for resources that it does not mention.
+
+    A request without a limit keeps the default limit if that is larger; a limit without a request is also the request, as in
+    Kubernetes.
+    """
+    wanted = config.spec.resources or ResourceRequirements()
+    requests = {key: str(value) for key, value in (wanted.requests or {}).items()}
+    limits = {key: str(value) for key, value in (wanted.limits or {}).items()}
+    default_requests, default_limits = amounts_of(defaults.runner_requests), amounts_of(defaults.runner_limits)
+    spared = {key: value for key, value in default_requests.items() if key not in requests and key not in limits}
+    capped = {
+        key: value
+        for key, value in default_limits.items()
+        if key not in limits and amount(value) >= amount(requests.get(key, "0"))
+    }
+    parts = {"requests": spared | requests, "limits": capped | limits}
+    return {part: amounts for part, amounts in parts.items() if amounts}
 
 
 def _ends_of(config: InferenceConfig, label: str) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form storage

@@ -4,11 +4,11 @@ Each key is a file. An invalid value never stops a process: the last valid value
 reported. Pure, apart from `read_folder`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 DEFAULT_RUNNER_IMAGE = "localhost/inferrun/runner:dev"
@@ -19,6 +19,18 @@ def _split(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+_QUANTITY = r"[0-9]+(\.[0-9]+)?(m|k|[KMGTP]i?)?"
+_RESOURCE = r"[a-z0-9]([a-z0-9./-]*[a-z0-9])?"
+Amounts = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=f"^{_RESOURCE}={_QUANTITY}$")], ...], BeforeValidator(_split)
+]
+"""Amounts of resources, such as `cpu=50m,memory=128Mi`."""
+
+
+def amounts_of(texts: Iterable[str]) -> dict[str, str]:
+    """The amounts by resource."""
+    return dict(text.split("=", 1) for text in texts)
 
 
 class Defaults(BaseModel):
@@ -44,6 +56,21 @@ class Defaults(BaseModel):
 
     max_disruptions: int = Field(default=20, ge=0)
     """Maximum number of evictions and preemptions tolerated per run."""
+
+    runner_requests: Amounts = ("cpu=50m", "memory=128Mi", "ephemeral-storage=100Mi")
+    """Resources that the Pod of a run requests, unless its config sets the request or the limit of that resource."""
+
+    runner_limits: Amounts = ("memory=2Gi", "ephemeral-storage=24Gi")
+    """Resource limits of the Pod of a run, unless its config sets the limit of that resource or requests more. No CPU limit:
+    requests share the CPU fairly."""
+
+    runner_tmp_size: str = Field(default="20Gi", pattern=f"^({_QUANTITY})?$")
+    """Size limit of the folder /tmp of the Pod of a run; the Pod is evicted if it stores more. The built-in runner spools up to
+    8 GiB for its input and the same for its output. Empty: no limit."""
+
+    custom_images_read_only: bool = False
+    """Whether the root file system of custom images is read-only, as it is for the built-in runner. Off by default, because an
+    image may write outside /tmp."""
 
     max_active_runs_per_namespace: int = Field(default=0, ge=0)
     """Maximum number of runs of a namespace that are started and not finished; further runs wait with reason TooManyActiveRuns

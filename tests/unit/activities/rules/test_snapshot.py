@@ -14,8 +14,10 @@ from tests.unit.objects import config, run
 DEFAULTS = Defaults(runner_image="registry/runner:1")
 
 
-def compiled(*, spec: dict[str, Any] | None = None, account: str = "", **run_spec: Any) -> Any:
-    return compile_run(run(**run_spec), config(**(spec or {})), defaults=DEFAULTS, runner_account=account).snapshot
+def compiled(
+    *, spec: dict[str, Any] | None = None, account: str = "", defaults: Defaults = DEFAULTS, **run_spec: Any
+) -> Any:
+    return compile_run(run(**run_spec), config(**(spec or {})), defaults=defaults, runner_account=account).snapshot
 
 
 def krateo(secret: object) -> dict[str, Any]:
@@ -66,7 +68,43 @@ def test_limits_and_policies_are_copied() -> None:
         "elsewhere",
     )
     assert snapshot.run_as_user == 1000
-    assert snapshot.resources == {"requests": {"cpu": "1", "memory": "64Mi"}}
+    assert snapshot.resources["requests"] == {"cpu": "1", "memory": "64Mi", "ephemeral-storage": "100Mi"}
+    assert snapshot.resources["limits"] == {"memory": "2Gi", "ephemeral-storage": "24Gi"}
+
+
+@pytest.mark.parametrize(
+    ("given", "requests", "limits"),
+    [
+        ({}, {"cpu": "50m", "memory": "128Mi"}, {"memory": "2Gi"}),
+        ({"requests": {"memory": "1Gi"}}, {"cpu": "50m", "memory": "1Gi"}, {"memory": "2Gi"}),
+        ({"requests": {"memory": "4Gi"}}, {"cpu": "50m", "memory": "4Gi"}, {}),
+        ({"limits": {"memory": "64Mi", "cpu": 2}}, {}, {"memory": "64Mi", "cpu": "2"}),
+    ],
+)
+def test_resources_that_a_config_does_not_mention_have_the_defaults_of_the_installation(
+    given: dict[str, Any], requests: dict[str, str], limits: dict[str, str]
+) -> None:
+    defaults = Defaults(runner_requests=("cpu=50m", "memory=128Mi"), runner_limits=("memory=2Gi",))
+    expected = {"requests": requests, "limits": limits}
+    assert compiled(spec={"resources": given}, defaults=defaults).resources == {
+        part: amounts for part, amounts in expected.items() if amounts
+    }
+
+
+def test_the_root_file_system_is_read_only_for_our_runner_and_on_request_for_custom_images() -> None:
+    assert compiled().is_root_read_only
+    assert compiled(spec={"image": DEFAULTS.runner_image}).is_root_read_only
+    assert not compiled(spec={"image": "mine:1"}).is_root_read_only
+    strict = Defaults(custom_images_read_only=True)
+    assert compiled(spec={"image": "mine:1"}, defaults=strict).is_root_read_only
+    assert compiled().tmp_size == "20Gi"
+
+
+def test_a_snapshot_that_is_too_large_for_a_message_is_rejected() -> None:
+    limits = {f"example.com/{'r' * 300}{number}": 1 for number in range(32)}
+    with pytest.raises(LaunchBlocked, match="at most 8192 are allowed") as blocked:
+        compiled(spec={"resources": {"limits": limits}})
+    assert blocked.value.reason is Reason.CONTRACT_TOO_LARGE
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,11 @@ def test_settings_are_parsed_from_text() -> None:
         ("deadlineMarginSeconds", "0"),
         ("foreignLogTail", "perhaps"),
         ("krateoPostLimitBytes", "12"),
+        ("runnerRequests", "cpu"),
+        ("runnerLimits", "memory=lots"),
+        ("runnerTmpSize", "much"),
+        ("maxActiveRunsPerNamespace", "-1"),
+        ("minScheduleIntervalSeconds", "59"),
     ],
 )
 def test_an_invalid_value_is_reported_and_the_last_valid_one_remains(key: str, bad: str) -> None:
