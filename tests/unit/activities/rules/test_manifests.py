@@ -149,15 +149,15 @@ def test_the_contract_is_one_file_in_a_tmp_that_stays_writable() -> None:
     assert not mounts["/tmp"].get("readOnly")
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     assert volumes[mounts["/tmp"]["name"]]["emptyDir"] == {}
+    contract = volumes[mounts["/tmp/contract.json"]["name"]]["configMap"]
+    assert contract["name"] == "inf-iris-5be07ada"
+    assert contract["items"] == [{"key": "contract.json", "path": "contract.json"}]
 
 
 def test_tmp_has_a_size_limit_and_the_root_file_system_is_read_only_on_request() -> None:
     made = container_of(tmp_size="1Gi", is_root_read_only=True)
     assert made["securityContext"]["readOnlyRootFilesystem"] is True
     assert "readOnlyRootFilesystem" not in container_of()["securityContext"]
-    contract = volumes[mounts["/tmp/contract.json"]["name"]]["configMap"]
-    assert contract["name"] == "inf-iris-5be07ada"
-    assert contract["items"] == [{"key": "contract.json", "path": "contract.json"}]
     volumes = {volume["name"]: volume for volume in pod_of(tmp_size="1Gi")["volumes"]}
     assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "1Gi"}
 
