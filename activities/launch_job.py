@@ -18,6 +18,7 @@ from activities.installation import Installation
 from activities.rules import launch_results, manifests
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.public_contract import public_contract
 from activities.rules.snapshot import CompiledRun, compile_run
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
@@ -195,7 +196,7 @@ class JobLauncher:
                 read_generation=run.metadata.generation,
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
-                contract=base64.b64encode(compiled.contract_json.encode()).decode(),
+                contract=base64.b64encode(public_contract(compiled.contract_json).encode()).decode(),
                 job_status=_job_reference(request.run, job),
                 workflow=workflow,
             )

@@ -55,3 +55,11 @@ def name_fault(name: str) -> str:
 def value_fault(value: str) -> str:
     """What is wrong with a header's value, empty if nothing is."""
     return "the value must not contain control characters such as line breaks" if _CONTROL.search(value) else ""
+
+
+_CREDENTIALS: Final = re.compile(r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE)
+
+
+def is_credential(name: str) -> bool:
+    """Whether a header of this name usually carries a credential."""
+    return _CREDENTIALS.search(name) is not None

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from inferrun.kube.objects import Object
 from inferrun.resources import InferenceConfig, parse_config
-from inferrun.resources.validation import Problem, config_problems, parse_problems
+from inferrun.resources.validation import Problem, config_problems, config_warnings, parse_problems
 
 _DIGEST: Final = "digest"
 _KEPT_METADATA: Final = (
@@ -32,11 +32,17 @@ class ConfigDigest:
     problems: tuple[Problem, ...] = ()
     service_account_name: str | None = None
     image: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: InferenceConfig) -> "ConfigDigest":
         """The digest of a config that could be parsed."""
-        return cls(config_problems(config), config.spec.service_account_name, config.spec.image)
+        return cls(
+            problems=config_problems(config),
+            service_account_name=config.spec.service_account_name,
+            image=config.spec.image,
+            warnings=config_warnings(config),
+        )
 
 
 def digest_config(item: Object) -> Object:

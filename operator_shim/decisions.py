@@ -140,6 +140,6 @@ def config_verdict(config: ConfigDigest, *, allowed: Allowed) -> Action:
     found = allowed.problems_of(service_account=config.service_account_name, image=config.image)
     problems = (*config.problems, *found)
     if not problems:
-        return Action(ActionKind.NOTHING, Reason.READY, "runs can use this config")
+        return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))
     is_storage = any(problem.field.startswith("spec.storage") for problem in problems)
     return Action(ActionKind.REJECT, Reason.INVALID_STORAGE if is_storage else Reason.INVALID_SPEC, describe(problems))

@@ -250,6 +250,8 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
         # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
         secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
         volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
+    for end, sources in _header_sources(snapshot).items():
+        volumes.append({"name": f"headers-{end}", "projected": {"sources": sources, "defaultMode": 0o444}})
     for claim in dict.fromkeys(claim.name for claim in snapshot.claims):
         volumes.append({"name": _claim_volume(snapshot, claim), "persistentVolumeClaim": {"claimName": claim}})
     return volumes
@@ -263,10 +265,22 @@ def _mounts(snapshot: Snapshot) -> list[Object]:
     for endpoint in snapshot.endpoints:
         path = f"{ENDPOINTS_PATH}/{endpoint.end}"
         mounts.append({"name": f"endpoint-{endpoint.end}", "mountPath": path, "readOnly": True})
+    for end in _header_sources(snapshot):
+        mounts.append({"name": f"headers-{end}", "mountPath": f"{ENDPOINTS_PATH}/{end}-headers", "readOnly": True})
     for claim in snapshot.claims:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
     return mounts
+
+
+def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:
+    """The keys of Secrets with header values by end; each becomes a file that is named after its place in the list."""
+    sources: dict[str, list[Object]] = {}
+    for header in snapshot.header_secrets:
+        item = {"key": header.key, "path": str(header.index)}
+        secret = {"name": header.secret, "items": [item], "optional": not snapshot.is_our_runner}
+        sources.setdefault(header.end, []).append({"secret": secret})
+    return sources
 
 
 def _claim_volume(snapshot: Snapshot, name: str) -> str:

@@ -34,6 +34,17 @@ class Endpoint(BaseModel):
     named_namespace: str = ""
 
 
+class HeaderSecret(BaseModel):
+    """The key of a Secret that holds the value of a header of a `krateo` input or output; `index` is its place in the list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: End
+    index: int
+    secret: str
+    key: str
+
+
 class Claim(BaseModel):
     """The PersistentVolumeClaim of a `file` input or output."""
 
@@ -64,6 +75,7 @@ class Snapshot(BaseModel):
     tmp_size: str = ""
     is_root_read_only: bool = False
     endpoints: tuple[Endpoint, ...] = ()
+    header_secrets: tuple[HeaderSecret, ...] = ()
     claims: tuple[Claim, ...] = ()
     labels: dict[str, str] = {}
     pending_timeout_seconds: int = 0
@@ -174,6 +186,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         tmp_size=defaults.runner_tmp_size,
         is_root_read_only=spec.image in (None, defaults.runner_image) or defaults.custom_images_read_only,
         endpoints=_endpoints_of(config),
+        header_secrets=_header_secrets_of(config),
         claims=_claims_of(config),
         labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
@@ -228,6 +241,20 @@ def _endpoints_of(config: InferenceConfig) -> tuple[Endpoint, ...]:
             namespace = reference.get("namespace")
             named = namespace if isinstance(namespace, str) else ""
             found.append(Endpoint(end=end, secret=reference["name"], named_namespace=named))
+    return tuple(found)
+
+
+def _header_secrets_of(config: InferenceConfig) -> tuple[HeaderSecret, ...]:
+    found = []
+    for end, settings in _ends_of(config, "krateo"):
+        call = settings.get("api")
+        sources = call.get("headersFrom") if isinstance(call, dict) else None
+        for index, source in enumerate(sources if isinstance(sources, list) else ()):
+            reference = source.get("secretKeyRef") if isinstance(source, dict) else None
+            if isinstance(reference, dict) and reference.get("name") and reference.get("key"):
+                found.append(
+                    HeaderSecret(end=end, index=index, secret=str(reference["name"]), key=str(reference["key"]))
+                )
     return tuple(found)
 
 

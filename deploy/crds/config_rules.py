@@ -45,7 +45,7 @@ VERB: Final = Rule(
 )
 HEADER: Final = Rule(
     holds="self.matches('^[^: \\t]+:')",
-    message="""'headers has "' + self + '"; allowed is the form "Name: value"'""",
+    message="""'headers has an item that does not have the form "Name: value"'""",
 )
 
 STORAGE_RULES: Final[dict[str, tuple[Rule, ...]]] = {

@@ -119,6 +119,8 @@ def _keep_unknown_keys(node: Schema) -> None:
         node[KEEP_UNKNOWN_KEYS] = True
         for child in node.get("properties", {}).values():
             _keep_unknown_keys(child)
+    elif node["type"] == "array":
+        _keep_unknown_keys(node["items"])
 
 
 def _names(kind: str, *, plural: str, singular: str, short: str) -> Schema:

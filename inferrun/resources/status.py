@@ -157,7 +157,8 @@ class InferenceRunStatus(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     contract: Annotated[str, Field(max_length=400_000)] | None = None
-    """The contract passed to the runner, as base64-encoded JSON. Once it is set, the spec of the run cannot be changed."""
+    """The contract passed to the runner, as base64-encoded JSON, without header values and without the user information and
+    query of URLs. Once it is set, the spec of the run cannot be changed."""
 
     job_status: ObjectReference | None = None
     """Current or last Job of the run."""

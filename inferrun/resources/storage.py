@@ -28,6 +28,26 @@ class EndpointReference(ResourceModel):
     must exist in the run's namespace. While it is missing, the run waits and its status shows the command that copies it."""
 
 
+class SecretKeyReference(ResourceModel):
+    """Reference to a key of a Secret in the namespace of the run."""
+
+    name: ResourceName
+    """Name of the Secret."""
+
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+    """Key whose value is used."""
+
+
+class HeaderSource(ResourceModel):
+    """A header of the request whose value is in a Secret."""
+
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    """Name of the header, such as X-Api-Key."""
+
+    secret_key_ref: SecretKeyReference
+    """Where the value is. It is mounted in the run's Pod and read by nobody else."""
+
+
 class KrateoApi(ResourceModel):
     """An HTTP request to a data handler."""
 
@@ -41,7 +61,11 @@ class KrateoApi(ResourceModel):
     """HTTP method of the request: GET, POST, PUT, PATCH or DELETE. Default: POST."""
 
     headers: Annotated[tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=64)] | None = None
-    """Headers of the request, each as "Name: value"."""
+    """Headers of the request, each as "Name: value". Everyone who may read configs can see them: use headersFrom for
+    credentials. Host, Content-Length and other headers that frame the request cannot be set."""
+
+    headers_from: Annotated[tuple[HeaderSource, ...], Field(max_length=16)] | None = None
+    """Headers of the request whose values are in Secrets in the namespace of the run. They override headers of the same name."""
 
     payload: Annotated[str, Field(max_length=65536)] | None = None
     """JSON object whose members are sent together with the run's parameters; a parameter of the same name takes precedence.

@@ -18,13 +18,13 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from inferrun.contract import MAX_BYTES
-from inferrun.http_headers import header_fault
+from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, KrateoApi, KrateoStorage
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, KRATEO_LABEL, KrateoApi, KrateoStorage
 from inferrun.text import one_line, public_url
 
 OWN_RUNNER_VERSIONS: Final = ("v2",)
@@ -145,6 +145,31 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _requests_beyond_limits(spec.resources or ResourceRequirements()),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
+
+
+def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
+    """What is valid and should be changed: headers with credentials, which everyone who may read the config can see."""
+    storage = config.spec.storage
+    found = []
+    for end, labels in (("input", storage.input), ("output", storage.output)):
+        api = (labels or {}).get(KRATEO_LABEL)
+        headers = (
+            api.get("api", {}).get("headers") if isinstance(api, dict) and isinstance(api.get("api"), dict) else None
+        )
+        for index, header in enumerate(headers if isinstance(headers, list) else ()):
+            if isinstance(header, str) and is_credential(split_header(header)[0]):
+                name = shown(split_header(header)[0])
+                found.append(
+                    f"spec.storage.{end}.krateo.api.headers.{index} ({name}) can be seen by everyone who may read this "
+                    "config; use headersFrom with a Secret"
+                )
+    return tuple(found[:MAX_PROBLEMS])
+
+
+def _headers_of(krateo: JsonValue) -> list[JsonValue]:
+    api = krateo.get("api") if isinstance(krateo, dict) else None
+    headers = api.get("headers") if isinstance(api, dict) else None
+    return headers if isinstance(headers, list) else []
 
 
 def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
@@ -300,6 +325,9 @@ def _header_problems(api: KrateoApi, *, path: str) -> Iterator[Problem]:
     for index, header in enumerate(api.headers or ()):
         if fault := header_fault(header):
             yield Problem(field=f"{path}.headers.{index}", value=HIDDEN, allowed=fault)
+    for index, source in enumerate(api.headers_from or ()):
+        if fault := name_fault(source.name):
+            yield Problem(field=f"{path}.headersFrom.{index}.name", value=shown(source.name), allowed=fault)
 
 
 def _meaning_problems(storage: Mapping[str, object], *, path: str) -> Iterator[Problem]:

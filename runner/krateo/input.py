@@ -19,7 +19,7 @@ from inferrun.plugins import InputError, Limits, Row, Source, StorageObject, Sto
 from runner.file_ranges import FileRanges, InputFile
 from runner.http_failures import is_transient, retry_after_of, size_of
 from runner.krateo.endpoint import read_endpoint
-from runner.krateo.handler import Handler, open_handler
+from runner.krateo.handler import Handler, open_handler, read_secret_headers
 from runner.krateo.response import ResultRows
 from runner.krateo.spec import read_spec
 from runner.retries import TRANSIENT_STATUSES, with_retries
@@ -46,9 +46,13 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         endpoint = read_endpoint(context.endpoints_dir / "input", secret=api.endpoint_ref.name)
     except ValueError as error:
         raise InputError(f"input.krateo.api.endpointRef: {error}") from error
+    try:
+        secret_headers = read_secret_headers(api, context.endpoints_dir / "input-headers")
+    except ValueError as error:
+        raise InputError(f"input.krateo.api.headersFrom: {error}") from error
     spool = _new_spool(context.spool_dir)
     try:
-        async with open_handler(api, endpoint, limits) as handler:
+        async with open_handler(api, endpoint, limits, secret_headers=secret_headers) as handler:
             body = orjson.dumps(api.body(context.contract))
             fetched = await with_retries(
                 lambda: _fetch(handler, body, spool, limits=limits), budget=limits.retry_seconds

@@ -43,7 +43,7 @@ from inferrun.plugins import (
 from inferrun.plugins.limits import MIB
 from runner.http_failures import retry_after_of, size_of
 from runner.krateo.endpoint import read_endpoint
-from runner.krateo.handler import Handler, open_handler
+from runner.krateo.handler import Handler, open_handler, read_secret_headers
 from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
 from runner.krateo.spec import Api, read_spec, reject_reserved
 from runner.retries import TRANSIENT_STATUSES, with_retries
@@ -242,7 +242,11 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
         endpoint = read_endpoint(context.endpoints_dir / "output", secret=api.endpoint_ref.name)
     except ValueError as error:
         raise OutputError(f"output.krateo.api.endpointRef: {error}") from error
-    async with open_handler(api, endpoint, context.limits) as handler:
+    try:
+        secret_headers = read_secret_headers(api, context.endpoints_dir / "output-headers")
+    except ValueError as error:
+        raise OutputError(f"output.krateo.api.headersFrom: {error}") from error
+    async with open_handler(api, endpoint, context.limits, secret_headers=secret_headers) as handler:
         with _new_spool(context.spool_dir) as spool:
             yield KrateoOutput(handler, members, spool, context)
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from inferrun.http_headers import header_fault, split_header
+from inferrun.http_headers import header_fault, name_fault, split_header
 from inferrun.plugins import Contract, ContractError
 from runner.contract_file import describe
 
@@ -23,6 +23,31 @@ class EndpointRef(BaseModel):
     namespace: str = ""
 
 
+class SecretKeyRef(BaseModel):
+    """The key of a Secret; the control plane mounts it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(min_length=1)
+    key: str = Field(min_length=1)
+
+
+class HeaderSource(BaseModel):
+    """A header whose value is in a Secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str
+    secret_key_ref: SecretKeyRef = Field(alias="secretKeyRef")
+
+    @field_validator("name")
+    @classmethod
+    def _is_allowed(cls, name: str) -> str:
+        if fault := name_fault(name):
+            raise ValueError(fault)
+        return name
+
+
 class Api(BaseModel):
     """One API call of the data handler."""
 
@@ -32,6 +57,7 @@ class Api(BaseModel):
     path: str = ""
     verb: str = "POST"
     headers: tuple[str, ...] = ()
+    headers_from: tuple[HeaderSource, ...] = Field(default=(), alias="headersFrom")
     payload: str = ""
 
     @field_validator("verb")

@@ -45,6 +45,26 @@ async def test_the_handler_receives_the_documented_bodies(krateo: Machine, handl
     assert all("Content-Length" in headers for headers in handler.headers)
 
 
+async def test_a_header_from_a_secret_overrides_all_others_and_is_never_shown(
+    krateo: Machine, handler: Handler
+) -> None:
+    source = {"name": "authorization", "secretKeyRef": {"name": "handler", "key": "header"}}
+    krateo.contract["input"]["krateo"]["api"] |= {"headersFrom": [source], "headers": ["Authorization: Bearer config"]}
+    folder = krateo.folder / "endpoints" / "input-headers"
+    folder.mkdir()
+    (folder / "0").write_text("Bearer c4nary\n")
+    handler.rows = ROWS[:2]
+    ended = await krateo.process()
+    assert ended.code == 0
+    assert [headers["Authorization"] for headers in handler.headers] == ["Bearer c4nary", "Bearer secret-of-output"]
+    (folder / "0").write_text("Bearer c4nary\r\nX: c4nary")
+    invalid = await krateo.process()
+    assert invalid.code == 3
+    assert "key header of Secret 'handler': the value must not contain control characters" in invalid.message
+    shown = ended.stdout + ended.stderr + ended.message + invalid.stdout + invalid.stderr + invalid.message
+    assert "c4nary" not in shown
+
+
 async def test_the_model_receives_rows_by_columns_in_batches(krateo: Machine, model: CountingModel) -> None:
     await krateo.pod(INFERRUN_BATCH_ROWS="100")
     shapes = sorted(request["shape"] for request in model.requests)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.rules import manifests
-from activities.rules.snapshot import Claim, CompiledRun, Endpoint
+from activities.rules.snapshot import Claim, CompiledRun, Endpoint, HeaderSecret
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -262,3 +262,16 @@ def test_only_the_final_verification_aborts_the_run(*, is_final: bool) -> None:
     command = verify_job_of(is_final=is_final)["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[:3] == ["python", "-m", "runner.verify"]
     assert ("--final" in command) is is_final
+
+
+def test_header_values_are_mounted_from_the_keys_of_their_secrets() -> None:
+    secrets = (
+        HeaderSecret(end="input", index=0, secret="one", key="token"),
+        HeaderSecret(end="input", index=1, secret="two", key="token"),
+    )
+    pod = pod_of(header_secrets=secrets)
+    volume = next(volume for volume in pod["volumes"] if volume["name"] == "headers-input")
+    assert [source["secret"]["name"] for source in volume["projected"]["sources"]] == ["one", "two"]
+    assert volume["projected"]["sources"][1]["secret"]["items"] == [{"key": "token", "path": "1"}]
+    mount = next(mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "headers-input")
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/inferrun/endpoints/input-headers", True)

@@ -200,3 +200,13 @@ def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
         read_snapshot(data)
+
+
+def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
+    source = {"name": "X-Api-Key", "secretKeyRef": {"name": "handler", "key": "key"}}
+    api = {"path": "/", "endpointRef": {"name": "handler"}, "headersFrom": [source]}
+    snapshot = compiled(spec={"storage": {"input": {"krateo": {"api": api}}, "output": {"krateo": {"api": api}}}})
+    assert [(one.end, one.index, one.secret, one.key) for one in snapshot.header_secrets] == [
+        ("input", 0, "handler", "key"),
+        ("output", 0, "handler", "key"),
+    ]

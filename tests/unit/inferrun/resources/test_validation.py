@@ -7,7 +7,14 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.validation import Problem, config_problems, describe, parse_problems, run_problems
+from inferrun.resources.validation import (
+    Problem,
+    config_problems,
+    config_warnings,
+    describe,
+    parse_problems,
+    run_problems,
+)
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
 FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
@@ -261,3 +268,21 @@ def stored_config(end: dict[str, JsonValue]) -> InferenceConfig:
     storage = {"input": end, "output": {"file": {"claimName": "c", "path": "p"}}}
     spec = {"kserve": {"modelUrl": "http://host/v2/models/a/infer"}, "storage": storage}
     return parse_config({"metadata": {"name": "a"}, "spec": spec})
+
+
+def test_a_header_with_a_credential_is_reported_as_a_warning_without_its_value() -> None:
+    config = krateo_config(headers=["Accept: */*", "Authorization: Bearer c4nary", "X-Api-Key: c4nary"])
+    assert config_problems(config) == ()
+    first, second = config_warnings(config)
+    assert first.startswith("spec.storage.input.krateo.api.headers.1 (Authorization) can be seen by everyone")
+    assert "headers.2 (X-Api-Key)" in second
+    assert "c4nary" not in first + second
+
+
+def test_a_header_may_come_from_a_secret() -> None:
+    source: dict[str, JsonValue] = {"name": "Authorization", "secretKeyRef": {"name": "handler", "key": "header"}}
+    assert config_problems(krateo_config(headersFrom=[source])) == ()
+    message = describe(config_problems(krateo_config(headersFrom=[{**source, "name": "Content-Length"}])))
+    assert "spec.storage.input.krateo.api.headersFrom.0.name" in message
+    message = describe(config_problems(krateo_config(headersFrom=[{"name": "X"}])))
+    assert "headersFrom.0.secretKeyRef" in message

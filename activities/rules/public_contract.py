@@ -1,0 +1,58 @@
+"""What a run's status shows of its contract. Pure.
+
+The role `view` may read statuses, so a copy of the contract there has no header values and no URLs with user information or a
+query. The contract itself is in the run's ConfigMap. A contract without any of these is shown byte by byte.
+"""
+
+import json
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from inferrun.text import public_url
+
+HIDDEN: Final = "(not shown)"
+
+_CREDENTIALS: Final = frozenset({"authorization", "password", "token", "secret", "apikey", "api-key", "api_key"})
+
+
+def public_contract(contract_json: str) -> str:
+    """The contract as JSON without what may be a credential."""
+    contract = json.loads(contract_json)
+    public = {key: _public(value) if key in ("input", "output", "kserve") else value for key, value in contract.items()}
+    return contract_json if public == contract else json.dumps(public, ensure_ascii=False, separators=(",", ":"))
+
+
+def _public(value: Any, key: str = "") -> Any:  # Any: JSON
+    if key.lower() == "headers" and isinstance(value, list):
+        return [_header(item) for item in value]
+    if key.lower() in _CREDENTIALS and isinstance(value, str):
+        return HIDDEN
+    if key == "path" and isinstance(value, str):
+        return _without_query(value)
+    if isinstance(value, dict):
+        return {name: _public(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_public(item) for item in value]
+    return _url(value) if isinstance(value, str) and (key == "modelUrl" or "://" in value) else value
+
+
+def _header(header: Any) -> Any:  # Any: JSON
+    if isinstance(header, str):
+        name, colon, _ = header.partition(":")
+        return f"{name}: {HIDDEN}" if colon else HIDDEN
+    return HIDDEN
+
+
+def _without_query(path: str) -> str:
+    before, mark, _ = path.partition("?")
+    return f"{before}?{HIDDEN}" if mark else path
+
+
+def _url(text: str) -> str:
+    """A URL without user information and query; any other text as it is."""
+    try:
+        parts = urlsplit(text if "://" in text else f"//{text}")
+        has_secret = "@" in parts.netloc or bool(parts.query) or bool(parts.fragment)
+    except ValueError:
+        return HIDDEN
+    return public_url(text) if has_secret else text

@@ -1,0 +1,47 @@
+"""The copy of a contract in a run's status has no credentials, and is otherwise the contract."""
+
+import json
+from typing import Any
+
+from activities.rules.public_contract import public_contract
+
+SECRET = "c4nary"
+
+
+def shown(**members: Any) -> dict[str, Any]:
+    contract = {"jobId": "a", "jobName": "b", "kserve": {}, **members}
+    public: dict[str, Any] = json.loads(public_contract(json.dumps(contract)))
+    assert SECRET not in json.dumps(public)
+    return public
+
+
+def test_a_contract_without_credentials_is_shown_byte_by_byte() -> None:
+    text = '{"jobId":"a",  "input":{"file":{"path":"in/é.jsonl"}},"kserve":{"modelUrl":"host/v2/models/a/infer"}}'
+    assert public_contract(text) is text
+
+
+def test_header_values_are_not_shown() -> None:
+    api = {"headers": ["Authorization: Bearer c4nary", "c4nary", 5], "verb": "POST"}
+    public = shown(input={"krateo": {"api": api}})
+    assert public["input"]["krateo"]["api"] == {
+        "headers": ["Authorization: (not shown)", "(not shown)", "(not shown)"],
+        "verb": "POST",
+    }
+
+
+def test_urls_are_shown_without_user_information_and_query() -> None:
+    public = shown(
+        kserve={"modelUrl": "user:c4nary@host:80/v2/models/a/infer?key=c4nary"},
+        output={
+            "krateo": {"api": {"path": "/x?token=c4nary"}},
+            "s3": {"at": "https://u:c4nary@s3/b", "note": "50% @ 3?"},
+        },
+    )
+    assert public["kserve"]["modelUrl"] == "host:80/v2/models/a/infer"
+    assert public["output"]["krateo"]["api"]["path"] == "/x?(not shown)"
+    assert public["output"]["s3"] == {"at": "https://s3/b", "note": "50% @ 3?"}
+
+
+def test_the_credentials_of_a_custom_store_are_not_shown() -> None:
+    public = shown(input={"own": {"token": "c4nary", "nested": [{"password": "c4nary"}]}})
+    assert public["input"]["own"] == {"token": "(not shown)", "nested": [{"password": "(not shown)"}]}
