@@ -14,8 +14,9 @@ from typing import Self
 
 from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
@@ -105,51 +106,6 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
-    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
-
-    pod_uid: str
-    pod_name: str
-    job_uid: str
-    exit_code: int | None = None
-    started_at: str | None = None
-    finished_at: str | None = None
-    is_disrupted: bool = False
-    message: str = ""
-    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
-
-    @classmethod
-    def of_pod(cls, pod: Object) -> Self:
-        """The end of a Pod that is terminal, or that was deleted as it is."""
-        metadata, end = pod["metadata"], pod_state.container_end(pod)
-        return cls(
-            pod_uid=metadata["uid"],
-            pod_name=metadata["name"],
-            job_uid=controller_of(pod) or "",
-            exit_code=end.exit_code if end is not None else None,
-            started_at=pod_state.started_at(pod),
-            finished_at=end.finished_at if end is not None else None,
-            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
-            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
-        )
-
-    def as_pod(self) -> Object:
-        """The Pod as far as a verdict needs it."""
-        terminated = {
-            "exitCode": self.exit_code,
-            "message": self.message,
-            "startedAt": self.started_at,
-            "finishedAt": self.finished_at,
-        }
-        state = {"terminated": terminated} if self.exit_code is not None else {}
-        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
-        return {
-            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
-            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Before:
     """What was observed before: whether the launch was running, and in which Pod, if that is known."""
 
@@ -229,15 +185,7 @@ def observe(
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:
     """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still run."""
-    return None if any(could_run(pod) for pod in pods) else Observation(Doing.GONE)
-
-
-def could_run(pod: Object) -> bool:
-    """Whether a container of the Pod runs or may still start. A Pod that was deleted before it had a node never gets one."""
-    if pod_state.is_terminal(pod):
-        return False
-    is_bound = bool((pod.get("spec") or {}).get("nodeName"))
-    return is_bound or not pod["metadata"].get("deletionTimestamp")
+    return None if any(pod_state.may_run(pod) for pod in pods) else Observation(Doing.GONE)
 
 
 def clamped_start(pod: Object, *, now: datetime) -> str:
@@ -311,7 +259,7 @@ def _after_running(
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
-    is_replaced = any(could_run(pod) and pod is not held for pod in pods)
+    is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
     is_taken = is_disrupted or is_lost or is_replaced or (is_suspended and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 

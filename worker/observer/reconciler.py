@@ -17,7 +17,6 @@ from activities.rules.observation import (
     Doing,
     Launch,
     Observation,
-    PodEnd,
     event_subject,
     is_concluded,
     is_superseded,
@@ -25,6 +24,7 @@ from activities.rules.observation import (
     observe_absent,
     running_message,
 )
+from activities.rules.pod_end import PodEnd
 from inferrun import wellknown
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key

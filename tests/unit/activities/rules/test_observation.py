@@ -10,10 +10,8 @@ from activities.rules.observation import (
     Doing,
     Launch,
     Observation,
-    PodEnd,
     WaitContext,
     clamped_start,
-    could_run,
     event_subject,
     is_concluded,
     is_superseded,
@@ -22,6 +20,8 @@ from activities.rules.observation import (
     observe_absent,
     running_message,
 )
+from activities.rules.pod_end import PodEnd
+from activities.rules.pod_state import may_run
 from activities.rules.trimming import trim_events, trim_job, trim_pod
 from inferrun import wellknown
 from inferrun.names import job_base_name, job_name
@@ -274,7 +274,7 @@ def test_a_container_that_ended_before_it_was_seen_running_is_ending() -> None:
     assert seen(live_job(), ends=(end,)).doing is Doing.ENDING
 
 
-def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_could_run() -> None:
+def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_may_run() -> None:
     assert observe_absent(()) == Observation(Doing.GONE)
     assert observe_absent([live_pod(running(STARTED), phase="Running")]) is None
     assert observe_absent([live_pod(waiting("ContainerCreating"), deletionTimestamp=at(0))]) is None
@@ -283,8 +283,8 @@ def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_could_run() -> None:
 
 def test_a_pod_that_was_deleted_before_it_had_a_node_never_runs() -> None:
     """Also if a finalizer keeps its object: the scheduler ignores Pods that are being deleted."""
-    assert not could_run(live_pod(node=None, deletionTimestamp=at(0)))
-    assert could_run(live_pod(node=None))
+    assert not may_run(live_pod(node=None, deletionTimestamp=at(0)))
+    assert may_run(live_pod(node=None))
 
 
 def test_events_are_read_of_what_its_status_does_not_explain() -> None:

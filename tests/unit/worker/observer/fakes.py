@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from activities.rules.object_metadata import controller_of
-from activities.rules.observation import Launch, PodEnd
+from activities.rules.observation import Launch
+from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import trim_job, trim_pod, trim_run
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
