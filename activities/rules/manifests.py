@@ -29,7 +29,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Obje
         "metadata": {
             "name": compiled.base_name,
             "namespace": run.namespace,
-            "labels": _labels(run, installation=installation),
+            "labels": labels_of(run, installation=installation),
             "annotations": {wellknown.ANNOTATION_RUN: run.name},
             "ownerReferences": [owner_reference(run)],
         },
@@ -45,7 +45,7 @@ def job(
     snapshot = compiled.snapshot
     labels = {
         **snapshot.labels,
-        **_labels(run, installation=installation),
+        **labels_of(run, installation=installation),
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
@@ -108,7 +108,8 @@ def selector(installation: str) -> str:
     return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
 
 
-def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
+def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
+    """The labels of everything that is created for a run."""
     return {
         wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY,
         wellknown.LABEL_INSTALLATION: installation,

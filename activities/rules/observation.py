@@ -212,16 +212,31 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
 
 
-def is_concluded(run: Object | None, *, job_uid: str) -> bool:
-    """Whether the end of a Job that is gone was acknowledged: its run has finished or is gone (None), the status names
-    another Job, or it says what follows this one.
+def is_concluded(run: Object | None, *, launch: Launch) -> bool:
+    """Whether the end of a launch was acknowledged: its run has finished or is gone (None), the status names another Job,
+    or it counts the launch among those that have ended.
     """
     if run is None:
         return True
     status = run.get("status") or {}
-    if (status.get("jobStatus") or {}).get("uid") != job_uid:
+    if (status.get("jobStatus") or {}).get("uid") != launch.job_uid:
         return True
-    return status.get("reason") == Reason.RETRY_BACKOFF or status.get("phase") == Phase.SUSPENDED
+    if status.get("reason") == Reason.RETRY_BACKOFF or status.get("phase") == Phase.SUSPENDED:
+        return True
+    return int(status.get("endedLaunches") or 0) >= launch.launch
+
+
+def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
+    """Whether nothing follows the launch any more: its run is gone (None), has finished, or is past this launch.
+
+    `run` is as the API server has it. A Job that does not have the name of its launch is not one that we created.
+    """
+    if job_name(job_base_name(launch.run.name, launch.run.uid), launch.launch) != launch.job_name:
+        return False
+    if run is None:
+        return True
+    is_finished = (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+    return is_finished or is_superseded(run, launch=launch)
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:

@@ -46,7 +46,16 @@ _JOB_ANNOTATIONS = (
 _POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
 _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
 _EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
-_STATUS_FIELDS = ("phase", "reason", "message", "startTime", "records", "attempt", "observedGeneration")
+_STATUS_FIELDS = (
+    "phase",
+    "reason",
+    "message",
+    "startTime",
+    "records",
+    "attempt",
+    "endedLaunches",
+    "observedGeneration",
+)
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
