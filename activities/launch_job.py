@@ -31,7 +31,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
 
@@ -111,7 +111,9 @@ class JobLauncher:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
         name, known = name_of(body), run.status.job_status
         if known is not None and known.name == name and known.uid:
-            return await self._find_job(run.ref, name) or _lost_job(name, known.uid, run), True
+            return await self._find_job(run.ref, name) or launch_results.lost_job(
+                name, known.uid, run=run, now=utc_now()
+            ), True
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
@@ -156,6 +158,7 @@ class JobLauncher:
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 read_generation=run.metadata.generation,
+                cleared=("running_since", "records"),
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
                 contract=base64.b64encode(compiled.contract_json.encode()).decode(),
@@ -196,12 +199,6 @@ class JobLauncher:
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)
         return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
-
-
-def _lost_job(name: str, uid: str, run: InferenceRun) -> Object:
-    """Stands for a Job that is gone, as far as a launch needs to know it."""
-    created = run.metadata.creation_timestamp or utc_now()
-    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": rfc3339(created)}}
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -208,6 +208,7 @@ class InferenceRun:
 
     async def _back_off(self, step: Step, *, limit: int) -> None:
         """Publish why the run waits for its next launch, and wait."""
+        ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted)
         attempt = self._state.progress.attempt
         message = (
@@ -220,6 +221,8 @@ class InferenceRun:
             message=message,
             attempt=attempt,
             attempts=self._state.progress.attempts,
+            ended_launches=ended_launches,
+            seconds_used=self._state.progress.seconds_used,
             warning=True,
             ended_job=self._state.job.job_name if self._state.job else "",
         )

@@ -36,13 +36,12 @@ class RunProgress(Frozen):
     attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+    first_started_at: str | None = Field(default=None, description="When the run's first container started")
 
     @property
     def progress(self) -> "RunProgress":
         """These fields alone, without those of the message."""
-        return RunProgress(
-            launch=self.launch, attempt=self.attempt, attempts=self.attempts, seconds_used=self.seconds_used
-        )
+        return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
 
 
 SIGNALLED_LIFECYCLE = 2
@@ -99,6 +98,7 @@ class LaunchResult(RunProgress):
     snapshot: str = Field(
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
     )
+    started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
 
 
@@ -254,6 +254,8 @@ class PublishInput(Frozen):
     message: str
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
+    ended_launches: int = 0
+    seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
 

@@ -74,7 +74,7 @@ class RunState:
         if launched.job_name:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
-            self.started_at = None
+            self.started_at = launched.started_at
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -83,15 +83,13 @@ class RunState:
         if started is None:
             return verdict
         finished = verdict.finished_at or rfc3339(now)
-        self._add_seconds(seconds_between(started, finished))
-        self.started_at = None
+        self._end_running(started, finished)
         return verdict.model_copy(update={"started_at": started, "finished_at": finished})
 
     def lose_pod(self, *, is_disrupted: bool, now: datetime) -> None:
         """The Pod is gone and the Job replaces it: the run's clock stops and the run waits again."""
         if self.started_at is not None:
-            self._add_seconds(seconds_between(self.started_at, rfc3339(now)))
-            self.started_at = None
+            self._end_running(self.started_at, rfc3339(now))
         self.wait_since(rfc3339(now))
         if is_disrupted:
             self.disruptions += 1
@@ -178,12 +176,15 @@ class RunState:
         return self.outcome(verdict, Phase.FAILED, reason)
 
     def _first_start(self) -> str | None:
-        attempts = self.progress.attempts
-        if not attempts:
-            return self.started_at
-        first = attempts[0].start_time
-        return rfc3339(first) if first else None
+        first = self.progress.first_started_at or self.started_at
+        if first is not None:
+            return first
+        started = next((item.start_time for item in self.progress.attempts if item.start_time is not None), None)
+        return rfc3339(started) if started is not None else None
 
-    def _add_seconds(self, seconds: float) -> None:
-        used = self.progress.seconds_used + seconds
-        self.progress = self.progress.model_copy(update={"seconds_used": used})
+    def _end_running(self, started: str, finished: str) -> None:
+        """Add the seconds of a container to the run's clock."""
+        used = self.progress.seconds_used + seconds_between(started, finished)
+        first = self.progress.first_started_at or started
+        self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
+        self.started_at = None

@@ -129,3 +129,10 @@ async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(followed
         await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
         assert await is_cancelled(handle)
     assert [stop.grace_seconds for stop in cluster.stops] == [10, 10, 0]
+
+
+async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(followed: Staged) -> None:
+    failing = Plan(ends_after=40, verdict=fails().verdict)
+    async with followed(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)) as stage:
+        await stage.execute()
+    assert [(one.ended_launches, round(one.seconds_used)) for one in cluster.published] == [(1, 40), (2, 80)]
