@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of, name_of, uid_of
@@ -189,14 +189,13 @@ def observe_absent(pods: Iterable[Object]) -> Observation | None:
 
 
 def clamped_start(pod: Object, *, now: datetime) -> str:
-    """When container `inference` started: the kubelet's time, no earlier than the Pod's creation, no later than `now`.
+    """When container `inference` started, no later than `now` unless the Pod was created later.
 
-    Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
+    The run's clock must not start in the future, whatever the clocks of nodes say.
     """
+    started = container_clock.started_at(pod)
     earliest = parse(pod["metadata"]["creationTimestamp"])
-    reported = pod_state.started_at(pod)
-    started = parse(reported) if reported else now
-    return rfc3339(max(min(started, now), earliest))
+    return rfc3339(max(min(parse(started), now) if started else now, earliest))
 
 
 def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:

@@ -56,7 +56,8 @@ class PodEnd:
             "startedAt": self.started_at,
             "finishedAt": self.finished_at,
         }
-        state = {"terminated": terminated} if self.exit_code is not None else {}
+        running = {"running": {"startedAt": self.started_at}} if self.started_at is not None else {}
+        state = {"terminated": terminated} if self.exit_code is not None else running
         conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
         status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
         return {
