@@ -56,6 +56,8 @@ class LaunchFollowing:
         self._pod_uid = ""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
+        self._successor: Started | None = None
+        """The start of another Pod than the one that is known to run: the loss of that one has not been dealt with."""
 
     async def supervise(self) -> Verdict:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
@@ -122,6 +124,9 @@ class LaunchFollowing:
                 self._hinted_pod_uid = pod_uid
                 return _Event.INSPECT
             started = self._signals.take_started(job_uid)
+            if started is not None and self._is_successor(started):
+                self._successor = started
+                return _Event.INSPECT
             if started is not None:
                 self._begin(started)
             left = self._seconds_left()
@@ -138,6 +143,10 @@ class LaunchFollowing:
             )
         except TimeoutError:
             return
+
+    def _is_successor(self, started: Started) -> bool:
+        """Whether it is the start of another Pod than the known one, which has used time."""
+        return bool(self._pod_uid) and started.pod_uid != self._pod_uid and bool(self._state.timeout_seconds)
 
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
@@ -167,12 +176,13 @@ class LaunchFollowing:
         return await self._act_on(report)
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
+        successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
             return report.verdict
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
             return await self._conclude(report.verdict)
         if report.stage is LaunchStage.POD_LOST:
-            return await self._lose_pod(report)
+            return await self._lose_pod(report, successor=successor)
         self._continue(report)
         return None
 
@@ -183,14 +193,18 @@ class LaunchFollowing:
             self._state.started_at = report.started_at
             self._show_running()
 
-    async def _lose_pod(self, report: LaunchReport) -> Verdict | None:
+    async def _lose_pod(self, report: LaunchReport, *, successor: Started | None = None) -> Verdict | None:
         """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
         self._pod_uid = ""
         self._state.started_at = report.started_at
         lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
         self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)
         exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
-        return await self._conclude(exceeded) if exceeded is not None else None
+        if exceeded is not None:
+            return await self._conclude(exceeded)
+        if successor is not None:
+            self._begin(successor)
+        return None
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""

@@ -5,9 +5,11 @@ Pod carries times of both: when it was bound to the node and when the kubelet to
 reported the state of its containers and when the server stored the report.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from activities.rules import pod_state
+from activities.rules.manifests import CONTAINER
 from inferrun.kube.objects import Object
 from inferrun.timestamps import parse, rfc3339
 
@@ -25,6 +27,16 @@ def started_at(pod: Object) -> str | None:
     if stored is not None:
         started = min(started, stored)
     return rfc3339(max(started, parse(pod["metadata"]["creationTimestamp"])))
+
+
+def start_in(events: Iterable[Object]) -> str | None:
+    """When the container started, according to the Events of its Pod; None if they do not say."""
+    for event in events:
+        path = str((event.get("involvedObject") or {}).get("fieldPath", ""))
+        time = event.get("firstTimestamp") or event.get("eventTime")
+        if event.get("reason") == "Started" and CONTAINER in path and time:
+            return rfc3339(parse(str(time)))
+    return None
 
 
 def _lag(pod: Object) -> timedelta:
