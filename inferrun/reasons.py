@@ -27,6 +27,7 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"

@@ -17,7 +17,7 @@ def pod_on_node(*, ahead: float, stored: float | None = None) -> Json:
     pod = live_pod(running(at(100 - WAITED - ahead)), phase="Running", age=100, conditions=[bound])
     pod["status"]["startTime"] = at(100 - ahead)
     if stored is not None:
-        fields = {"f:status": {"f:containerStatuses": {}}}
+        fields: Json = {"f:status": {"f:containerStatuses": {}}}
         pod["metadata"]["managedFields"] = [
             {"manager": "kubelet", "time": at(stored), "fieldsV1": fields},
             {"manager": "kube-controller-manager", "time": at(0), "fieldsV1": {"f:status": {"f:conditions": {}}}},
