@@ -54,7 +54,6 @@ class LaunchFollowing:
         self._state = state
         self._launched = launched
         self._signals = signals
-        self._pod_uid = ""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
         self._successor: Started | None = None
@@ -80,7 +79,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
-            pod_uid=self._pod_uid,
+            pod_uid=self._state.pod_uid,
             grace_seconds=grace,
             only_waiting=only_waiting,
             only_after_seconds=only_after_seconds,
@@ -138,7 +137,13 @@ class LaunchFollowing:
             left = self._seconds_left()
             if left is not None and left <= 0:
                 return _Event.EXPIRED
+            self._limit_history()
             await self._wait(left)
+
+    def _limit_history(self) -> None:
+        """Continue as new if the history is long, because of many replaced Pods, edits or signals. The Job lives on."""
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._state.continued(following=self._launched))
 
     async def _wait(self, seconds: float | None) -> None:
         seen = self._state.signal_count
@@ -152,14 +157,16 @@ class LaunchFollowing:
 
     def _is_successor(self, started: Started) -> bool:
         """Whether it is the start of another Pod than the known one, which has used time."""
-        return bool(self._pod_uid) and started.pod_uid != self._pod_uid and bool(self._state.timeout_seconds)
+        return (
+            bool(self._state.pod_uid) and started.pod_uid != self._state.pod_uid and bool(self._state.timeout_seconds)
+        )
 
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
-        if started.pod_uid == self._pod_uid or not self._state.timeout_seconds:
+        if started.pod_uid == self._state.pod_uid or not self._state.timeout_seconds:
             return  # without a limit no clock needs the start, and a forged one would stop that of waiting
         now = workflow.now()
-        self._pod_uid = started.pod_uid
+        self._state.pod_uid = started.pod_uid
         self._state.started_at = rfc3339(min(parse(started.started_at), now))
         self._show_running()
 
@@ -174,7 +181,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
-            pod_uid=self._pod_uid or self._hinted_pod_uid,
+            pod_uid=self._state.pod_uid or self._hinted_pod_uid,
             seconds_left=self._whole_seconds_left(),
         )
         summary = f"inspect {self._launched.job_name}"
@@ -195,13 +202,13 @@ class LaunchFollowing:
     def _continue(self, report: LaunchReport) -> None:
         """Take over what the report says about a launch that goes on."""
         if report.stage is LaunchStage.RUNNING and report.started_at is not None:
-            self._pod_uid = report.pod_uid
+            self._state.pod_uid = report.pod_uid
             self._state.started_at = report.started_at
             self._show_running()
 
     async def _lose_pod(self, report: LaunchReport, *, successor: Started | None = None) -> Verdict | None:
         """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
-        self._pod_uid = ""
+        self._state.pod_uid = ""
         self._state.started_at = report.started_at
         lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
         self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)

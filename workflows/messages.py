@@ -47,19 +47,8 @@ class RunProgress(Frozen):
 SIGNALLED_LIFECYCLE = 2
 """From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
 
-
-class RunInput(RunRef, RunProgress):
-    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
-
-    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
-    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
-    disruptions: int = 0
-    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
-
-    @property
-    def ref(self) -> RunRef:
-        """The run's identity."""
-        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
+"""Of the workflows that this version can execute."""
 
 
 class LaunchInput(RunProgress):
@@ -103,6 +92,23 @@ class LaunchResult(RunProgress):
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
+
+
+class RunInput(RunRef, RunProgress):
+    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
+
+    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
+    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
+    disruptions: int = 0
+    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
+
+    following: LaunchResult | None = Field(default=None, description="The launch that is under way")
+    pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
 
 
 class FollowUntil(StrEnum):

@@ -36,8 +36,10 @@ class RunState:
         self.run = given.ref
         self.lifecycle = given.lifecycle
         self.progress = given.progress
-        self.job: LaunchResult | None = None
-        self.started_at: str | None = None
+        self.job = given.following
+        self.started_at = given.following.started_at if given.following is not None else None
+        self.pod_uid = given.pod_uid
+        self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
         self.disruptions = given.disruptions
@@ -46,8 +48,18 @@ class RunState:
         self._edited_timeout: int | None = None
         self._edited_suspend: bool | None = None
 
-    def continued(self) -> RunInput:
-        """The input with which the workflow continues as new; only a run without a Job does so."""
+    def take_following(self) -> LaunchResult | None:
+        """The launch that was under way when the workflow continued as new, once."""
+        following, self._following = self._following, None
+        return following
+
+    def continued(self, *, following: LaunchResult | None = None) -> RunInput:
+        """The input with which the workflow continues as new. The launch that is `following` is inspected first: signals
+        about it may have been received and not dealt with.
+        """
+        if following is not None:
+            changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
+            following = following.model_copy(update={**changes, "started_at": self.started_at, "is_adopted": True})
         return RunInput.model_validate(
             {
                 **self.run.model_dump(),
@@ -56,6 +68,8 @@ class RunState:
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
+                "following": following,
+                "pod_uid": self.pod_uid if following is not None else "",
             }
         )
 
@@ -95,7 +109,7 @@ class RunState:
         if launched.job_name:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
-            self.started_at = launched.started_at
+            self.started_at, self.pod_uid = launched.started_at, ""
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
             self.progress = launched.progress
 

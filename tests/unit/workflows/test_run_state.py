@@ -179,3 +179,18 @@ def test_the_run_started_with_its_first_container_however_many_launches_followed
     assert (
         RunState(state.continued()).outcome(FAILED, Phase.FAILED, Reason.INPUT_FAILED).started_at == outcome.started_at
     )
+
+
+def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(state: RunState) -> None:
+    state.started_at, state.pod_uid = "2026-11-21T08:00:20Z", "pod-a"
+    state.edit_spec(SpecChanged(timeout_seconds=500, suspend=True))
+    state.lose_pod(is_disrupted=True, now=NOW)
+    state.started_at = "2026-11-21T08:00:50Z"
+    continued = RunState(RunInput.model_validate_json(state.continued(following=state.job).model_dump_json()))
+    following = continued.take_following()
+    assert following is not None
+    assert (following.job_uid, following.is_adopted) == ("u", True)
+    assert continued.take_following() is None
+    assert (continued.timeout_seconds, continued.is_suspended, continued.pod_uid) == (500, True, "pod-a")
+    assert continued.running_seconds_left(now=NOW) == state.running_seconds_left(now=NOW) == 500 - 40 - 10
+    assert continued.disruptions == 1
