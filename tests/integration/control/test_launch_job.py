@@ -421,7 +421,7 @@ async def test_a_forged_config_map_grants_no_service_account(
     await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
     result = await launch(launcher, run)
     assert result.state is LaunchState.WAITING
-    assert "'powerful' is not allowed" in result.message
+    assert 'spec.serviceAccountName is "powerful"' in result.message
     with pytest.raises(NotFound):
         await api.get(JOBS, place, base_of(run))
 
