@@ -16,7 +16,9 @@ _CREDENTIALS: Final = frozenset({"authorization", "password", "token", "secret",
 
 
 def public_contract(contract_json: str) -> str:
-    """The contract as JSON without what may be a credential."""
+    """The contract as JSON without what may be a credential; empty for a run whose contract is not known."""
+    if not contract_json:
+        return ""
     contract = json.loads(contract_json)
     public = {key: _public(value) if key in ("input", "output", "kserve") else value for key, value in contract.items()}
     return contract_json if public == contract else json.dumps(public, ensure_ascii=False, separators=(",", ":"))

@@ -152,11 +152,7 @@ def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
     storage = config.spec.storage
     found = []
     for end, labels in (("input", storage.input), ("output", storage.output)):
-        api = (labels or {}).get(KRATEO_LABEL)
-        headers = (
-            api.get("api", {}).get("headers") if isinstance(api, dict) and isinstance(api.get("api"), dict) else None
-        )
-        for index, header in enumerate(headers if isinstance(headers, list) else ()):
+        for index, header in enumerate(_headers_of((labels or {}).get(KRATEO_LABEL))):
             if isinstance(header, str) and is_credential(split_header(header)[0]):
                 name = shown(split_header(header)[0])
                 found.append(
