@@ -43,7 +43,7 @@ class EventReader:
         self._list_events = list_events
         self._rate = RateLimit(READS_PER_SECOND)
         self._requests: dict[Key, tuple[str, OnEvents]] = {}
-        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS)
+        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS, group=lambda key: key[0])
 
     async def run(self) -> None:
         """Read until cancelled."""

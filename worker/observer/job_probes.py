@@ -34,7 +34,7 @@ class JobProbes:
         self._states = states
         self._jobs = jobs
         self._on_probed = on_probed
-        self._queue: WorkQueue[Key] = WorkQueue(self._probe, workers=WORKERS)
+        self._queue: WorkQueue[Key] = WorkQueue(self._probe, workers=WORKERS, group=lambda key: key[0])
 
     async def run(self) -> None:
         """Ask until cancelled."""

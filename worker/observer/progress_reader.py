@@ -54,7 +54,7 @@ class ProgressReader:
         self._read_log = read_log
         self._rate = RateLimit(READS_PER_SECOND)
         self._followed: dict[Key, _Followed] = {}
-        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS)
+        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=READERS, group=lambda key: key[0])
 
     async def run(self) -> None:
         """Read until cancelled."""

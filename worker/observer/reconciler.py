@@ -65,7 +65,7 @@ class Reconciler:
         self._progress = progress
         self._states: dict[Key, JobState] = {}
         self._reconciled = 0
-        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1)
+        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1, group=lambda key: key[0])
         self._signal_queue = SignalQueue(self._states, signals, on_sent=self.wake)
         self._status_queue = StatusQueue(self._states, workloads, writer, on_written=self.wake)
         self._probes = JobProbes(self._states, jobs, on_probed=self.wake)

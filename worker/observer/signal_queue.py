@@ -25,7 +25,7 @@ class SignalQueue:
         self._states = states
         self._signals = signals
         self._on_sent = on_sent
-        self._queue: WorkQueue[Key] = WorkQueue(self._send, workers=WORKERS)
+        self._queue: WorkQueue[Key] = WorkQueue(self._send, workers=WORKERS, group=lambda key: key[0])
 
     async def run(self) -> None:
         """Send until cancelled."""

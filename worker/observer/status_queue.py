@@ -35,7 +35,7 @@ class StatusQueue:
         self._workloads = workloads
         self._writer = writer
         self._on_written = on_written
-        self._queue: WorkQueue[Key] = WorkQueue(self._write, workers=WORKERS)
+        self._queue: WorkQueue[Key] = WorkQueue(self._write, workers=WORKERS, group=lambda key: key[0])
 
     async def run(self) -> None:
         """Write until cancelled."""
