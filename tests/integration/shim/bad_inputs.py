@@ -1,0 +1,264 @@
+"""Invalid specs: generated from the schemas of both resources, a few for every field, and written by hand.
+
+Each entry is a valid spec with one mistake. `field` is the JSON name that the answer must contain.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from deploy.crds.definitions import inference_config, inference_run
+from tests.integration.crds.manifests import CONFIG, REJECTED, REPORTED_ON_STATUS, RUN
+
+Json = dict[str, Any]  # Any: manifests are free-form JSON, invalid on purpose
+Path = tuple[str | int, ...]
+
+API: Final[Json] = {
+    "path": "/x",
+    "verb": "POST",
+    "headers": ["Accept: */*"],
+    "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "handler", "key": "key"}}],
+    "payload": "{}",
+    "endpointRef": {"name": "handler", "namespace": "data"},
+}
+GOOD: Final[dict[str, Json]] = {
+    CONFIG: {
+        "kserve": {"modelName": "a", "modelUrl": "http://host/v2/models/a/infer", "modelVersion": "v2"},
+        "storage": {"input": {"krateo": {"api": API}}, "output": {"file": {"claimName": "c", "path": "p"}}},
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+        "credentialsRef": {"name": "pull", "namespace": "data"},
+    },
+    RUN: {"configRef": {"name": "config", "namespace": "models"}, "parameters": {"day": "1"}},
+}
+SCHEDULE_FIELDS: Final = frozenset(
+    {
+        "timeZone",
+        "concurrencyPolicy",
+        "startingDeadlineSeconds",
+        "successfulJobsHistoryLimit",
+        "failedJobsHistoryLimit",
+    }
+)
+
+
+@dataclass(frozen=True)
+class BadInput:
+    """An invalid spec; one of `fields` must be named."""
+
+    title: str
+    kind: str
+    spec: Any  # Any: as in Json
+    fields: tuple[str, ...]
+
+
+def bad_inputs() -> list[BadInput]:
+    """All of them, each with a title of its own."""
+    generated = [
+        *_of_schema(CONFIG, inference_config()),
+        *_of_schema(RUN, inference_run()),
+    ]
+    known = [BadInput(one.title, one.kind, one.spec, (one.field,)) for one in (*REJECTED, *REPORTED_ON_STATUS)]
+    return [*generated, *known, *_by_hand()]
+
+
+def _of_schema(kind: str, definition: Json) -> Iterator[BadInput]:
+    version = definition["spec"]["versions"][0]
+    yield from _of_node(kind, version["schema"]["openAPIV3Schema"]["properties"]["spec"], ())
+
+
+def _of_node(kind: str, node: Json, path: Path) -> Iterator[BadInput]:
+    for title, value in _mistakes(node):
+        spec = _changed(kind, path, value)
+        names = tuple(str(part) for part in path if isinstance(part, str)) or ("spec",)
+        yield BadInput(f"{kind}.{'.'.join(map(str, path))}: {title}", kind, spec, names[-1:])
+    for name, child in node.get("properties", {}).items():
+        yield from _of_node(kind, child, (*path, name))
+    if "items" in node:
+        yield from _of_node(kind, node["items"], (*path, 0))
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from _of_node(kind, node["additionalProperties"], (*path, "cpu" if kind == CONFIG else "day"))
+
+
+def _mistakes(node: Json) -> Iterator[tuple[str, object]]:
+    """Values that the schema of a field rules out."""
+    if node.get("x-kubernetes-int-or-string"):
+        yield "a list", [1]
+        yield "an object", {"a": 1}
+        return
+    match node.get("type"):
+        case "string":
+            yield "a number", 5
+            yield "an object", {"a": "b"}
+            yield from _bad_strings(node)
+        case "integer":
+            yield "a text", "many"
+            yield "a fraction", 1.5
+            if "minimum" in node:
+                yield "too small", node["minimum"] - 1
+            if "maximum" in node:
+                yield "too large", node["maximum"] + 1
+        case "boolean":
+            yield "a text", "yes"
+            yield "a number", 1
+        case "array":
+            yield "a text", "text"
+            yield "an object", {"a": 1}
+        case "object":
+            yield "a text", "text"
+            yield "a list", ["text"]
+
+
+def _bad_strings(node: Json) -> Iterator[tuple[str, str]]:
+    if "enum" in node:
+        yield "not one of the allowed values", "Perhaps"
+        return
+    if node.get("minLength"):
+        yield "empty", ""
+    if "pattern" in node:
+        yield "a forbidden form", "No Such/Form!\n"
+    if "maxLength" in node and node["maxLength"] <= 4096:
+        yield "too long", "a" * (node["maxLength"] + 1)
+
+
+def _changed(kind: str, path: Path, value: object) -> Any:  # Any: as in Json
+    """A valid spec with another value in one place."""
+    spec: Any = deepcopy(GOOD[kind])
+    if not path:
+        return value
+    if path[0] == "schedule" or path[0] in SCHEDULE_FIELDS:
+        spec |= {"schedule": "@daily"}
+    if path[:3] == ("storage", "input", "file"):
+        spec["storage"]["input"] = {"file": {"claimName": "c", "path": "p"}}
+    if path[:3] == ("storage", "output", "krateo"):
+        spec["storage"]["output"] = {"krateo": {"api": deepcopy(API)}}
+    place = spec
+    for part, following in pairwise(path):
+        if isinstance(part, str) and part not in place:
+            place[part] = [None] if isinstance(following, int) else {}
+        place = place[part]
+    place[path[-1]] = value
+    return spec
+
+
+HEADERS: Final = (
+    "Content-Length: 5",
+    "content-length: 5",
+    "Transfer-Encoding: chunked",
+    "Host: other",
+    "Connection: close",
+    "Keep-Alive: 5",
+    "Proxy-Authorization: Basic x",
+    "Proxy-Connection: close",
+    "TE: trailers",
+    "Trailer: X",
+    "Upgrade: h2c",
+    "Expect: 100-continue",
+    "X Y: 1",
+    "X\nY: 1",
+    "X(Y): 1",
+    "Grüße: 1",
+    ": 1",
+    "no colon",
+    "X: a\r\nY: b",
+    "X: \x00",
+)
+
+SCHEDULES: Final = (
+    "",
+    "x",
+    "* * * *",
+    "* * * * * *",
+    "60 * * * *",
+    "* 24 * * *",
+    "* * 0 * *",
+    "* * 32 * *",
+    "* * * 13 *",
+    "* * * * 8",
+    "* * * FOO *",
+    "* * * * FOO",
+    "*/0 * * * *",
+    "1- * * * *",
+    "5-1 * * * *",
+    ",1 * * * *",
+    "1,,2 * * * *",
+    "L * * * *",
+    "* * L * *",
+    "* * * * 1#2",
+    "@reboot",
+    "@every 5m",
+    "TZ=UTC * * * * *",
+    "CRON_TZ=UTC * * * * *",
+    "0 0 30 2 *",
+    "0 0 31 4 *",
+    "-1 * * * *",
+    "1.5 * * * *",
+    "１ * * * *",
+)
+
+TIME_ZONES: Final = ("Rome", "Europe/Roma", "local", "right/UTC", "posix/UTC", "../UTC", "UTC+1", "Factory")
+
+URLS: Final = (
+    "ftp://host/x",
+    "http://",
+    "http://host:0/x",
+    "http://host:99999/x",
+    "http://[::1/x",
+    "host name/x",
+    "://",
+)
+
+QUANTITIES: Final = ("lots", "1 Gi", "-1", "1XB", "", "1e", "0x10")
+
+
+def _by_hand() -> Iterator[BadInput]:
+    for number, header in enumerate(HEADERS):
+        yield _api_mistake(f"header {number}", {"headers": [header]}, "headers")
+        name = header.partition(":")[0].strip() or " "
+        if number < 16:
+            source = {"name": name, "secretKeyRef": {"name": "handler", "key": "key"}}
+            yield _api_mistake(f"header {number} from a Secret", {"headersFrom": [source]}, "headersFrom")
+    for key in ("pth", "Path", "verbs", "header", "payloads", "endpointref", "url", "token"):
+        yield _api_mistake(f"unknown key {key}", {key: "x"}, key)
+    for expression in SCHEDULES:
+        spec = {**GOOD[RUN], "schedule": expression}
+        yield BadInput(f"schedule {expression!r}", RUN, spec, ("schedule",))
+    for zone in TIME_ZONES:
+        spec = {**GOOD[RUN], "schedule": "@daily", "timeZone": zone}
+        yield BadInput(f"time zone {zone!r}", RUN, spec, ("timeZone",))
+    for url in URLS:
+        spec = deepcopy(GOOD[CONFIG])
+        spec["kserve"]["modelUrl"] = url
+        yield BadInput(f"URL {url!r}", CONFIG, spec, ("modelUrl",))
+    for quantity in QUANTITIES:
+        yield BadInput(
+            f"quantity {quantity!r}", CONFIG, {**GOOD[CONFIG], "resources": {"limits": {"cpu": quantity}}}, ("cpu",)
+        )
+    for path in ("/etc/passwd", "../x", "a/../../x", "..", "a/..", "\0"):
+        storage = {**GOOD[CONFIG]["storage"], "output": {"file": {"claimName": "c", "path": path}}}
+        yield BadInput(f"path {path!r}", CONFIG, {**GOOD[CONFIG], "storage": storage}, ("path",))
+    for name in ("job_uid", "pod_uid", "predictions"):
+        yield BadInput(f"parameter {name}", RUN, {**GOOD[RUN], "parameters": {name: "x"}}, ("parameters",))
+    for label in ("flie", "File", "krato", "s3"):
+        storage = {**GOOD[CONFIG]["storage"], "input": {label: {}}}
+        yield BadInput(f"label {label}", CONFIG, {**GOOD[CONFIG], "storage": storage}, (label,))
+    yield from _too_much()
+
+
+def _too_much() -> Iterator[BadInput]:
+    many = {f"key{number}": number for number in range(20_000)}
+    deep: Json = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    for title, custom in (("many keys", many), ("deep nesting", deep), ("a long text", {"text": "x" * 300_000})):
+        storage = {**GOOD[CONFIG]["storage"], "input": {"own": custom}}
+        spec = {**GOOD[CONFIG], "image": "own:1", "storage": storage}
+        yield BadInput(title, CONFIG, spec, ("spec.storage",))
+    parameters = {f"p{number}": "x" * 60_000 for number in range(6)}
+    yield BadInput("large parameters", RUN, {**GOOD[RUN], "parameters": parameters}, ("parameters",))
+
+
+def _api_mistake(title: str, changes: Json, field: str) -> BadInput:
+    storage = {**GOOD[CONFIG]["storage"], "input": {"krateo": {"api": {**API, **changes}}}}
+    return BadInput(title, CONFIG, {**GOOD[CONFIG], "storage": storage}, (field,))
