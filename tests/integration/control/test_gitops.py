@@ -84,7 +84,8 @@ async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_sc
     await api.patch(RUNS, namespace, name, {"metadata": metadata})
     pruner = HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     assert await pruner.prune(parent.ref) == [name]
-    expected = f"InferenceRun {name} (Succeeded) is deleted: successfulJobsHistoryLimit of {parent.metadata.name} keeps no more runs"
+    limit = f"successfulJobsHistoryLimit of {parent.metadata.name}"
+    expected = f"InferenceRun {name} (Succeeded) is deleted: {limit} keeps no more runs"
     for uid in (child.metadata.uid, parent.metadata.uid):
         selector = f"involvedObject.uid={uid},reason=HistoryPruned"
         found = (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
