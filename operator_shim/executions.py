@@ -110,9 +110,9 @@ class Executions:
             await self._ensure(run)  # only a workflow records an outcome
             await self._cancel(run)
         elif action.kind is ActionKind.START:
-            await self._start(key, item, run)
+            await self._launch(key, item, run)
 
-    async def _start(self, key: Key, item: Object, run: InferenceRun) -> None:
+    async def _launch(self, key: Key, item: Object, run: InferenceRun) -> None:
         uid = run.metadata.uid
         is_new = uid not in self._ensured and not is_started(item)
         if is_new or key in self._config_changed:
