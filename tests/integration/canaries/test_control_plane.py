@@ -1,0 +1,189 @@
+"""Nothing that shim and worker write contains a header value, a token, or the user information or query of a URL.
+
+Canaries are planted in configs and in what Pods report. Searched are the statuses of runs and configs, Events, Jobs, the logs
+of both processes, and Temporal: its histories and its whole database. The run's ConfigMap is the one place for a contract.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchmarks.burst.product import product
+from benchmarks.control_plane import ControlPlane, control_plane
+from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.errors import Invalid
+from inferrun.kube.objects import CONFIGS, EVENTS, JOBS, NAMESPACES, PODS, RUNS, Object, Resource
+from inferrun.reasons import Reason
+from inferrun.runner_report import RunnerResult, dump_result
+from tests.integration.conftest import CLUSTER_FILES
+from tests.integration.fairness.test_crowd import install, manifest
+
+CANARY = b"c4nary"
+NAMESPACE = "canaries"
+
+HANDLER: Object = {
+    "path": "/x?token=c4nary",
+    "headers": ["Authorization: Bearer c4nary", "X-Api-Key: c4nary"],
+    "headersFrom": [{"name": "X-Other", "secretKeyRef": {"name": "handler", "key": "key"}}],
+    "endpointRef": {"name": "handler"},
+}
+MODEL = {"modelUrl": "http://user:c4nary@model/v2/models/a/infer?key=c4nary"}
+END: Object = {"krateo": {"api": HANDLER}}
+
+INVALID: dict[str, Object] = {
+    "header": {
+        "storage": {"input": {"krateo": {"api": {**HANDLER, "headers": ["X: c4nary\r\nY: c4nary"]}}}, "output": END}
+    },
+    "framing": {"storage": {"input": {"krateo": {"api": {**HANDLER, "headers": ["Host: c4nary"]}}}, "output": END}},
+    "token": {"storage": {"input": {"krateo": {"api": {**HANDLER, "token": "c4nary"}}}, "output": END}},
+    "url": {"kserve": {"modelUrl": "ftp://user:c4nary@host/x?c4nary"}},
+    "urls": {"modelUrl": "http://other:c4nary@host/x?c4nary"},
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    api: KubeClient
+    folder: Path
+
+    async def until_ended(self, name: str) -> Object:
+        async with asyncio.timeout(60):
+            while True:
+                run = await self.api.get(RUNS, NAMESPACE, name)
+                if (run.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+                    return run
+                await asyncio.sleep(0.2)
+
+    async def pod_of(self, name: str) -> Object:
+        async with asyncio.timeout(60):
+            while True:
+                pods = (await self.api.list(PODS, NAMESPACE))["items"]
+                for pod in pods:
+                    if pod["metadata"]["annotations"].get("inferrun.dev/run") == name:
+                        return dict(pod)
+                await asyncio.sleep(0.2)
+
+    async def end_pod(self, name: str, *, code: int, message: str) -> None:
+        """Report the end of a run's Pod as a kubelet would."""
+        pod = await self.pod_of(name)
+        now = "2026-11-21T00:00:00Z"
+        terminated = {"exitCode": code, "message": message, "startedAt": now, "finishedAt": now}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": [
+                {
+                    "name": "inference",
+                    "image": "x",
+                    "imageID": "x",
+                    "ready": False,
+                    "restartCount": 0,
+                    "state": {"terminated": terminated},
+                }
+            ],
+        }
+        await self.api.patch(PODS, NAMESPACE, pod["metadata"]["name"], {"status": status}, sub="status")
+
+    async def is_reported(self, config: str) -> bool:
+        """Whether the config and its run say that the config is invalid."""
+        stored = await self.api.get(CONFIGS, NAMESPACE, config)
+        run = await self.api.get(RUNS, NAMESPACE, f"run-{config}")
+        return bool(stored.get("status")) and (run.get("status") or {}).get("reason") == "ConfigNotReady"
+
+    async def written(self) -> dict[str, bytes]:
+        """What our processes have written, by place."""
+        found = {}
+        for title, resource, part in (
+            ("run", RUNS, "status"),
+            ("config", CONFIGS, "status"),
+            ("event", EVENTS, ""),
+            ("job", JOBS, ""),
+        ):
+            for item in await self.all_of(resource):
+                value = item.get(part, {}) if part else item
+                found[f"{title} {item['metadata']['name']}"] = json.dumps(value).encode()
+        for path in self.folder.rglob("*"):
+            if path.is_file() and (path.name.startswith("temporal.db") or path.name in ("shim.log", "worker.log")):
+                found[path.name] = path.read_bytes()
+        return found
+
+    async def all_of(self, resource: Resource) -> list[Object]:
+        items: list[Object] = (await self.api.list(resource, NAMESPACE))["items"]
+        return items
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path]]:
+    folder = tmp_path_factory.mktemp("canaries")
+    with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane:
+        asyncio.run(install(plane))
+        with product(folder, plane):
+            yield plane, folder
+
+
+@pytest.fixture
+async def stage(planted: tuple[ControlPlane, Path]) -> AsyncIterator[Stage]:
+    plane, folder = planted
+    api = await connect(kubeconfig=plane.kubeconfig)
+    yield Stage(api, folder)
+    await api.close()
+
+
+async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage) -> None:
+    api = stage.api
+    await api.create(NAMESPACES, None, {"metadata": {"name": NAMESPACE}})
+    await create_config(api, "good", {})
+    rejected = [name for name, changes in INVALID.items() if not await is_stored(api, name, changes)]
+    for name in ("succeeds", "fails", "cancelled", "deleted"):
+        await create_run(api, name, config="good")
+    for name in INVALID.keys() - set(rejected):
+        await create_run(api, f"run-{name}", config=name)
+
+    success = RunnerResult(reason=Reason.SUCCEEDED, message="3 of 3 records predicted")
+    failure = RunnerResult(reason=Reason.INPUT_FAILED, message="a.jsonl line 2 contains a string", retryable=False)
+    await stage.end_pod("succeeds", code=0, message=dump_result(success))
+    await stage.end_pod("fails", code=3, message=dump_result(failure))
+    await stage.pod_of("cancelled")
+    await api.patch(
+        RUNS, NAMESPACE, "cancelled", {"metadata": {"annotations": {"inferrun.dev/cancel-requested": "true"}}}
+    )
+    deleted = await api.get(RUNS, NAMESPACE, "deleted")
+    await api.delete(RUNS, NAMESPACE, "deleted", uid=deleted["metadata"]["uid"])
+
+    phases = [(await stage.until_ended(name))["status"]["phase"] for name in ("succeeds", "fails", "cancelled")]
+    assert phases == ["Succeeded", "Failed", "Failed"]
+    await until_reported(stage, [name for name in INVALID if name not in rejected])
+    written = await stage.written()
+    assert {"shim.log", "worker.log", "temporal.db", "run succeeds", "config good"} <= written.keys()
+    assert b"inferencerun/canaries/succeeds" in written["temporal.db"] + written.get("temporal.db-wal", b"")
+    assert [place for place, content in written.items() if CANARY in content] == []
+    ready = (await api.get(CONFIGS, NAMESPACE, "good"))["status"]["conditions"][0]["message"]
+    assert "headers.0 (Authorization) can be seen by everyone who may read this config; use headersFrom" in ready
+
+
+async def until_reported(stage: Stage, configs: list[str]) -> None:
+    async with asyncio.timeout(30):
+        for name in configs:
+            while not await stage.is_reported(name):  # noqa: ASYNC110 -- the API server has no event for it
+                await asyncio.sleep(0.2)
+
+
+async def create_config(api: KubeClient, name: str, changes: Object) -> None:
+    spec = {"kserve": MODEL, "storage": {"input": END, "output": END}, "backoffLimit": 0, **changes}
+    await api.create(CONFIGS, NAMESPACE, manifest("InferenceConfig", name, spec))
+
+
+async def is_stored(api: KubeClient, name: str, changes: Object) -> bool:
+    """Whether the API server accepts the config; its rejection is shown to whoever applies it."""
+    try:
+        await create_config(api, name, changes)
+    except Invalid:
+        return False
+    return True
+
+
+async def create_run(api: KubeClient, name: str, *, config: str) -> None:
+    await api.create(RUNS, NAMESPACE, manifest("InferenceRun", name, {"configRef": {"name": config}}))
