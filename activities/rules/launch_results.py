@@ -107,10 +107,11 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         for item in past
         if item.completion_time is not None and item.start_time is not None
     )
+    last = past[-1]
     return LaunchInput(
         run=request.run,
-        launch=past[-1].launch + 1,
-        attempt=run.status.attempt or past[-1].attempt,
+        launch=last.launch if last.replaced else last.launch + 1,
+        attempt=run.status.attempt or last.attempt,
         attempts=past,
         seconds_used=used,
     )

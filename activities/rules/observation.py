@@ -17,12 +17,13 @@ from activities.rules.diagnosis import Wait, diagnose
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.verdict import judge_stuck_pod
+from activities.rules.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 
 REPLACEMENT_SECONDS = 10.0
@@ -43,7 +44,7 @@ class Doing(StrEnum):
     TAKEN = "Taken"
     """The Pod that was running was taken away; the Job goes on."""
     STUCK = "Stuck"
-    """Its Pod can never start; the Job goes on."""
+    """Its Pod can never start, or its node has not responded for too long; the Job goes on."""
     ENDED = "Ended"
     """The Job is complete or has failed."""
     GONE = "Gone"
@@ -115,6 +116,9 @@ class PodEnd:
     started_at: str | None = None
     finished_at: str | None = None
     is_disrupted: bool = False
+    disruption_reason: str = ""
+    disruption_message: str = ""
+    node_name: str = ""
     message: str = ""
     """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
 
@@ -122,6 +126,7 @@ class PodEnd:
     def of_pod(cls, pod: Object) -> Self:
         """The end of a Pod that is terminal, or that was deleted as it is."""
         metadata, end = pod["metadata"], pod_state.container_end(pod)
+        disruption = pod_state.condition(pod, "DisruptionTarget") or {}
         return cls(
             pod_uid=metadata["uid"],
             pod_name=metadata["name"],
@@ -130,6 +135,9 @@ class PodEnd:
             started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
             is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            disruption_reason=str(disruption.get("reason", "")),
+            disruption_message=one_line(str(disruption.get("message", ""))),
+            node_name=pod_state.node_of(pod),
             message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
         )
 
@@ -142,9 +150,11 @@ class PodEnd:
             "finishedAt": self.finished_at,
         }
         state = {"terminated": terminated} if self.exit_code is not None else {}
-        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
+        disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
+        conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
         return {
             "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "spec": {"nodeName": self.node_name},
             "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
         }
 
@@ -168,6 +178,10 @@ class Observation:
     pod_name: str = ""
     started_at: str = ""
     wait: Wait | None = None
+    unreachable: str = ""
+    """That the node of the Pod does not respond, if that is so."""
+    lost_in: float | None = None
+    """Seconds after which the node counts as lost, unless it responds again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,7 @@ def observe(
     before: Before,
     now: datetime,
     quiet_seconds: float,
+    node_lost_seconds: int,
 ) -> Observation:
     """What the launch of a Job that exists is doing.
 
@@ -209,7 +224,7 @@ def observe(
     if job_state.is_finished(job):
         return Observation(Doing.ENDED)
     pod = pod_state.newest(list(pods))
-    if pod is not None and judge_stuck_pod(pod) is not None:
+    if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
     if pod is not None and _is_running(pod) and not is_another:
@@ -218,13 +233,31 @@ def observe(
             pod_uid=uid_of(pod),
             pod_name=name_of(pod),
             started_at=clamped_start(pod, now=now),
+            unreachable=_unreachable(pod, node_lost_seconds=node_lost_seconds),
+            lost_in=_lost_in(pod, node_lost_seconds=node_lost_seconds, now=now),
         )
     if before.is_running:
         is_suspended = job_state.is_suspended(job)
         return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
     if _is_ending(pods, ends):
         return Observation(Doing.ENDING)
-    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now))
+    lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
+    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now), lost_in=lost_in)
+
+
+def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:
+    since = pod_state.unreachable_since(pod)
+    if since is None:
+        return ""
+    return (
+        f"node {pod_state.node_of(pod)} has not responded since {since}; the run continues in another Pod after "
+        f"{node_lost_seconds} s (nodeLostSeconds)"
+    )
+
+
+def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:
+    since = pod_state.silent_since(pod)
+    return None if since is None else max(0.0, node_lost_seconds - (now - parse(since)).total_seconds())
 
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:

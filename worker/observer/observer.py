@@ -11,6 +11,7 @@ from typing import Protocol
 
 from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
 from activities.rules.manifests import CONTAINER
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.informer import Key
@@ -46,12 +47,14 @@ class Observer:
         leadership: Leadership,
         signals: SignalSender,
         writer: ProgressWriter,
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._client = client
         self._watch = watch
         self._leadership = leadership
         self._signals = signals
         self._writer = writer
+        self._defaults = defaults
 
     @property
     def is_ready(self) -> bool:
@@ -73,6 +76,7 @@ class Observer:
             events=events,
             progress=progress,
             find_job=self._find_job,
+            node_lost_seconds=lambda: self._defaults().node_lost_seconds,
         )
         self._watch.subscribe(reconciler.wake)
         logger.info("the observer acts: this process is the leader")

@@ -62,6 +62,7 @@ class Stage:
             events=self.events,
             progress=self.progress,
             find_job=self.api.find_job,
+            node_lost_seconds=lambda: 300,
         )
         return self.reconciler
 
