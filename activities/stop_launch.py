@@ -49,13 +49,7 @@ class LaunchStopper:
         """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
-        report = report_on(
-            objects,
-            snapshot=snapshot,
-            pod_uid=request.pod_uid,
-            node_lost_seconds=self._defaults().node_lost_seconds,
-            now=utc_now(),
-        )
+        report = self._report(request, objects, snapshot)
         if _is_spared(request, report):
             return StopLaunchResult(report=report)
         if report.stage is LaunchStage.ENDED:
@@ -67,7 +61,27 @@ class LaunchStopper:
         running, vanishing = await self._settle(request)
         if running and await self._runs.read(request.run) is None:
             running = []  # nothing follows a run that was deleted
+        elif not running:
+            report = await self._with_end(request, report, snapshot)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
+
+    async def _with_end(
+        self, request: StopLaunchInput, report: LaunchReport, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """The report with how the launch ended, now that none of its Pods is left."""
+        if report.verdict is not None:
+            return report
+        objects = await self._launches.objects(request)
+        return report.model_copy(update={"verdict": self._report(request, objects, snapshot).verdict})
+
+    def _report(self, request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
+        return report_on(
+            objects,
+            snapshot=snapshot,
+            pod_uid=request.pod_uid,
+            node_lost_seconds=self._defaults().node_lost_seconds,
+            now=utc_now(),
+        )
 
     async def _delete(self, request: StopLaunchInput) -> None:
         """Delete the Job, then the Pods."""

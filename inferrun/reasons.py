@@ -28,6 +28,7 @@ class Reason(StrEnum):
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
     DISRUPTED = "Disrupted"
+    VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from activities.rules import job_state, pod_state
 from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.output_evidence import is_unclear
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import (
     Evidence,
@@ -51,18 +52,25 @@ def report_on(
     if objects.job is None:
         is_over = not objects.pods_that_may_run
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
-        return LaunchReport(stage=stage, verdict=judge_deleted_job())
+        return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
     if job_state.is_finished(objects.job):
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_placed(_judge(objects, objects.job, snapshot), objects))
-    return _report_on_lost_node(objects, after_seconds=node_lost_seconds, now=now) or _report_on_active(
-        objects, pod_uid=pod_uid
-    )
-
-
-def _report_on_lost_node(objects: LaunchObjects, *, after_seconds: int, now: datetime) -> LaunchReport | None:
+        verdict = _placed(_judge(objects, objects.job, snapshot), objects)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
     pod = pod_state.newest(objects.pods)
-    verdict = judge_lost_node(pod, after_seconds=after_seconds, now=now) if pod is not None else None
-    return None if verdict is None else LaunchReport(stage=LaunchStage.STUCK, verdict=verdict)
+    lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
+    if lost is not None:
+        return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
+    return _report_on_active(objects, pod_uid=pod_uid)
+
+
+def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict, marked if it leaves open whether the output was committed."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return verdict
+    seen = {uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}
+    may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
+    unclear = is_unclear(seen.values(), orphans=objects.orphans, snapshot=snapshot, may_be_unseen=may_be_unseen)
+    return verdict.model_copy(update={"is_unclear": unclear})
 
 
 def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
