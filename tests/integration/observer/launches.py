@@ -90,14 +90,16 @@ class ObservedLaunch:
 
 
 async def create_launch(
-    client: KubeClient, namespace: str, *, installation: str, clock: int | None = None
+    client: KubeClient, namespace: str, *, installation: str, clock: int | None = None, is_held: bool = False
 ) -> ObservedLaunch:
-    """A run that an installed product leaves alone, its Job, and a status that names the Job."""
+    """A run that an installed product leaves alone, its Job, and a status that names the Job. A queue may hold the Job."""
     name = f"run-{token_hex(4)}"
     metadata = {"name": name, "namespace": namespace, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}}
     body = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata}
     run = parse_run(await client.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}}}))
-    job = await client.create(JOBS, namespace, job_of(run, installation=installation, clock=clock))
+    body = job_of(run, installation=installation, clock=clock)
+    body["spec"]["suspend"] = is_held
+    job = await client.create(JOBS, namespace, body)
     launch = ObservedLaunch(client, run, job)
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"], "uid": launch.job_uid}
     await launch.set_status(phase="Pending", reason="JobCreated", message="created", jobStatus=reference)
