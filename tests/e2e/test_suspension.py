@@ -71,7 +71,7 @@ def test_a_suspended_run_can_be_deleted_and_cancelled(space: Space) -> None:
 
 def test_a_job_that_a_queue_preempts_and_admits_again_is_one_attempt(space: Space) -> None:
     """The requests are those that Kueue's integration of Jobs makes."""
-    queued = run("queued", "actor", timeoutSeconds=60, parameters={"sleep": "6"})
+    queued = run("queued", "actor", timeoutSeconds=120, parameters={"sleep": "20"})
     queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "small"}
     space.apply(queued)
     space.wait_for("queued", phase="Running", seconds=60)
