@@ -6,7 +6,7 @@ The termination message is untrusted: it is cut to one bounded line, and interpr
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import name_of
 from activities.rules.pod_state import ContainerEnd
@@ -53,7 +53,7 @@ def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdic
         kind=VerdictKind.NODE_LOST,
         reason=Reason.NODE_LOST,
         message=message,
-        started_at=pod_state.started_at(pod),
+        started_at=container_clock.started_at(pod),
         finished_at=since,
         pod_name=name_of(pod),
         node_name=pod_state.node_of(pod),

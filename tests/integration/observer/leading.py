@@ -14,7 +14,7 @@ from inferrun.kube.leases import LeaderElection
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
-from worker.observer import Leadership, Observer, StatusWriter, WorkloadWatch
+from worker.observer import ClusterJobs, Leadership, Observer, StatusWriter, WorkloadWatch
 from workflows.signals import Ended, Started
 
 NODE_LOST_SECONDS = 10
@@ -85,6 +85,7 @@ async def leading(
         leadership=leadership,
         signals=signals,
         writer=writer,
+        jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),
     )
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
