@@ -167,8 +167,8 @@ def last_messages(log: str, *, limit: int) -> str:
 
 def _message_in(line: str) -> str:
     try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
+        fields = load_bounded(line)
+    except ValueError:
         return line.strip()
     if not isinstance(fields, dict):
         return line.strip()
