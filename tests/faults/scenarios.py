@@ -23,7 +23,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from inferrun.control.installation import installation_id
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import CONFIGS, LEASES, RUNS, Object, Resource
+from inferrun.kube.objects import LEASES, RUNS, Object
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
@@ -32,18 +32,13 @@ from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.faults.injection import Fault, Plan
 from tests.faults.node import Container
+from tests.faults.users import create_config, create_run
 from tests.faults.world import Installation, World
 from workflows import messages
 from workflows.messages import RunInput
 
 PATIENCE_SECONDS = 240.0
 """The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
-
-STORAGE: Object = {
-    "input": {"file": {"claimName": "data", "path": "in/iris.jsonl", "format": "jsonl"}},
-    "output": {"file": {"claimName": "data", "path": "out"}},
-}
-MODEL = {"modelName": "iris", "modelUrl": "http://127.0.0.1:1/v2/models/iris/infer", "modelVersion": "v2"}
 
 
 class NotInTime(Exception):
@@ -73,24 +68,14 @@ class Stage:
 
     async def config(self, **spec: Any) -> None:
         """Create the config."""
-        body = {"kserve": MODEL, "storage": STORAGE, **spec}
-        await self._create(CONFIGS, wellknown.CONFIG_KIND, body, {})
+        await create_config(self.world.api, self.namespace, self.name, **spec)
 
     async def run(
         self, *, annotations: dict[str, str] | None = None, finalizers: tuple[str, ...] = (), **spec: Any
     ) -> None:
         """Create the run."""
-        metadata = {"annotations": annotations or {}, "finalizers": list(finalizers)}
-        await self._create(RUNS, wellknown.RUN_KIND, {"configRef": {"name": self.name}, **spec}, metadata)
-
-    async def _create(self, resource: Resource, kind: str, spec: Object, metadata: Object) -> None:
-        body = {
-            "apiVersion": wellknown.API_VERSION,
-            "kind": kind,
-            "metadata": {"name": self.name, "namespace": self.namespace, **metadata},
-            "spec": spec,
-        }
-        await self.world.api.create(resource, self.namespace, body)
+        metadata: Object = {"annotations": annotations or {}, "finalizers": list(finalizers)}
+        await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
 
     async def patch(self, body: Object) -> None:
         """Edit the run as a user does."""
@@ -191,21 +176,31 @@ def _message(reason: Reason, *, completed: int) -> str:
     return dump_result(result)
 
 
+def failure_message() -> str:
+    """The termination message of a runner that failed after three records."""
+    return _message(Reason.INFERENCE_FAILED, completed=3)
+
+
 def _finding(*, is_committed: bool) -> str:
     state = OutputState.COMMITTED if is_committed else OutputState.NOT_COMMITTED
     return dump_result(OutputFinding(state=state, message="looked", records=RecordCounts(total=10, completed=10)))
 
 
+def success_message() -> str:
+    """The termination message of a runner that predicted all records."""
+    return _message(Reason.SUCCEEDED, completed=10)
+
+
 def _succeeds(_launch: int) -> Container:
-    return Container(message=_message(Reason.SUCCEEDED, completed=10))
+    return Container(message=success_message())
 
 
 def _fails(_launch: int) -> Container:
-    return Container(exit_code=4, message=_message(Reason.INFERENCE_FAILED, completed=3))
+    return Container(exit_code=4, message=failure_message())
 
 
 def _runs_on(_launch: int) -> Container:
-    return Container(message=_message(Reason.SUCCEEDED, completed=10), ends_after=None)
+    return Container(message=success_message(), ends_after=None)
 
 
 def _resumes(launch: int) -> Container:
@@ -217,7 +212,7 @@ def _leaves_nothing(_launch: int) -> Container:
 
 
 def _waits(_launch: int) -> Container:
-    return Container(message=_message(Reason.SUCCEEDED, completed=10), unschedulable_for=6.0)
+    return Container(message=success_message(), unschedulable_for=6.0)
 
 
 async def _succeed(stage: Stage) -> None:
