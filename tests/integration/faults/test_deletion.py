@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # JSON
@@ -147,7 +146,8 @@ async def until(
     """Wait until it is so, or fail."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not await is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds:.0f} s: {what}; now: {now()}"
+        is_late = asyncio.get_running_loop().time() > deadline
+        assert not is_late, f"not within {seconds:.0f} s: {what}; now: {now()}"
         await asyncio.sleep(0.3)
 
 
@@ -161,13 +161,23 @@ def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT00
     return Container(message=success_message(), ends_after=0.1 if moment in ("ended", "autodeleted") else None)
 
 
-async def _open_work(ground: World) -> list[str]:
+class OpenWork:
     """Open workflows and existing schedules."""
-    with suppress(RPCError):
-        workflows = [item.id async for item in ground.temporal.list_workflows("ExecutionStatus = 'Running'")]
-        schedules = [item.id async for item in await ground.temporal.list_schedules()]
-        return [one for one in (*workflows, *schedules) if not one.startswith("temporal-sys")]
-    return ["Temporal does not answer"]
+
+    def __init__(self, ground: World) -> None:
+        self._temporal = ground.temporal
+        self.last: list[str] = []
+
+    async def is_none(self) -> bool:
+        """Whether there is none; `last` says what there was."""
+        try:
+            workflows = [item.id async for item in self._temporal.list_workflows("ExecutionStatus = 'Running'")]
+            schedules = [item.id async for item in await self._temporal.list_schedules()]
+        except RPCError as error:
+            self.last = [str(error)]
+            return False
+        self.last = [one for one in (*workflows, *schedules) if not one.startswith("temporal-sys")]
+        return not self.last
 
 
 async def _stop(servers: Servers, installation: Installation) -> None:
@@ -199,7 +209,8 @@ async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp
             for place in places:  # the API server needs none of us for that
                 await until(place.is_empty, what=f"{place.namespace} is empty")
             _start(servers, installation)
-            await until(lambda: _has_no_work(ground), what="no workflow is open, and no schedule exists")
+            work = OpenWork(ground)
+            await until(work.is_none, what="no workflow is open, and no schedule exists", now=lambda: work.last)
             assert [await place.left() for place in places] == [[] for _ in places]
             assert all(program.ends.count(-9) == len(program.ends) for program in installation.programs)
         finally:
@@ -227,15 +238,12 @@ async def test_runs_continue_without_a_config_that_was_deleted_while_everything_
             await until(lambda: _has_phase(places[2], "Succeeded"), what="the run that was running succeeds")
             assert places[4].status == before["ended"]
             await asyncio.gather(*(delete(ground.api, RUNS, place.namespace, place.name) for place in places))
-            await until(lambda: _has_no_work(ground), what="no workflow is open")
+            work = OpenWork(ground)
+            await until(work.is_none, what="no workflow is open", now=lambda: work.last)
             for place in places:
                 await until(place.is_empty, what=f"{place.namespace} is empty")
         finally:
             servers.close()
-
-
-async def _has_no_work(ground: World) -> bool:
-    return not await _open_work(ground)
 
 
 async def _has_phase(place: Place, phase: str) -> bool:
