@@ -110,6 +110,11 @@ class RunWorkflows:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
         return await self._list("ExecutionStatus = 'Running'")
 
+    async def count_open(self) -> int:
+        """The number of open workflows of runs on our task queue."""
+        query = f"{self._of_ours} AND ExecutionStatus = 'Running'"
+        return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
+
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         """The runs whose workflow was terminated."""
         return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
@@ -119,13 +124,16 @@ class RunWorkflows:
 
         A workflow of an earlier version has no run in its memo and is left out: the run's name in its id may be cut.
         """
-        of_ours = f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
         found = []
-        async for item in self._client.list_workflows(f"{of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
+        async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
             run = run_of_memo(await item.memo(), installation=self._installation)
             if run is not None:
                 found.append(run)
         return found
+
+    @property
+    def _of_ours(self) -> str:
+        return f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
