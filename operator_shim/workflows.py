@@ -12,10 +12,9 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
-from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import deleted_result
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
@@ -140,26 +139,22 @@ class RunWorkflows:
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
-        metadata = run.metadata
-        end = RunResult(
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            phase=Phase.FAILED,
-            reason=Reason.RUN_DELETED,
-            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before it finished",
-        )
-        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, end)
+        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, deleted_result(run.ref))
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
+        given = RunInput(
+            **run.ref.model_dump(),
+            lifecycle=SIGNALLED_LIFECYCLE,
+            submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
+        )
 
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
                 await self._client.start_workflow(
                     messages.RUN_WORKFLOW,
-                    RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
+                    given,
                     id=workflow_id,
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,

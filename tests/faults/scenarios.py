@@ -267,6 +267,7 @@ async def _schedule(stage: Stage) -> None:
         "the second run succeeded, and the first one is pruned",
         lambda: _phases(stage) == ["Succeeded"] and stage.children[0]["metadata"]["uid"] != first,
     )
+    await stage.until("no run is listed as active", lambda: not stage.status.get("active"))
     await stage.patch({"spec": {"schedule": "0 1 1 1 *"}})
 
     async def is_updated() -> bool:
@@ -285,19 +286,16 @@ async def _schedule(stage: Stage) -> None:
 
 
 async def _trigger(stage: Stage) -> None:
-    """Fire once the schedule exists."""
+    """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped."""
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
 
     async def fires() -> bool:
-        try:
-            await handle.trigger()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        if (await handle.describe()).info.running_actions:
             return False
+        await handle.trigger()
         return True
 
-    await stage.until_temporal("the schedule exists", fires)
+    await stage.until_temporal("the schedule exists and may fire", fires)
 
 
 def _phases(stage: Stage) -> list[str]:

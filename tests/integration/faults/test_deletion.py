@@ -22,7 +22,8 @@ from tests.faults.world import Installation, World, create_namespace, world
 
 SYSTEM = "faults-system"
 SECONDS = 180.0
-OPEN = "ExecutionStatus = 'Running' AND WorkflowType IN ('InferenceRun', 'InferenceRunCleanup')"
+WORKFLOWS = ("InferenceRun", "InferenceRunCleanup", "SubmitInferenceRun")
+OPEN = f"ExecutionStatus = 'Running' AND WorkflowType IN {WORKFLOWS}"
 
 MOMENTS = ("new", "waits", "starts", "running", "fails", "suspended", "ended", "autodeleted", "scheduled")
 """What a run is doing when everything goes down. `new`: it is created only then. `fails`: it waits for its next attempt."""
@@ -163,10 +164,7 @@ def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT00
 
 
 class OpenWork:
-    """Open workflows and existing schedules.
-
-    A submission that nothing has told of the deletion closes at its next check, within ten minutes, and is left out.
-    """
+    """Open workflows and existing schedules."""
 
     def __init__(self, ground: World) -> None:
         self._temporal = ground.temporal
