@@ -27,24 +27,35 @@ ATTEMPT_FIELDS = ("launch", "attempt", "exitCode", "reason")
 
 
 async def final_state(
-    token: str, *, submissions: tuple[str, ...], recorder: Recorder, node: PlayedNode, temporal: Client
+    token: str,
+    *,
+    submissions: tuple[str, ...],
+    deletes: bool,
+    recorder: Recorder,
+    node: PlayedNode,
+    temporal: Client,
 ) -> State:
     """The state of everything that belongs to the case with this token."""
     return {
-        **cluster_state(token, recorder=recorder, node=node),
+        **cluster_state(token, deletes=deletes, recorder=recorder, node=node),
         **await temporal_state(token, submissions=submissions, recorder=recorder, temporal=temporal),
     }
 
 
-def cluster_state(token: str, *, recorder: Recorder, node: PlayedNode) -> State:
-    """What the API server has and had of the case, which is known without a request."""
+def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: PlayedNode) -> State:
+    """What the API server has and had of the case, which is known without a request.
+
+    Of a run that its user `deletes` counts that it is gone, not what its last status happened to say.
+    """
     traces = recorder.traces(token)
     jobs = recorder.present(recorder.jobs, token)
     pods = recorder.present(recorder.pods, token)
     return {
         "runs that exist": sorted(_run_state(item) for item in recorder.present(recorder.runs, token)),
-        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in traces.runs),
-        "terminal statuses of a run": sorted(len(traces.terminal.get(uid, ())) for uid in traces.runs),
+        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in traces.runs) if not deletes else [],
+        "most terminal statuses of a run": max((len(one) for one in traces.terminal.values()), default=0)
+        if not deletes
+        else 0,
         "configs": sorted(_config_state(item) for item in recorder.present(recorder.configs, token)),
         "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),

@@ -301,12 +301,14 @@ def _differences(state: State, expected: State | None) -> str:
 async def _state(stage: Stage, *, expected: State | None) -> State:
     """The state, without asking Temporal as long as the cluster shows that it is not the expected one."""
     ground = stage.world
-    seen = cluster_state(stage.token, recorder=ground.recorder, node=ground.node)
+    deletes = SCENARIOS[stage.scenario].deletes
+    seen = cluster_state(stage.token, deletes=deletes, recorder=ground.recorder, node=ground.node)
     if expected is not None and any(expected.get(key) != value for key, value in seen.items()):
         return seen
     try:
         return await final_state(
             stage.token,
+            deletes=deletes,
             submissions=tuple(stage.submissions),
             recorder=ground.recorder,
             node=ground.node,

@@ -165,6 +165,8 @@ class Scenario:
     play: Play
     behave: Callable[[int], Container]
     is_core: bool = False
+    deletes: bool = False
+    """Whether the user deletes the run: what its last status said then depends on timing."""
     aims_at_any: bool = False
     """Whether calls that belong to no run are part of it, such as writes of the Lease."""
 
@@ -459,7 +461,7 @@ async def _accept(stage: Stage) -> None:
     stage.installation.faults.plan(hold)
     await stage.config()
     await stage.run()
-    await stage.until("the run is accepted", lambda: stage.status.get("reason") == Reason.ACCEPTED)
+    await stage.until("the run is accepted", lambda: stage.status)
     stage.installation.faults.withdraw(hold)
     await stage.until_ended()
 
@@ -606,23 +608,23 @@ SCENARIOS = {
         Scenario("fails", _fail, _fails, is_core=True),
         Scenario("cancelled", _cancel, _runs_on, is_core=True),
         Scenario("timesout", _time_out, _runs_on, is_core=True),
-        Scenario("deleted", _delete, _runs_on, is_core=True),
-        Scenario("scheduled", _schedule, _succeeds, is_core=True),
+        Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
+        Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
         Scenario("submitted", _submit_run, _succeeds),
         Scenario("subcancelled", _submit_and_cancel, _runs_on),
-        Scenario("subdeleted", _submit_and_delete, _runs_on),
+        Scenario("subdeleted", _submit_and_delete, _runs_on, deletes=True),
         Scenario("waits", _wait_for_config, _succeeds),
         Scenario("edited", _edit, _runs_on),
         Scenario("suspended", _suspend, _resumes),
         Scenario("unreadable", _succeed, _leaves_nothing),
-        Scenario("legacy", _remove_legacy_finalizer, _runs_on),
+        Scenario("legacy", _remove_legacy_finalizer, _runs_on, deletes=True),
         Scenario("unschedulable", _succeed, _waits),
         Scenario("polled", _poll, _runs_on),
         Scenario("polledwaits", _wait_polled, _waits),
         Scenario("polledcancelled", _poll_and_cancel, _runs_on),
         Scenario("terminated", _terminate, _runs_on),
-        Scenario("withdrawn", _delete_while_launching, _runs_on),
+        Scenario("withdrawn", _delete_while_launching, _runs_on, deletes=True),
         Scenario("accepted", _accept, _succeeds),
         Scenario("orphan", _fire_orphan, _succeeds),
         Scenario("leftover", _leave_over, _succeeds),
