@@ -18,7 +18,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from inferrun import names
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import RunResult, deleted_result
 from inferrun.submission import (
     MAX_PAYLOAD_BYTES,
     WORKFLOW_TYPE,
@@ -201,20 +201,9 @@ def _show_progress(run: RunRef) -> None:
 
 def _close(end: SubmissionStatus) -> RunResult:
     """The result of the run; raises ApplicationError if it failed or was deleted."""
-    result = end.result or _deleted(_run_of(end))
+    result = end.result or deleted_result(_run_of(end))
     workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
     if result.phase is not Phase.SUCCEEDED:
         text = one_line(f"{result.reason}: {result.message}", limit=2048)
         raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
     return result
-
-
-def _deleted(run: RunRef) -> RunResult:
-    return RunResult(
-        namespace=run.namespace,
-        name=run.name,
-        uid=run.uid,
-        phase=Phase.FAILED,
-        reason=Reason.RUN_DELETED,
-        message=f"InferenceRun {run} was deleted before it ended",
-    )

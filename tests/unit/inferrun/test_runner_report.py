@@ -133,7 +133,7 @@ def test_the_last_messages_of_a_log_are_one_line_without_progress_and_the_report
         ]
     )
     assert last_messages(log, limit=512) == (
-        "a request failed: 503 from the model server; a batch was split; Fatal Python error: Segmentation fault [31m"
+        "a request failed: 503 from the model server; a batch was split; Fatal Python error: Segmentation fault"
     )
     assert len(last_messages(log, limit=20)) == 20
 
