@@ -25,5 +25,5 @@ class InferenceRunCleanup:
             DeletionResult,
             summary="delete the InferenceRun",
         )
-        workflow.set_current_details(result.message)
+        workflow.set_current_details(code_span(result.message))
         return result

@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from inferrun.reasons import Reason
+from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute, start
@@ -39,7 +40,7 @@ class LaunchSupervision:
             self._state.started_at = started.started_at
             attempt = self._state.progress.attempt
             workflow.set_current_details(
-                f"**Running** since {started.started_at} in Pod `{started.pod_name}`, attempt {attempt}."
+                f"**Running** since {started.started_at} in Pod {code_span(started.pod_name)}, attempt {attempt}."
             )
             finished = await self._follow(FollowUntil.FINISHED, self._running_seconds_left)
             if finished is None:

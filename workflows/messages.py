@@ -247,7 +247,7 @@ class LaunchReport(Frozen):
     node_name: str = ""
     exit_code: int | None = Field(default=None, description="Of the container of a lost Pod, if known")
     loss_reason: Reason = Reason.POD_LOST
-    loss_message: str = Field(default="", description="Why a Pod was lost")
+    loss_message: Text = Field(default="", description="Why a Pod was lost")
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
     wait_message: Text = Field(default="", description="What a waiting launch waits for")
@@ -382,7 +382,7 @@ class DeletionResult(Frozen):
 
     gone: bool = True
     deleted: bool = Field(default=False, description="Whether this deletion removed it")
-    message: str = Field(default="", description="What was deleted and why, or why nothing was deleted")
+    message: Text = Field(default="", description="What was deleted and why, or why nothing was deleted")
 
 
 class SubmitInput(Frozen):
