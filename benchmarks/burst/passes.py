@@ -1,7 +1,8 @@
-"""One pass: a burst of runs, single runs, and as a baseline the direct creation of the same ConfigMaps and Jobs.
+"""One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs without our product.
 
-Between phases the system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at
-its end, and their workflows are closed before the next pass begins.
+A life begins with the request that creates the run and ends when its outcome is in the status and its workflow is closed.
+The baseline creates the same ConfigMaps and Jobs directly; their Pods start and end in the same way. Between phases the
+system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
 """
 
 import asyncio
@@ -12,13 +13,16 @@ from typing import Any
 
 from temporalio.client import Client
 
+from activities.rules import job_state
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
+from benchmarks.burst.kubelet import Kubelet
 from benchmarks.processes import Process
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
+from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 
 CONCURRENT_CREATES = 10
@@ -46,6 +50,16 @@ class Burst:
 
 
 @dataclass(frozen=True)
+class LifeCpu:
+    """CPU seconds by process: of all lives of a burst, and of their first part."""
+
+    to_job: dict[str, float]
+    """From the first create request until the status of every run names its Job, or until all baseline Jobs exist."""
+    whole: dict[str, float]
+    """From the same request until the last workflow is closed, or until all baseline Jobs are finished."""
+
+
+@dataclass(frozen=True)
 class Pass:
     """The measurements of one pass."""
 
@@ -53,11 +67,12 @@ class Pass:
     single: tuple[float, ...]
     baseline: Burst
     baseline_single: tuple[float, ...]
-    cpu: dict[str, float]
-    """CPU seconds by process, from the first create request of the burst until the status of every run names its Job."""
-    baseline_cpu: dict[str, float]
+    ends: tuple[float, ...]
+    """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
+    cpu: "LifeCpu"
+    baseline_cpu: "LifeCpu"
     events: tuple[int, ...]
-    """History events of each run of the burst, once its Job is running."""
+    """History events of each run of the burst, after its end."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +93,18 @@ class Bench:
         async with JobWatch(self.api, namespace) as seen:
             before = self._cpu()
             burst = await self._burst(seen, namespace)
-            cpu = _difference(before, self._cpu())
-            await self._wait_until_idle(seen)
-            events = await self._events(seen)
+            to_job = _difference(before, self._cpu())
             objects = await self._objects(seen, namespace)
+            before = self._cpu()
+            ends = await self._live(seen)
+            cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
+            events = await self._events(seen)
+            await asyncio.sleep(IDLE_SECONDS)
             single = [] if number % 2 else await self._single(seen, namespace)
             baseline, baseline_single, baseline_cpu = await self._baseline(objects, baseline_namespace)
             single = single or await self._single(seen, namespace)
             await self._remove(seen)
-        return Pass(burst, tuple(single), baseline, tuple(baseline_single), cpu, baseline_cpu, events)
+        return Pass(burst, tuple(single), baseline, tuple(baseline_single), ends, cpu, baseline_cpu, events)
 
     async def _prepare(self, namespace: str) -> None:
         await self.api.create(
@@ -118,6 +136,22 @@ class Bench:
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
         return _measured(sent, seen, began)
 
+    async def _live(self, seen: JobWatch) -> tuple[float, ...]:
+        """Let the containers of the burst start and end; returns how long the statuses took to say so."""
+        await self._start_pods(seen)
+        await seen.wait(
+            lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()), what="the runs to be running"
+        )
+        await Kubelet(self.api).end(seen.pods())
+        ended = time.monotonic()
+        await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
+        await until(self._has_no_open_workflow, what="the workflows of the burst to close")
+        return tuple(max(0.0, at - ended) for at in seen.ended_at.values())
+
+    async def _start_pods(self, seen: JobWatch) -> None:
+        await seen.wait(lambda: len(seen.pods()) >= self.size, what="the Pods of the burst")
+        await Kubelet(self.api).start(seen.pods())
+
     async def _single(self, seen: JobWatch, namespace: str) -> list[float]:
         """Create runs one after the other, each when the system is idle."""
         found = []
@@ -142,7 +176,7 @@ class Bench:
 
     async def _baseline(
         self, objects: list[tuple[Object, Object]], namespace: str
-    ) -> tuple[Burst, list[float], dict[str, float]]:
+    ) -> tuple[Burst, list[float], LifeCpu]:
         """Create copies of the same ConfigMaps and Jobs directly, concurrently and one by one."""
         async with JobWatch(self.api, namespace) as seen:
             sent: dict[str, float] = {}
@@ -154,8 +188,12 @@ class Bench:
 
             await _run_concurrently(create, len(objects))
             await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the baseline Jobs")
-            burst, cpu = _measured(sent, seen, began), _difference(before, self._cpu())
-            await self._wait_until_idle(seen)
+            burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
+            await self._start_pods(seen)
+            await Kubelet(self.api).end(seen.pods())
+            await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
+            cpu = LifeCpu(to_job, _difference(before, self._cpu()))
+            await asyncio.sleep(IDLE_SECONDS)
             return burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu
 
     async def _baseline_single(
@@ -195,9 +233,7 @@ class Bench:
 
     async def _wait_until_idle(self, seen: JobWatch) -> None:
         """Wait until every Job has its Pod, and a little longer."""
-        await seen.wait(
-            lambda: all(job.get("status", {}).get("active") for job in seen.jobs()), what="the Pods of the Jobs"
-        )
+        await seen.wait(lambda: all(map(_has_pod, seen.jobs())), what="the Pods of the Jobs")
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _remove(self, seen: JobWatch) -> None:
@@ -273,6 +309,18 @@ def _measured(sent: dict[str, float], seen: JobWatch, began: float) -> Burst:
 
 def _names_its_job(run: Object) -> bool:
     return bool((run.get("status") or {}).get("jobStatus"))
+
+
+def _phase_of(run: Object) -> object:
+    return (run.get("status") or {}).get("phase")
+
+
+def _has_pod(job: Object) -> bool:
+    return bool(job.get("status", {}).get("active")) or job_state.is_finished(job)
+
+
+def _sum(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return {name: first[name] + seconds for name, seconds in second.items()}
 
 
 def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
