@@ -73,6 +73,7 @@ class LaunchState(StrEnum):
 
     LAUNCHED = "Launched"
     WAITING = "Waiting"
+    SUSPENDED = "Suspended"
     REFUSED = "Refused"
     CANCELLED = "Cancelled"
     TERMINAL = "Terminal"
@@ -100,6 +101,7 @@ class LaunchResult(RunProgress):
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
     )
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
+    is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
 
 
 class FollowUntil(StrEnum):
@@ -130,6 +132,8 @@ class VerdictKind(StrEnum):
     OUT_OF_TIME = "OutOfTime"
     """The runner or the Pod ended at the deadline that it was given when it was launched."""
     JOB_GONE = "JobGone"
+    SUSPENDED = "Suspended"
+    """The launch was stopped because the run was suspended."""
 
 
 class Verdict(Frozen):
@@ -289,9 +293,10 @@ class StatusResult(Frozen):
 
 
 class SpecChanged(Frozen):
-    """The run's spec was edited: `timeout_seconds` is its current value, 0 if the field is not set."""
+    """The run's spec was edited; these are the current values, 0 and false if the fields are not set."""
 
     timeout_seconds: int
+    suspend: bool = False
 
 
 class DeleteRunInput(Frozen):
