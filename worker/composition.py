@@ -66,7 +66,6 @@ class WorkerProcess:
         self._api = api
         self._client = client
         self._monitor = TemporalMonitor(client)
-        self._runs = RunStore(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
             id=installation,
@@ -77,6 +76,7 @@ class WorkerProcess:
         selector = manifests.selector(installation)
         self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
         self._watch = WorkloadWatch(api, namespace=common.watch_namespace, selector=selector)
+        self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
         )
@@ -158,6 +158,7 @@ class WorkerProcess:
             installation=self._installation,
             defaults=self._defaults.current,
             runner_account=self._settings.runner_account,
+            new_runs=self._watch.new_runs,
         )
         recorder = OutcomeRecorder(
             self._api,
@@ -167,7 +168,7 @@ class WorkerProcess:
             installation=self._installation,
             prune=HistoryPruner(self._api, self._runs).prune,
         )
-        launches = LaunchReader(self._api, ended_pods=self._ended_pods)
+        launches = LaunchReader(self._api, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [
             launcher.launch_job,
             LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,

@@ -3,6 +3,7 @@ before: the Job controller must not delete a Job whose result nobody has read. M
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
@@ -13,17 +14,31 @@ from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
 
-async def set_time_to_live(api: KubeClient, run: RunRef, *, seconds: int) -> None:
+@dataclass(frozen=True)
+class JobsOfRun:
+    """The Jobs of a run. If it had one launch only, that Job is known and need not be looked for."""
+
+    run: RunRef
+    only_name: str = ""
+    only_uid: str = ""
+
+
+async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) -> None:
     """Set ttlSecondsAfterFinished of all Jobs that the run owns."""
-    found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
-    for job in found.get("items") or []:
-        if not is_owned_by(job, run):
-            continue
+    run = jobs.run
+    found = [(jobs.only_name, jobs.only_uid)] if jobs.only_name and jobs.only_uid else await _list_jobs(api, run)
+    for name, uid in found:
         body = {
-            "metadata": {"uid": uid_of(job), "labels": {wellknown.LABEL_ENDED: "true"}},
+            "metadata": {"uid": uid, "labels": {wellknown.LABEL_ENDED: "true"}},
             "spec": {"ttlSecondsAfterFinished": seconds},
         }
-        await _patch(api, run.namespace, name_of(job), body)
+        await _patch(api, run.namespace, name, body)
+
+
+async def _list_jobs(api: KubeClient, run: RunRef) -> list[tuple[str, str]]:
+    """Name and UID of each Job that the run owns."""
+    found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
+    return [(name_of(job), uid_of(job)) for job in found.get("items") or [] if is_owned_by(job, run)]
 
 
 async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:

@@ -15,7 +15,9 @@ from workflows.messages import InspectInput
 
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment() -> None:
     api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = LaunchInspector(api, LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api))
+    inspector = LaunchInspector(
+        api, LaunchReader(api, ended_pods=lambda _: (), watched_job=lambda *_: None), logs=PodLogs(api)
+    )
     ours = snapshot(is_our_runner=False, foreign_log_tail=True).model_dump_json()
     request = InspectInput(run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours)
     async with asyncio.timeout(LOCAL_SECONDS.total_seconds()):
