@@ -16,6 +16,7 @@ from temporalio.client import Client
 from activities.rules import job_state
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from benchmarks.burst.kubelet import Kubelet
+from benchmarks.burst.requests import Requests, read_requests
 from benchmarks.processes import Process
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -69,10 +70,21 @@ class Pass:
     baseline_single: tuple[float, ...]
     ends: tuple[float, ...]
     """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
-    cpu: "LifeCpu"
-    baseline_cpu: "LifeCpu"
+    cpu: LifeCpu
+    baseline_cpu: LifeCpu
     events: tuple[int, ...]
     """History events of each run of the burst, after its end."""
+    requests: Requests
+    """Requests to the API server during the lives of the burst."""
+    baseline_requests: Requests
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    burst: Burst
+    single: list[float]
+    cpu: LifeCpu
+    requests: Requests
 
 
 @dataclass(frozen=True)
@@ -91,20 +103,33 @@ class Bench:
         await self._prepare(namespace)
         await self._prepare(baseline_namespace)
         async with JobWatch(self.api, namespace) as seen:
-            before = self._cpu()
+            first, before = await read_requests(self.api), self._cpu()
             burst = await self._burst(seen, namespace)
             to_job = _difference(before, self._cpu())
+            requests = await read_requests(self.api) - first
             objects = await self._objects(seen, namespace)
-            before = self._cpu()
+            first, before = await read_requests(self.api), self._cpu()
             ends = await self._live(seen)
             cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
+            requests += await read_requests(self.api) - first
             events = await self._events(seen)
             await asyncio.sleep(IDLE_SECONDS)
             single = [] if number % 2 else await self._single(seen, namespace)
-            baseline, baseline_single, baseline_cpu = await self._baseline(objects, baseline_namespace)
+            bare = await self._baseline(objects, baseline_namespace)
             single = single or await self._single(seen, namespace)
             await self._remove(seen)
-        return Pass(burst, tuple(single), baseline, tuple(baseline_single), ends, cpu, baseline_cpu, events)
+        return Pass(
+            burst=burst,
+            single=tuple(single),
+            baseline=bare.burst,
+            baseline_single=tuple(bare.single),
+            ends=ends,
+            cpu=cpu,
+            baseline_cpu=bare.cpu,
+            events=events,
+            requests=requests,
+            baseline_requests=bare.requests,
+        )
 
     async def _prepare(self, namespace: str) -> None:
         await self.api.create(
@@ -174,13 +199,11 @@ class Bench:
         stored = await self.api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
 
-    async def _baseline(
-        self, objects: list[tuple[Object, Object]], namespace: str
-    ) -> tuple[Burst, list[float], LifeCpu]:
+    async def _baseline(self, objects: list[tuple[Object, Object]], namespace: str) -> _Baseline:
         """Create copies of the same ConfigMaps and Jobs directly, concurrently and one by one."""
         async with JobWatch(self.api, namespace) as seen:
             sent: dict[str, float] = {}
-            before, began = self._cpu(), time.monotonic()
+            first, before, began = await read_requests(self.api), self._cpu(), time.monotonic()
 
             async def create(number: int) -> None:
                 at = time.monotonic()
@@ -193,8 +216,9 @@ class Bench:
             await Kubelet(self.api).end(seen.pods())
             await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
             cpu = LifeCpu(to_job, _difference(before, self._cpu()))
+            requests = await read_requests(self.api) - first
             await asyncio.sleep(IDLE_SECONDS)
-            return burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu
+            return _Baseline(burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu, requests)
 
     async def _baseline_single(
         self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str

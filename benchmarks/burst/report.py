@@ -3,11 +3,13 @@
 import os
 import platform
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.burst.passes import CONCURRENT_CREATES, Pass
+from benchmarks.burst.requests import Requests
 from benchmarks.statistics import Spread, percentile, spread
 
 TARGET_RATIO = 4.0
@@ -22,6 +24,9 @@ TARGET_WHOLE = 75.0
 
 COUNTED = ("temporal", "kube-apiserver", "shim", "worker")
 """The processes to which the targets apply; etcd and the controller manager are listed as well."""
+
+FEW_REQUESTS = 0.05
+"""Requests per run below which a kind of request is not listed."""
 
 TARGET_EVENTS = 18
 """History events of a run with one attempt."""
@@ -55,6 +60,9 @@ def lines(passes: Sequence[Pass]) -> list[str]:
         "CPU milliseconds per run: until every status names its Job, and for its whole life",
         "(baseline: the same ConfigMaps, Jobs and Pods without runs)",
         *_cpu_lines(passes),
+        "",
+        "requests to the API server per run and life, by all clients (baseline)",
+        *_request_lines(passes),
     ]
 
 
@@ -85,6 +93,8 @@ def values(passes: Sequence[Pass]) -> dict[str, Any]:  # Any: JSON
                 "baselineCpuSecondsToJob": one.baseline_cpu.to_job,
                 "baselineCpuSeconds": one.baseline_cpu.whole,
                 "historyEvents": list(one.events),
+                "requests": one.requests,
+                "baselineRequests": one.baseline_requests,
             }
             for one in passes
         ],
@@ -143,6 +153,18 @@ def _events(passes: Sequence[Pass]) -> str:
     lengths = [length for one in passes for length in one.events]
     text = f"{min(lengths)} to {max(lengths)}, median {statistics.median(lengths):.0f}"
     return text + _verdict(max(lengths) <= TARGET_EVENTS, f"at most {TARGET_EVENTS}")
+
+
+def _request_lines(passes: Sequence[Pass]) -> list[str]:
+    runs = sum(len(one.burst.latencies) for one in passes)
+    ours: Requests = sum((one.requests for one in passes), Counter())
+    bare: Requests = sum((one.baseline_requests for one in passes), Counter())
+    found = [
+        f"  {name:32} {ours[name] / runs:5.2f} ({bare[name] / runs:.2f})"
+        for name in sorted(ours.keys() | bare.keys())
+        if max(ours[name], bare[name]) / runs >= FEW_REQUESTS
+    ]
+    return [*found, f"  {'all':32} {ours.total() / runs:5.2f} ({bare.total() / runs:.2f})"]
 
 
 def _cpu_lines(passes: Sequence[Pass]) -> list[str]:

@@ -1,9 +1,12 @@
 """Statistics are correct, and the report states which targets are missed."""
 
+from collections import Counter
+
 import pytest
 
 from benchmarks.burst.passes import Burst, LifeCpu, Pass
 from benchmarks.burst.report import COUNTED, lines
+from benchmarks.burst.requests import parse_requests
 from benchmarks.statistics import percentile, spread
 
 
@@ -27,7 +30,38 @@ def one_pass(*, seconds: float, single: float) -> Pass:
     """A pass of sixty runs that took this many seconds until their Jobs; the baseline took half a second."""
     ours, baseline = Burst((1.0,) * 60, seconds), Burst((0.1,) * 60, 0.5)
     cpu = LifeCpu({**NO_CPU.to_job, "worker": 0.6}, {**NO_CPU.whole, "worker": 1.2})
-    return Pass(ours, (single,), baseline, (0.01,), (0.5,) * 60, cpu, NO_CPU, (12,) * 60)
+    return Pass(
+        burst=ours,
+        single=(single,),
+        baseline=baseline,
+        baseline_single=(0.01,),
+        ends=(0.5,) * 60,
+        cpu=cpu,
+        baseline_cpu=NO_CPU,
+        events=(12,) * 60,
+        requests=Counter({"POST jobs": 60, "PATCH inferenceruns/status": 180, "LIST pods": 1}),
+        baseline_requests=Counter({"POST jobs": 60}),
+    )
+
+
+def test_the_report_lists_the_requests_per_run_without_the_rare_ones() -> None:
+    report = "\n".join(lines([one_pass(seconds=1.0, single=0.04)]))
+    assert "PATCH inferenceruns/status        3.00 (0.00)" in report
+    assert "POST jobs                         1.00 (1.00)" in report
+    assert "LIST pods" not in report
+
+
+METRICS = """
+apiserver_request_total{code="201",component="apiserver",resource="jobs",scope="resource",subresource="",verb="POST"} 3
+apiserver_request_total{code="409",component="apiserver",resource="jobs",scope="resource",subresource="",verb="POST"} 1
+apiserver_request_total{code="200",resource="inferenceruns",subresource="status",verb="PATCH"} 2e+01
+apiserver_request_total{code="0",resource="jobs",subresource="",verb="WATCH"} 9
+apiserver_request_total{code="200",resource="leases",subresource="",verb="PATCH"} 9
+"""
+
+
+def test_requests_are_counted_by_verb_and_resource_without_watches_and_leases() -> None:
+    assert parse_requests(METRICS) == {"POST jobs": 4, "PATCH inferenceruns/status": 20}
 
 
 @pytest.mark.parametrize(("seconds", "single", "missed"), [(1.0, 0.04, 0), (3.0, 0.04, 1), (3.0, 0.3, 2)])
