@@ -32,6 +32,7 @@ from operator_shim.executions import Executions
 from operator_shim.schedules import Schedules
 from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
+from operator_shim.trimming import trim_run
 from operator_shim.workflows import RunWorkflows
 
 RESYNC_PER_SECOND: Final = 20
@@ -60,7 +61,7 @@ class Shim:
     ) -> None:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
-        self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._on_run_event)
+        self._run_watch = Informer(api, RUNS, namespace=namespace, transform=trim_run, listener=self._on_run_event)
         self._config_watch = Informer(api, CONFIGS, namespace=namespace, listener=self._on_config_event)
         self._deletions = Deletions(api, workflows, schedules, workers=DELETION_WORKERS)
         self._scheduling = Scheduling(
