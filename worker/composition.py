@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from typing import Self
 
 from temporalio.client import Client
@@ -52,6 +53,12 @@ from workflows.inference_run import InferenceRun
 from workflows.submit import SubmitInferenceRun
 
 logger = logging.getLogger(__name__)
+
+
+STICKY_SECONDS = timedelta(seconds=5)
+"""How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
+
+The SDK's default of 10 seconds alone is as long as the ends of runs may take to be recorded after a worker was killed."""
 
 
 class WorkerProcess:
@@ -138,6 +145,7 @@ class WorkerProcess:
             activities=[*run_activities, *self._submission_activities()],
             max_concurrent_activities=settings.activity_slots,
             max_cached_workflows=settings.cached_workflows,
+            sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
             graceful_shutdown_timeout=settings.shutdown_seconds,
         )
 

@@ -21,7 +21,8 @@ class WaitTimeout(Exception):
 class JobWatch:
     """Watches the Jobs, Pods and runs of one namespace for the duration of a block."""
 
-    def __init__(self, api: KubeClient, namespace: str) -> None:
+    def __init__(self, api: KubeClient, namespace: str, *, seconds: float = WAIT_SECONDS) -> None:
+        self._seconds = seconds
         self._jobs = Informer(api, JOBS, namespace=namespace, listener=self._job_changed)
         self._pods = Informer(api, PODS, namespace=namespace, listener=self._wake)
         self._runs = Informer(api, RUNS, namespace=namespace, listener=self._run_changed)
@@ -58,12 +59,12 @@ class JobWatch:
     async def wait(self, condition: Callable[[], bool], *, what: str) -> None:
         """Return as soon as the condition holds. Raises WaitTimeout."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 while not condition():
                     await self._changed.wait()
                     self._changed.clear()
                 return
-        raise WaitTimeout(f"timed out after {WAIT_SECONDS} s waiting for {what}")
+        raise WaitTimeout(f"timed out after {self._seconds:.0f} s waiting for {what}")
 
     def _job_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is None:

@@ -57,7 +57,7 @@ def run(options: Options) -> None:
 async def _measure(options: Options, folder: Path, plane: ControlPlane) -> list[list[Pass]]:
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
-        await _install(api)
+        await install(api)
         with product(folder, plane) as ours:
             return await _passes(options, api, plane, ours)
     finally:
@@ -87,7 +87,7 @@ def _print(title: str, one: Pass) -> None:
     print(f"{title}: {one.burst.rate:.1f} Jobs/s, baseline {one.baseline.rate:.1f}", flush=True)
 
 
-async def _install(api: KubeClient) -> None:
+async def install(api: KubeClient) -> None:
     """Install the custom resource definitions and wait until they are served."""
     for definition in (inference_config(), inference_run()):
         await api.create(DEFINITIONS, None, definition)
