@@ -41,7 +41,7 @@ from workflows.messages import LaunchInput, LaunchResult
 
 class JobLauncher:
     """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `new_runs` are the runs that were created a moment ago.
+    `new_runs` are the runs that were created a moment ago, as far as this process has seen them.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class JobLauncher:
         installation: Installation,
         defaults: Callable[[], Defaults],
         runner_account: str,
-        new_runs: NewRuns,
+        new_runs: NewRuns | None = None,
     ) -> None:
         self._api = api
         self._runs = runs
-        self._new_runs = new_runs
+        self._new_runs = new_runs or NewRuns()
         self._installation = installation
         self._defaults = defaults
         self._runner_account = runner_account
