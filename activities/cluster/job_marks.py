@@ -5,8 +5,9 @@ before: the Job controller must not delete a Job whose result nobody has read. M
 from contextlib import suppress
 from dataclasses import dataclass
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, Invalid, NotFound
@@ -26,25 +27,46 @@ class JobsOfRun:
 async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) -> None:
     """Set ttlSecondsAfterFinished of all Jobs that the run owns."""
     run = jobs.run
-    found = [(jobs.only_name, jobs.only_uid)] if jobs.only_name and jobs.only_uid else await _list_jobs(api, run)
-    for name, uid in found:
-        body = {
-            "metadata": {"uid": uid, "labels": {wellknown.LABEL_ENDED: "true"}},
-            "spec": {"ttlSecondsAfterFinished": seconds},
-        }
-        await _patch(api, run.namespace, name, body)
-
-
-async def _list_jobs(api: KubeClient, run: RunRef) -> list[tuple[str, str]]:
-    """Name and UID of each Job that the run owns."""
+    if jobs.only_name and jobs.only_uid:
+        await end_job(api, run, {"metadata": {"name": jobs.only_name, "uid": jobs.only_uid}}, seconds=seconds)
+        return
     found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
-    return [(name_of(job), uid_of(job)) for job in found.get("items") or [] if is_owned_by(job, run)]
+    for job in found.get("items") or []:
+        if is_owned_by(job, run):
+            await end_job(api, run, job, seconds=seconds)
+
+
+async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) -> None:
+    """Mark one Job and set its ttlSecondsAfterFinished."""
+    body = {
+        "metadata": {"uid": uid_of(job), "labels": {wellknown.LABEL_ENDED: "true"}},
+        "spec": {"ttlSecondsAfterFinished": seconds},
+    }
+    await _patch(api, run.namespace, name_of(job), body)
 
 
 async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
     """Mark one Job of the run; its run goes on with another launch."""
     owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
     await _patch(api, run.namespace, job, owned)
+
+
+async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installation: str) -> None:
+    """Restore the labels and the annotation by which the observer finds a Job that has not ended, if any was changed."""
+    wanted = labels_of(launch.run, installation=installation)
+    metadata = job["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    is_named = annotations.get(wellknown.ANNOTATION_RUN) == launch.run.name
+    if is_named and wellknown.LABEL_ENDED not in labels and wanted.items() <= labels.items():
+        return
+    body = {
+        "metadata": {
+            "uid": uid_of(job),
+            "labels": {**wanted, wellknown.LABEL_ENDED: None},
+            "annotations": {wellknown.ANNOTATION_RUN: launch.run.name},
+        }
+    }
+    await _patch(api, launch.run.namespace, name_of(job), body)
 
 
 async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> None:
