@@ -34,7 +34,9 @@ async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
         "firstTimestamp": "2026-11-21T07:10:00Z",
     }
     api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
-    inspector = LaunchInspector(api, LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api))
+    inspector = LaunchInspector(
+        api, LaunchReader(api, ended_pods=lambda _: (), watched_job=lambda *_: None), logs=PodLogs(api)
+    )
     request = InspectInput(
         run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=snapshot().model_dump_json(), pod_uid="pod-a"
     )
