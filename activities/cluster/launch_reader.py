@@ -29,7 +29,7 @@ WatchedJob = Callable[[str, str], Object | None]
 class LaunchReader:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, *, ended_pods: EndedPods, watched_job: WatchedJob) -> None:
+    def __init__(self, api: KubeClient, *, ended_pods: EndedPods, watched_job: WatchedJob | None = None) -> None:
         self._api = api
         self._ended_pods = ended_pods
         self._watched_job = watched_job
@@ -59,7 +59,8 @@ class LaunchReader:
         return report.model_copy(update={"started_at": start_in(events)})
 
     async def _job(self, request: InspectInput) -> Object | None:
-        seen = self._watched_job(request.run.namespace, request.job_name)
+        namespace, name = request.run.namespace, request.job_name
+        seen = self._watched_job(namespace, name) if self._watched_job is not None else None
         if seen is not None and uid_of(seen) == request.job_uid and job_state.is_finished(seen):
             return seen
         try:
