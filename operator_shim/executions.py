@@ -82,6 +82,10 @@ class Executions:
         """Whether the run waits because its namespace has as many active runs as allowed."""
         return self._admission.has_too_many(key)
 
+    def is_started(self, uid: str) -> bool:
+        """Whether Temporal has accepted the workflow of the run."""
+        return uid in self._ensured
+
     def forget(self, uid: str) -> None:
         """Forget what has been done for a run."""
         self._ensured.discard(uid)
