@@ -7,6 +7,7 @@ for conditions that pass, such as an unreachable API server, and Temporal retrie
 
 import base64
 from collections.abc import Callable
+from typing import Any
 
 from temporalio import activity
 
@@ -67,6 +68,8 @@ class JobLauncher:
         if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
             return await self._find_left_over_job(request, run)
         try:
+            if run.spec.suspend and not await self._has_job(request, run):
+                return await self._publish_suspension(request, run)
             return await self._launch(request, run)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
@@ -75,7 +78,7 @@ class JobLauncher:
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         compiled = await self._compile(request.run, run)
-        self._configs.check_account(compiled.snapshot.service_account)
+        self._configs.check_launch(compiled.snapshot)
         body = manifests.job(
             request.run,
             compiled,
@@ -132,6 +135,43 @@ class JobLauncher:
             raise name_taken("Job", name)
         return stored
 
+    async def _has_job(self, request: LaunchInput, run: InferenceRun) -> bool:
+        """Whether a workflow that was lost created the Job of this launch, which may still run."""
+        name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        known = run.status.job_status
+        if known is not None and known.name == name and known.uid:
+            return True
+        return await self._find_job(request.run, name) is not None
+
+    async def _publish_suspension(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+        message = launch_results.suspension_message(request)
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                current,
+                phase=Phase.SUSPENDED,
+                reason=Reason.SUSPENDED,
+                message=message,
+                now=utc_now(),
+                read_generation=run.metadata.generation,
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+                workflow=self._workflow(),
+            )
+
+        written = await self._runs.update_status(request.run, decide, read=run)
+        if written.run is None:
+            return launch_results.gone()
+        if written.run.status.is_terminal:
+            return launch_results.terminal(written.run)
+        return launch_results.suspended(request, message=message)
+
+    def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
+        info = activity.info()
+        return workflow_reference(
+            self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
+        ).model_dump()
+
     async def _withdraw(self, ref: RunRef, job: Object, run: InferenceRun | None) -> LaunchResult:
         """Delete a Job that was created after its run had ended: nothing would follow it."""
         await delete_if_present(self._api, JOBS, ref.namespace, name_of(job), uid=uid_of(job))
@@ -140,10 +180,7 @@ class JobLauncher:
     async def _publish_job(
         self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object
     ) -> Written:
-        info = activity.info()
-        workflow = workflow_reference(
-            self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
-        ).model_dump()
+        workflow = self._workflow()
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             if _is_published(current, job):  # adopted by another workflow: the status is up to date

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"
@@ -67,6 +68,7 @@ class Reason(StrEnum):
     INVALID_TIME_ZONE = "InvalidTimeZone"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
+    CONFIG_CHANGED = "ConfigChanged"
 
 
 def known_reason(text: str | None) -> Reason:

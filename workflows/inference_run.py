@@ -7,6 +7,7 @@ deleting the run is the task of another workflow.
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -36,6 +37,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
+from workflows.output_verification import find_output, verdict_with
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -45,6 +47,9 @@ RECHECK_SECONDS = 600
 
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
+
+SUSPENDED_RECHECK_SECONDS = 6 * 3600
+"""The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
 
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
@@ -64,15 +69,14 @@ class InferenceRun:
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
         """Something that the run waits for may have changed."""
-        self._state.signal_count += 1
+        self._state.look_again()
 
     @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL)
     def spec_changed(self, change: SpecChanged) -> None:
         """A field that takes effect while the run is in progress was edited."""
-        self._state.edit_timeout(change.timeout_seconds)
+        self._state.edit_spec(change)
         if self._state.job is not None:
             self._signals.request_inspection(self._state.job.job_uid)  # starts are not signalled without a limit
-        self._state.signal_count += 1
 
     @workflow.signal(name=STARTED_SIGNAL)
     def started(self, signal: Started) -> None:
@@ -109,18 +113,38 @@ class InferenceRun:
                 return launched
             verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
-            step = next_step(
-                verdict,
-                attempt=self._state.progress.attempt,
-                backoff_limit=launched.backoff_limit,
-                seconds_left=self._state.running_seconds_left(now=workflow.now()),
-            )
+            verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
+            step = self._step_after(verdict, launched)
             self._state.add_attempt(launched, verdict, step.reason)
             if step.kind is not StepKind.LAUNCH:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
             await self._back_off(step, limit=launched.backoff_limit)
+
+    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
+        return next_step(
+            verdict,
+            attempt=self._state.progress.attempt,
+            backoff_limit=launched.backoff_limit,
+            seconds_left=self._state.running_seconds_left(now=workflow.now()),
+        )
+
+    async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
+        """The verdict, after the store was asked if the launches leave open whether the output is committed."""
+        if not self._is_signalled or success_of(verdict) is not None:
+            return verdict
+        if not self._state.must_verify(verdict, is_final=is_final):
+            return verdict
+        finding = await find_output(self._state, self._signals, because=verdict.message, is_final=is_final)
+        return verdict_with(finding, verdict)
+
+    async def _fail(self, reason: Reason, message: str, *, is_unclear: bool = False) -> RecordInput:
+        """The outcome of a run that ends without the verdict on a launch."""
+        failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, is_unclear=is_unclear)
+        verdict = await self._verify(failed, is_final=True)
+        phase = Phase.SUCCEEDED if success_of(verdict) is not None else Phase.FAILED
+        return self._state.outcome(verdict, phase, verdict.reason)
 
     async def _supervise(self, launched: LaunchResult) -> Verdict:
         if self._is_signalled:
@@ -141,22 +165,30 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
         while True:
-            seen = self._state.signal_count
+            seen, seen_edits = self._state.signal_count, self._state.edit_count
             launched = await self._create_job()
             if launched.state is LaunchState.LAUNCHED:
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
                 return launched
             if launched.state is LaunchState.CANCELLED:
                 return await self._cancel()
+            if launched.state is LaunchState.SUSPENDED:
+                await self._wait_until_resumed(launched, seen_edits)
+                continue
             if launched.state is not LaunchState.WAITING:
+                if launched.state is LaunchState.REFUSED:
+                    return await self._fail(launched.reason, launched.message)
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._state.failure(reason, launched.message)
             workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
             if not await self._wait_for_change(launched, seen):
                 message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
-                return self._state.failure(Reason.PENDING_TIMEOUT, message)
-            if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._state.continued())
+                return await self._fail(Reason.PENDING_TIMEOUT, message)
+            self._limit_history()
+
+    def _limit_history(self) -> None:
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._state.continued())
 
     async def _create_job(self) -> LaunchResult:
         """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
@@ -192,6 +224,18 @@ class InferenceRun:
             return left is None or left > 0
         return True
 
+    async def _wait_until_resumed(self, launched: LaunchResult, seen: int) -> None:
+        """Wait for an edit after the first `seen` ones. Time for which a run is suspended is neither waiting nor running."""
+        workflow.set_current_details(f"**Suspended**: {launched.message}")
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._state.edit_count != seen,
+                timeout=SUSPENDED_RECHECK_SECONDS,
+                timeout_summary="suspended",
+            )
+        self._state.wait_since(rfc3339(workflow.now()))
+        self._limit_history()
+
     def _recheck_seconds(self, reason: Reason) -> int:
         if reason not in UNWATCHED_WAITS:
             self._unwatched_waits = 0
@@ -209,6 +253,8 @@ class InferenceRun:
     async def _back_off(self, step: Step, *, limit: int) -> None:
         """Publish why the run waits for its next launch, and wait."""
         self._state.next_launch(is_counted=step.counted)
+        if not step.delay:
+            return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
         message = (
             f"attempt {attempt} of {limit + 1} starts in {step.delay} s; the last launch ended with: {step.message}"
@@ -227,25 +273,33 @@ class InferenceRun:
         if published.gone:
             return  # the next launch finds that the run was deleted
         workflow.set_current_details(f"**Pending**: {message}")
-        await workflow.sleep(step.delay, summary=f"back-off before attempt {attempt}")
+        await self._sleep_unless_suspended(step.delay, summary=f"back-off before attempt {attempt}")
+
+    async def _sleep_unless_suspended(self, seconds: int, *, summary: str) -> None:
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._is_signalled and self._state.is_suspended, timeout=seconds, timeout_summary=summary
+            )
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
+        is_unclear = False
         if self._state.job is not None:
-            success = await self._stop_job(self._state.job)
-            if success is not None:
-                return self._state.outcome(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
-        return self._state.failure(Reason.CANCELLED, "the run was cancelled")
+            verdict = await self._stop_job(self._state.job)
+            if success_of(verdict) is not None and verdict is not None:
+                return self._state.outcome(verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+            is_unclear = verdict is not None and verdict.is_unclear
+        return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 
     async def _stop_job(self, job: LaunchResult) -> Verdict | None:
-        """Stop the Job; the verdict if it had succeeded."""
+        """Stop the Job; how it ended, if that is known."""
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
             followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
-            return success_of(followed.report.verdict)
+            return followed.report.verdict
         request = self._state.stop_input(job, grace=STOP_GRACE)
         stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")
-        return success_of(stopped.verdict)
+        return stopped.verdict
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""

@@ -17,9 +17,11 @@ from workflows.messages import (
     LaunchState,
     RecordInput,
     RunInput,
+    SpecChanged,
     StopInput,
     Verdict,
     VerdictKind,
+    VerifyInput,
 )
 from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
 
@@ -37,9 +39,12 @@ class RunState:
         self.job: LaunchResult | None = None
         self.started_at: str | None = None
         self.signal_count = 0
+        self.edit_count = 0
         self.disruptions = given.disruptions
+        self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
         self._edited_timeout: int | None = None
+        self._edited_suspend: bool | None = None
 
     def continued(self) -> RunInput:
         """The input with which the workflow continues as new; only a run without a Job does so."""
@@ -50,12 +55,20 @@ class RunState:
                 "lifecycle": self.lifecycle,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
+                "unverified_launch": self.unverified_launch,
             }
         )
 
-    def edit_timeout(self, seconds: int) -> None:
-        """timeoutSeconds was edited while the run is in progress."""
-        self._edited_timeout = seconds
+    def look_again(self) -> None:
+        """Something that the run waits for may have changed."""
+        self.edit_count += 1
+        self.signal_count += 1
+
+    def edit_spec(self, change: SpecChanged) -> None:
+        """The spec was edited while the run is in progress."""
+        self._edited_timeout = change.timeout_seconds
+        self._edited_suspend = change.suspend
+        self.look_again()
 
     @property
     def timeout_seconds(self) -> int:
@@ -64,9 +77,17 @@ class RunState:
             return self._edited_timeout
         return self.job.timeout_seconds if self.job else 0
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the spec as it is now suspends the run: what the launch read, or a later edit."""
+        if self._edited_suspend is not None:
+            return self._edited_suspend
+        return self.job.is_suspended if self.job else False
+
     def begin_launch(self) -> LaunchInput:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
         self._edited_timeout = None
+        self._edited_suspend = None
         return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump()})
 
     def accept_launch(self, launched: LaunchResult) -> None:
@@ -75,6 +96,7 @@ class RunState:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
             self.started_at = None
+        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -110,6 +132,29 @@ class RunState:
         )
         attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
+
+    def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
+        """Whether the store must be asked before the verdict stands.
+
+        A launch that left no readable result may also commit late, if its node was lost: the end of the run is final
+        only after that has been ruled out.
+        """
+        if verdict.is_unclear:
+            self.unverified_launch = self.progress.launch
+        return verdict.is_unclear or (is_final and self.unverified_launch > 0)
+
+    def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
+        """Find out about the output of the latest launch that left no readable result."""
+        return VerifyInput(
+            run=self.run,
+            job_name=self.job.job_name if self.job else "",
+            launch=self.unverified_launch,
+            attempt=self.progress.attempt,
+            attempts=self.progress.attempts,
+            snapshot=self.job.snapshot if self.job else "",
+            because=because,
+            is_final=is_final,
+        )
 
     def next_launch(self, *, is_counted: bool) -> None:
         """Advance to the next launch, which is a new attempt if it is counted."""

@@ -25,6 +25,7 @@ from inferrun.plugins.errors import (
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
+    AbortableStore,
     ChunkWriter,
     InputFile,
     Json,
@@ -62,6 +63,7 @@ from inferrun.runner_report import Delivery, Output, TokenUsage
 
 __all__ = [
     "NO_USAGE",
+    "AbortableStore",
     "ArrowRecords",
     "Batch",
     "Block",

@@ -40,6 +40,8 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.file.documents import (
+    ENDED_RUN,
+    AbortedRun,
     ChunkDocument,
     Manifest,
     ManifestPart,
@@ -64,6 +66,10 @@ _ABANDON_SECONDS = 0.3
 """Seconds for which an abandoned commit waits for a volume that does not respond."""
 
 _UNSUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class Aborted(OutputError):
+    """The run was aborted, and can never be committed."""
 
 
 class FileOutput:
@@ -125,6 +131,14 @@ class FileOutput:
             if committed_run is None:
                 raise
             return committed_run
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the manifest."""
+        return await self._on_disk(self._find_commit, committed=lambda run: run)
+
+    async def abort(self) -> CommittedRun | None:
+        """Publish a document in place of the manifest, unless an attempt has published the manifest."""
+        return await self._on_disk(self._publish_abort, committed=lambda run: run)
 
     def close(self) -> None:
         """Discard uncommitted work.
@@ -335,6 +349,20 @@ class FileOutput:
             )
         return self._committed_run
 
+    def _find_commit(self) -> CommittedRun | None:
+        committed_run = self._read_commit()
+        if committed_run is not None:
+            sync_folder(self._layout.folder)  # the attempt that published the name may have died before it did
+        return committed_run
+
+    def _publish_abort(self) -> CommittedRun | None:
+        create_folder(self._layout.folder, root=self._root)
+        document = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
+        draft = self._write_draft(document.text(), name=self._layout.manifest.name)
+        publish_name(draft, self._layout.manifest)
+        sync_folder(self._layout.folder)
+        return self._read_commit()
+
     def _write_draft(self, text: bytes, *, name: str) -> Path:
         """Write a file durably under this attempt's own folder."""
         self._own.mkdir(parents=True, exist_ok=True)
@@ -356,14 +384,25 @@ class FileOutput:
             text = self._layout.manifest.read_bytes()
         except FileNotFoundError:
             return None
-        manifest = Manifest.model_validate_json(text)
+        manifest = ENDED_RUN.validate_json(text)
         self._check_owner(manifest.run_id)
+        if isinstance(manifest, AbortedRun):
+            raise Aborted(
+                f"output.file: the run in {self._location} has failed and was aborted; start a new run",
+                is_retryable=False,
+            )
         output = Output(
             location=self._location[:1024],
             manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
             sha256=hashlib.sha256(text).hexdigest(),
         )
         return manifest.committed_run(output)
+
+    def _read_commit(self) -> CommittedRun | None:
+        try:
+            return self._read_manifest()
+        except Aborted:
+            return None
 
     def _check_owner(self, run_id: str) -> None:
         if run_id != run_id_of(self._contract):

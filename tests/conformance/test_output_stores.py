@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from inferrun.plugins import (
+    AbortableStore,
     Checkpoint,
     Chunk,
     ChunkCommit,
@@ -14,6 +15,7 @@ from inferrun.plugins import (
     ContractError,
     Counts,
     InputPlan,
+    OutputError,
     OutputStore,
     RecordError,
     ResultCounts,
@@ -255,3 +257,42 @@ async def test_tokens_are_kept_across_attempts(once: OutputWorld) -> None:
         await store.begin(PLAN)
         run = await finish(store)
     assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)
+
+
+async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWorld) -> None:
+    async with once.open(run="verified-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() is None
+    async with once.open(run="verified-1") as store:
+        await store.open()
+        await store.begin(PLAN)
+        await predict(store, CHUNKS)
+        finished = await finish(store)
+    async with once.open(run="verified-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() == finished
+        assert await store.abort() == finished
+    assert once.stored(run="verified-1") == WHOLE
+
+
+async def test_a_run_that_was_aborted_is_never_committed(once: OutputWorld) -> None:
+    async with once.open(run="aborted-1", pod="late") as late:
+        await late.open()
+        await late.begin(PLAN)
+        await predict(late, CHUNKS)
+        async with once.open(run="aborted-1", pod="verify") as store:
+            assert isinstance(store, AbortableStore)
+            assert await store.abort() is None
+            assert await store.abort() is None
+        with pytest.raises(OutputError, match="aborted"):
+            await finish(late)
+    async with once.open(run="aborted-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() is None
+
+
+async def test_a_run_may_be_aborted_before_it_began(once: OutputWorld) -> None:
+    async with once.open(run="early-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.abort() is None
+        assert await store.find_commit() is None

@@ -52,7 +52,7 @@ LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{
 
 OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
-    *("LaunchJob", "InspectLaunch", "StopLaunch", "FollowJob", "StopJob", "MarkerRecorded"),
+    *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
     "IfNotPresent",
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
