@@ -73,11 +73,10 @@ class V2Rest:
         return with_input_errors(results, unsendable, total=len(texts), tensor=self._tensor)
 
     async def _predict(self, texts: list[bytes]) -> Results:
-        status, body = await self._exchange(
-            "POST", self._url, encode(texts, self._tensor), hint=self._width_hint(texts)
-        )
+        hint = self._width_hint(texts)
+        status, body = await self._exchange("POST", self._url, encode(texts, self._tensor), hint=hint)
         if status != 200:
-            raise InferenceError(f"{self._target()} returned {status}: {excerpt(body)}{_fix(status)}")
+            raise InferenceError(f"{self._target()} returned {status}: {excerpt(body)}{_fix(status)}{hint}")
         try:
             return decode(body, records=len(texts))
         except ValueError as error:

@@ -32,7 +32,7 @@ async def test_a_failing_model_is_reported_with_its_name_url_and_response(
     krateo: Machine, handler: Handler, model: CountingModel, response: web.Response, message: str
 ) -> None:
     async def other(_: web.Request) -> web.StreamResponse:
-        return response
+        return web.Response(status=response.status, body=response.body, headers=response.headers)
 
     model.before = other
     ended = await krateo.pod()
