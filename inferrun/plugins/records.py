@@ -53,7 +53,8 @@ class ArrowRecords:
     table: "pyarrow.RecordBatch"
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        rows: int = self.table.num_rows
+        return rows
 
     @property
     def nbytes(self) -> int:
