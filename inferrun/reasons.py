@@ -54,6 +54,7 @@ class Reason(StrEnum):
     RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"
+    OUTCOME_UNKNOWN = "OutcomeUnknown"
     NAME_TAKEN = "NameTaken"
     CANCELLED = "Cancelled"
     RUN_DELETED = "RunDeleted"
