@@ -15,8 +15,10 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Limits,
+    Model,
     ModelContext,
     ModelProtocol,
+    OpenModel,
     OutputStore,
     RecordError,
     RunnerError,
@@ -52,7 +54,7 @@ async def execute(
     context = store_context(contract, settings)
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
-    open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
+    open_model = _protocol_of(contract.kserve)
     model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(contract.kserve, model_context))
@@ -72,6 +74,13 @@ async def execute(
         record_success(_succeeded(committed_run, sink.delivery))
         run = committed_run
         report(Counts(total=run.total, completed=run.completed, failed=run.failed, usage=run.usage))
+
+
+def _protocol_of(model: Model) -> OpenModel:
+    """Load the protocol. Krateo's configs name it in `modelVersion`."""
+    named = {"kserve.protocolVersion": model.protocol_version, "kserve.modelVersion": model.model_version}
+    field, name = next(((field, name) for field, name in named.items() if name.strip()), ("", DEFAULT_PROTOCOL))
+    return registry.model_protocol(name.strip().lower(), field=field)
 
 
 async def _predict(

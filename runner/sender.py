@@ -97,7 +97,7 @@ class Sender:
         self._rejections += 1
         if self._rejections >= (_REJECTIONS_IN_A_ROW if self._has_succeeded else _REJECTIONS_WITHOUT_SUCCESS):
             raise fault.error from fault
-        return failed(RecordError(code=str(fault.kind), message=str(fault.error)))
+        return fault.results or failed(RecordError(code=str(fault.kind), message=str(fault.error)))
 
     async def _try(self, batch: Batch) -> Results:
         while True:

@@ -14,10 +14,13 @@ truncated to MESSAGE_CHARACTERS and must never contain credentials.
 """
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from inferrun.exitcodes import ExitCode
 from inferrun.text import one_line
+
+if TYPE_CHECKING:
+    from inferrun.plugins.values import Results
 
 MESSAGE_CHARACTERS = 1500
 """Maximum length of a message. With every character escaped it still fits into the 3 KiB of a termination message."""
@@ -90,17 +93,25 @@ class Fault(Exception):
     """One try of a request failed."""
 
     def __init__(
-        self, error: RunnerError, *, kind: FaultKind, retry_after: float | None = None, was_sent: bool = True
+        self,
+        error: RunnerError,
+        *,
+        kind: FaultKind,
+        retry_after: float | None = None,
+        was_sent: bool = True,
+        results: "Results | None" = None,
     ) -> None:
         """`error` is raised if nothing helps; `retry_after` is what the server asked for, in seconds.
 
-        `was_sent` is False if the request certainly did not reach the server, so that it cannot have had an effect.
+        `was_sent` is False if the request certainly did not reach the server, so that it cannot have had an effect. `results` is
+        what a rejected record gets in place of its prediction, such as the server's response.
         """
         super().__init__(str(error))
         self.error = error
         self.kind = kind
         self.retry_after = retry_after
         self.was_sent = was_sent
+        self.results = results
 
     @property
     def is_transient(self) -> bool:

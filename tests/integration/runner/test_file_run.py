@@ -279,7 +279,7 @@ async def test_a_missing_input_is_reported_with_what_exists(file: Machine, spec:
 async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
     file.contract["input"]["file"]["format"] = "parquet"
     ended = await file.pod()
-    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'parquet'; allowed: jsonl")
+    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'parquet'; allowed: jsonl, openai")
 
 
 async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> None:

@@ -53,4 +53,4 @@ def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch
     with pytest.raises(
         ContractError, match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded"
     ):
-        registry.model_protocol("other")
+        registry.model_protocol("other", field="kserve.modelVersion")
