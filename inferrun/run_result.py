@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import Delivery, Output, RecordCounts
+from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
 
 
 class RunResult(BaseModel):
@@ -23,6 +23,7 @@ class RunResult(BaseModel):
     message: str = ""
     exit_code: int | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     duration: str = ""

@@ -132,6 +132,7 @@ class OutputFinding(BaseModel):
     state: OutputState
     message: str = Field(default="", max_length=2048)
     records: RecordCounts = RecordCounts()
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
 

@@ -321,6 +321,7 @@ class InferenceRun:
             message=recorded.message,
             exit_code=outcome.exit_code,
             records=outcome.records,
+            usage=outcome.usage,
             delivery=outcome.delivery,
             output=outcome.output,
             duration=recorded.duration,

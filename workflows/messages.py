@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TokenUsage
 from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
@@ -148,6 +148,7 @@ class Verdict(Frozen):
     started_at: str | None = None
     finished_at: str | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
     is_unclear: bool = Field(
@@ -303,6 +304,7 @@ class RecordInput(Frozen):
     attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     started_at: str | None = None

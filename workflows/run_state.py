@@ -210,6 +210,7 @@ class RunState:
             attempts=self.progress.attempts,
             exit_code=verdict.exit_code,
             records=verdict.records,
+            usage=verdict.usage,
             delivery=verdict.delivery,
             output=verdict.output,
             started_at=self._first_start(),
