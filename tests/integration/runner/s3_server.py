@@ -1,4 +1,4 @@
-"""A real S3 server over a folder: versitygw, compiled by `python -m tools.devcluster programs s3`. Without it, tests are skipped."""
+"""A real S3 server over a folder: versitygw (`python -m tools.devcluster programs s3`). Without it, tests are skipped."""
 
 import asyncio
 import os
