@@ -42,6 +42,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
 from worker.lanes import Activity, LaneSettings, lane_workers
+from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
 from worker.observer.run_signals import RunSignals
 from worker.observer.status_writer import StatusWriter
@@ -87,6 +88,7 @@ class WorkerProcess:
             leadership=self._election,
             signals=RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
+            jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)

@@ -4,6 +4,7 @@ The conditions are derived from the phase, for use with `kubectl wait`: `Succeed
 and for users of the Krateo controller `Ready` (same as `Succeeded`) and `Synced` (the spec was accepted).
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,9 +25,11 @@ def status_after(
     message: str,
     now: datetime,
     read_generation: int | None = None,
+    cleared: Iterable[str] = (),
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The status with this phase. `changes` are further fields; a field that is None remains unchanged.
+    """The status with this phase. `changes` are further fields; one that is None remains unchanged, unless `cleared`
+    names it: what describes an earlier launch must not be taken for the current one.
 
     `read_generation` is the generation that whatever executes the run has read, if the writer read the spec for it.
     Otherwise `status.observedGeneration` stays as it is. An edit counts as acknowledged once it is at most that value:
@@ -35,7 +38,7 @@ def status_after(
     spec may be written after an edit that was signalled to the workflow in the meantime, and the workflow handles that
     signal after the launch.
     """
-    kept = run.status.model_dump()
+    kept = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
     given = {key: value for key, value in changes.items() if value is not None}
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
     merged = {
@@ -70,6 +73,7 @@ def ended_status(
         message=message,
         now=now,
         read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
+        cleared=("running_since",),
         completion_time=end,
         duration=duration_text(end - since),
         **changes,

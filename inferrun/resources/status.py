@@ -141,6 +141,15 @@ class InferenceRunStatus(ResourceModel):
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=ATTEMPTS_LIMIT)] = ()
     """The last 20 launches, oldest first."""
 
+    ended_launches: int | None = None
+    """Number of launches that have ended, including those that attempts no longer lists."""
+
+    seconds_used: int | None = None
+    """Seconds of timeoutSeconds that the launches which have ended used."""
+
+    running_since: Instant | None = None
+    """Start of the container that is running; not set while none is."""
+
     exit_code: int | None = None
     """Exit code of the last attempt."""
 

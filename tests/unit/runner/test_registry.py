@@ -20,15 +20,19 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
     assert [(point.group, point.name) for point in registry.BUILT_IN if point.load()] == [
         ("inferrun.stores.input", "file"),
         ("inferrun.stores.input", "krateo"),
+        ("inferrun.stores.input", "s3"),
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
+        ("inferrun.stores.output", "s3"),
         ("inferrun.protocols", "v2"),
+        ("inferrun.protocols", "openai"),
         ("inferrun.formats", "jsonl"),
+        ("inferrun.formats", "openai"),
     ]
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo$"):
+    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo, s3$"):
         registry.input_store("fil")
 
 
