@@ -33,7 +33,7 @@ class RunProgress(Frozen):
     """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
 
     launch: int = Field(default=1, description="Number of the current launch; every Job is one")
-    attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
+    attempt: int = Field(default=1, description="Number of the current attempt")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")

@@ -16,7 +16,7 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
 from inferrun.resources.config import RUN_AS_USER, ModelRequests
-from inferrun.resources.storage import CLAIM_KEY, KNOWN_LABELS, SECRET_KEYS
+from inferrun.resources.storage import CLAIM_KEY, SCHEMA_LABELS, SECRET_KEYS
 
 End = Literal["input", "output"]
 SecretUser = Literal["input", "output", "model"]
@@ -210,7 +210,7 @@ def _ends_of(config: InferenceConfig, *, is_our_runner: bool) -> list[tuple[End,
         (end, settings)
         for end, labels in ends
         for label, settings in (labels or {}).items()
-        if isinstance(settings, dict) and (is_our_runner or label in KNOWN_LABELS)
+        if isinstance(settings, dict) and (is_our_runner or label in SCHEMA_LABELS)
     ]
 
 

@@ -108,9 +108,9 @@ class S3Storage(ResourceModel):
     """Format of the records: jsonl (one JSON value per line, the default) or openai (files of OpenAI's Batch API)."""
 
 
-KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {
-    FILE_LABEL: FileStorage,
-    KRATEO_LABEL: KrateoStorage,
-    S3_LABEL: S3Storage,
-}
-"""The supported labels with their models."""
+SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+"""The labels whose settings have a schema in the CRD, whatever the image."""
+
+KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {**SCHEMA_LABELS, S3_LABEL: S3Storage}
+"""The labels of the default runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
+default runner supported it, so it is checked for the default runner only."""

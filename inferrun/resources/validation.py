@@ -20,7 +20,7 @@ from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, SCHEMA_LABELS
 from inferrun.text import one_line
 
 OWN_RUNNER_VERSIONS: Final = ("v2",)
@@ -199,9 +199,10 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 def _end_problems(end: Mapping[str, JsonValue], *, path: str, own_runner: bool) -> Iterator[Problem]:
     if own_runner:
         yield from _own_runner_label_problems(end, path=path)
+    models = KNOWN_LABELS if own_runner else SCHEMA_LABELS
     for label, value in end.items():
-        if label in KNOWN_LABELS:
-            yield from _known_storage_problems(value, model=KNOWN_LABELS[label], path=f"{path}.{label}")
+        if label in models:
+            yield from _known_storage_problems(value, model=models[label], path=f"{path}.{label}")
         elif not isinstance(value, dict):
             yield Problem(field=f"{path}.{label}", value=shown(value), allowed="must be an object")
 
