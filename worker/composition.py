@@ -168,7 +168,7 @@ class WorkerProcess:
             events=self._events,
             temporal=self._client,
             installation=self._installation,
-            prune=HistoryPruner(self._api, self._runs).prune,
+            prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
         launches = LaunchReader(self._api, ended_pods=self._ended_pods)
         return [
@@ -179,7 +179,7 @@ class WorkerProcess:
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api).delete_run,
+            RunDeleter(self._api, self._runs, events=self._events).delete_run,
         ]
 
     def _ended_pods(self, job_uid: str) -> list[Object]:

@@ -343,6 +343,7 @@ class DeleteRunInput(Frozen):
     """Delete a finished run with exactly this UID."""
 
     run: RunRef
+    because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
 class CleanupInput(Frozen):
@@ -350,6 +351,7 @@ class CleanupInput(Frozen):
 
     run: RunRef
     delay_seconds: int
+    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):
@@ -362,6 +364,8 @@ class DeletionResult(Frozen):
     """The object no longer exists, whether this deletion removed it or an earlier one."""
 
     gone: bool = True
+    deleted: bool = Field(default=False, description="Whether this deletion removed it")
+    message: str = Field(default="", description="What was deleted and why, or why nothing was deleted")
 
 
 class SubmitInput(Frozen):

@@ -3,6 +3,7 @@
 Pure: the current time is always a parameter. Only this class changes the state; the workflow decides when.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from inferrun.reasons import Phase, Reason
@@ -111,6 +112,8 @@ class RunState:
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+            if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
+                self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -248,3 +251,8 @@ class RunState:
         first = self.progress.first_started_at or started
         self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
         self.started_at = None
+
+
+def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
+    """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
+    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)

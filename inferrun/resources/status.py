@@ -36,7 +36,8 @@ class Condition(ResourceModel):
     """A condition as in Kubernetes, for use with kubectl wait."""
 
     type: Annotated[str, Field(max_length=316)]
-    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded) and Synced. Configs: Ready."""
+    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a schedule that is in place) and
+    Synced. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
 
     status: ConditionStatus
     """True, False or Unknown."""

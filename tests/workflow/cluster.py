@@ -551,7 +551,7 @@ class Cluster:
     async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = await self._tick()
-        return DeletionResult()
+        return DeletionResult(deleted=True, message=f"deleted: {request.because}")
 
 
 def rfc3339(instant: datetime | None) -> str:

@@ -194,3 +194,30 @@ def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(st
     assert (continued.timeout_seconds, continued.is_suspended, continued.pod_uid) == (500, True, "pod-a")
     assert continued.running_seconds_left(now=NOW) == state.running_seconds_left(now=NOW) == 500 - 40 - 10
     assert continued.disruptions == 1
+
+
+UNCLEAR = FAILED.model_copy(update={"reason": Reason.POD_LOST, "is_unclear": True})
+
+
+def test_a_failure_without_a_readable_result_is_verified_and_again_when_the_run_ends(state: RunState) -> None:
+    assert not state.must_verify(FAILED, is_final=True)
+    assert state.must_verify(UNCLEAR, is_final=False)
+    state.next_launch(is_counted=True)
+    assert not state.must_verify(FAILED, is_final=False)
+    assert state.must_verify(FAILED, is_final=True)
+    assert state.verify_input(because="", is_final=True).launch == 1
+
+
+def test_continuing_as_new_keeps_what_must_be_verified(state: RunState) -> None:
+    state.must_verify(UNCLEAR, is_final=False)
+    assert RunState(state.continued()).must_verify(FAILED, is_final=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "launch"), [(Reason.POD_LOST, 3), (Reason.JOB_DELETED, 3), (Reason.INPUT_FAILED, 0)]
+)
+def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, reason: Reason, launch: int) -> None:
+    attempts = [{"launch": 3, "attempt": 1, "reason": reason}, {"launch": 4, "attempt": 2, "reason": "InputFailed"}]
+    state.begin_launch()
+    state.accept_launch(launched(launch=5, attempt=3, attempts=attempts))
+    assert state.unverified_launch == launch
