@@ -37,6 +37,13 @@ class RunProgress(Frozen):
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")
+    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
+    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+
+    @property
+    def counted_attempts(self) -> int:
+        """The number of the current attempt, as counted against backoffLimit."""
+        return self.attempt - self.uncounted
 
     @property
     def progress(self) -> "RunProgress":

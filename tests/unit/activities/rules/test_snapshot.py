@@ -109,7 +109,7 @@ def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> No
         {"input": {"krateo": {"api": []}}},
         {"input": {"krateo": {"api": {"endpointRef": "name"}}}},
         {"input": {"krateo": {"api": {"endpointRef": {"name": 5}}}}},
-        {"input": {"own": {"api": {"endpointRef": {"name": "x"}}}}},
+        {"input": {"own": {"api": {"endpointRef": "x"}}}},
         {"input": None, "output": None},
     ],
 )
