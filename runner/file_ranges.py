@@ -6,9 +6,13 @@ during the run; `verify` detects changes.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from inferrun.plugins import Block, Chunk, InputError, InputFile, InputPlan, JsonRecords, Limits, RecordFormat
+from inferrun.plugins import ArrowRecords, Block, Chunk, InputError, InputFile, InputPlan, Limits, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _TARGET_CHUNKS = 128
 _SMALLEST_CHUNK = 16 * KIB
@@ -33,6 +37,7 @@ class FileRanges:
         self._limits = limits
         self._current_fingerprint = current_fingerprint
         self._width = 0
+        self._schema: pyarrow.Schema | None = None
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records. No chunk spans files."""
@@ -65,7 +70,10 @@ class FileRanges:
 
     def _check_width(self, block: Block, file: InputFile, *, first: int) -> None:
         """All blocks of rows of numbers have the same width, because a batch may span blocks."""
-        if not isinstance(block.records, JsonRecords) or not block.records.texts[0].startswith(b"["):
+        if isinstance(block.records, ArrowRecords):
+            self._check_columns(block.records, file)
+            return
+        if not block.records.texts[0].startswith(b"["):
             return
         width = block.records.texts[0].count(b",") + 1
         self._width = self._width or width
@@ -74,6 +82,14 @@ class FileRanges:
                 f"{file.name}: record {first} has {width} numbers, previous records have {self._width}; "
                 "all records of a run must have the same number of values",
                 is_retryable=False,
+            )
+
+    def _check_columns(self, records: ArrowRecords, file: InputFile) -> None:
+        schema = records.table.schema
+        self._schema = self._schema or schema
+        if not schema.equals(self._schema):
+            raise InputError(
+                f"{file.name} has other columns, or columns of other types, than the previous files", is_retryable=False
             )
 
 

@@ -25,6 +25,7 @@ BUILT_IN: Final = (
     EntryPoint("openai", "runner.openai.rest:open_openai", PROTOCOLS),
     EntryPoint("jsonl", "runner.jsonl.format:JSONL", FORMATS),
     EntryPoint("openai", "runner.openai.format:OPENAI", FORMATS),
+    EntryPoint("parquet", "runner.parquet.format:PARQUET", FORMATS),
 )
 
 

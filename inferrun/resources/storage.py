@@ -74,7 +74,8 @@ class FileStorage(ResourceModel):
     Output: the directory for results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default) or openai (files of OpenAI's Batch API)."""
+    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
+    Batch API) or, for the input, parquet (columns of numbers)."""
 
 
 class SecretRef(ResourceModel):
@@ -105,7 +106,8 @@ class S3Storage(ResourceModel):
     signed."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default) or openai (files of OpenAI's Batch API)."""
+    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
+    Batch API) or, for the input, parquet (columns of numbers)."""
 
 
 SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}

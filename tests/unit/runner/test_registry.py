@@ -28,6 +28,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.protocols", "openai"),
         ("inferrun.formats", "jsonl"),
         ("inferrun.formats", "openai"),
+        ("inferrun.formats", "parquet"),
     ]
 
 
