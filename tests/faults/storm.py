@@ -151,10 +151,10 @@ class Storm:
             await self._check_quiet()
             await self._draw_up()
         finally:
-            tasks = [keeping, *([self._node_task] if self._node_task is not None else [])]
-            for task in tasks:
+            background = [keeping, *([self._node_task] if self._node_task is not None else [])]
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
             await node_api.close()
             self._servers.close()
         return self._account
