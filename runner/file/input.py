@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Source, StorageObject, StoreContext
 from runner.file.beneath import opened_folder, split_last, status_of
+from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file.spec import FileSpec, read_spec
-from runner.file_ranges import FileRanges, InputFile, fingerprint_of
+from runner.file_ranges import FileRanges
 
 _NAMES_SHOWN = 5
 
@@ -25,12 +26,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     root = context.input_dir
 
     def current_fingerprint() -> str:
-        with _files(root, wanted, suffix=record_format.suffix) as (_, files):
+        with _files(root, wanted, suffix=record_format.suffix) as files:
             return fingerprint_of(files)
 
-    with _files(root, wanted, suffix=record_format.suffix) as (folder, files):
+    with _files(root, wanted, suffix=record_format.suffix) as files:
         yield FileRanges(
-            folder,
             files,
             fingerprint=fingerprint_of(files),
             record_format=record_format,
@@ -40,8 +40,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
 
 @contextmanager
-def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Path, Sequence[InputFile]]]:
-    """The input's folder, open inside the context, and its files. Raises InputError."""
+def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[Sequence[LocalFile]]:
+    """The input's files, whose folder stays open inside the context. Raises InputError."""
     with ExitStack() as opened:
         try:
             found = _open(opened, root, wanted, suffix=suffix)
@@ -57,16 +57,16 @@ def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Path,
         yield found
 
 
-def _open(opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
+def _open(opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
     parent, name = split_last(root, wanted.path)
     folder = opened.enter_context(opened_folder(root, parent))
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
-        return folder, [_describe(folder, name)]
+        return [_describe(folder, name)]
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
-    return folder, _list(folder, wanted, suffix=suffix)
+    return _list(folder, wanted, suffix=suffix)
 
 
-def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[InputFile]:
+def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
     named = (name for name in _names(folder) if name.endswith(suffix) and not name.startswith("."))
     found = sorted(name for name in named if not stat.S_ISDIR((folder / name).lstat().st_mode))
     if not found:
@@ -77,7 +77,7 @@ def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[InputFile]
     return [_describe(folder, name) for name in found]
 
 
-def _describe(folder: Path, name: str) -> InputFile:
+def _describe(folder: Path, name: str) -> LocalFile:
     """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
     if not _is_utf8(name):
         raise InputError(
@@ -88,7 +88,13 @@ def _describe(folder: Path, name: str) -> InputFile:
         kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
         raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
     status = status_of(folder, name)  # an unreadable file is reported before the first batch
-    return InputFile(name=name, size=status.st_size, modified_ns=status.st_mtime_ns, changed_ns=status.st_ctime_ns)
+    return LocalFile(
+        folder=folder,
+        name=name,
+        size=status.st_size,
+        modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
+    )
 
 
 def _nearest(root: Path, wanted: FileSpec) -> str:

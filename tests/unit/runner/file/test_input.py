@@ -1,5 +1,6 @@
 """The input on a claim: what is read, and which names and links are refused."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from inferrun.plugins import Contract, InputError, Limits, StoreContext
 from runner.file.input import open_input
+from runner.json_text import json_texts
 from runner.jsonl.format import Jsonl
 
 
@@ -23,12 +25,11 @@ def context(claim: Path) -> StoreContext:
     )
 
 
-async def rows_of(claim: Path, path: str) -> list[list[float | None]]:
+async def rows_of(claim: Path, path: str) -> list[object]:
     async with open_input({"claimName": "claim", "path": path}, context(claim)) as source:
-        chunks = source.chunks(source.plan())
-        rows = [row for chunk in chunks for batch in source.read(chunk, first=0) for row in batch.rows]
+        blocks = [block for chunk in source.plan().chunks for block in source.read(chunk)]
         source.verify()
-        return rows
+        return [json.loads(text) for block in blocks for text in json_texts(block.records)]
 
 
 async def refusal(claim: Path, path: str) -> InputError:
