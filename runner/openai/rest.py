@@ -115,7 +115,7 @@ class OpenAiRest:
 
     def _refused(self, status: int) -> InferenceError:
         return InferenceError(
-            f"the server at {public_url(self._url)} returned {status}; kserve.credentialsRef needs a Secret with a valid key 'token'",
+            f"the server at {public_url(self._url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
             is_retryable=False,
         )
 
