@@ -7,6 +7,7 @@ import aiohttp
 import orjson
 
 from inferrun.text import one_line
+from runner.connector import AddressRefused
 from runner.retries import seconds_of
 
 CONNECT_SECONDS = 10.0
@@ -27,6 +28,12 @@ def describe_failure(error: Exception, *, seconds: float) -> str:
         return _connecting(error)
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the response was truncated"
+    return _connection(error)
+
+
+def _connection(error: Exception) -> str:
+    if isinstance(error, AddressRefused):
+        return f"{error}; the operator can allow it with the setting allowedAddresses"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         return "the connection was closed before the response was complete"
     return f"{type(error).__name__}: {error}"
@@ -46,7 +53,12 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
 
 def is_transient(error: Exception) -> bool:
     """Return whether a failure below the HTTP layer may disappear on retry."""
-    permanent = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
+    permanent = (
+        AddressRefused,
+        aiohttp.ClientConnectorCertificateError,
+        aiohttp.ClientConnectorSSLError,
+        aiohttp.InvalidURL,
+    )
     return not isinstance(error, permanent)
 
 

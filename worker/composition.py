@@ -32,6 +32,7 @@ from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
+from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.leases import LeaderElection
@@ -156,7 +157,7 @@ class WorkerProcess:
             self._api,
             self._runs,
             installation=self._installation,
-            defaults=self._defaults.current,
+            defaults=self._current_defaults,
             runner_account=self._settings.runner_account,
         )
         recorder = OutcomeRecorder(
@@ -178,6 +179,12 @@ class WorkerProcess:
             RunDeleter(self._api).delete_run,
         ]
 
+    def _current_defaults(self) -> Defaults:
+        """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""
+        defaults = self._defaults.current()
+        own = (self._client.service_client.config.target_host, self._api.address)
+        return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
+
     def _ended_pods(self, job_uid: str) -> list[Object]:
         return [end.as_pod() for end in self._watch.remembered_ends(job_uid)]
 
@@ -190,6 +197,7 @@ class WorkerProcess:
             events=self._events,
             history=SubmissionHistory(self._client),
             namespaces=frozenset({watched}) if watched else None,
+            labels=lambda: self._defaults.current().propagated_labels,
         )
         return [
             submitter.submit_run,

@@ -170,8 +170,18 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+        plain |= _addresses(snapshot)
     uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
+
+
+def _addresses(snapshot: Snapshot) -> dict[str, str]:
+    """The installation's lists of addresses, without empty ones."""
+    lists = {
+        "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
+        "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
+    }
+    return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
 
 
 def _volumes(compiled: CompiledRun) -> list[Object]:

@@ -4,6 +4,7 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,9 +19,6 @@ from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, 
 from inferrun.resources.config import RUN_AS_USER
 
 End = Literal["input", "output"]
-
-PASSED_LABELS = ("kueue.x-k8s.io/",)
-"""Prefixes of the labels that a run's Jobs inherit, for queueing systems."""
 
 
 class Endpoint(BaseModel):
@@ -69,6 +67,8 @@ class Snapshot(BaseModel):
     ttl_seconds_after_finished: int
     krateo_post_limit_bytes: int
     foreign_log_tail: bool = False
+    allowed_addresses: tuple[str, ...] = ()
+    refused_addresses: tuple[str, ...] = ()
 
     def deletes(self, phase: Phase | None) -> bool:
         """Whether autoDeletePolicy deletes a run that ended in this phase."""
@@ -154,7 +154,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         resources=_resources_of(config),
         endpoints=_endpoints_of(config),
         claims=_claims_of(config),
-        labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
+        labels=propagated_labels(run, allowed=defaults.propagated_labels),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
         max_disruptions=defaults.max_disruptions,
@@ -164,7 +164,14 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         ttl_seconds_after_finished=_first(spec.ttl_seconds_after_finished, defaults.job_ttl_seconds),
         krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
         foreign_log_tail=defaults.foreign_log_tail,
+        allowed_addresses=defaults.allowed_addresses,
+        refused_addresses=defaults.refused_addresses,
     )
+
+
+def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
+    """The run's labels that what is created for it inherits: some, such as a priority, are not the user's to choose."""
+    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
 
 
 def _first(*values: int | None) -> int:

@@ -41,7 +41,8 @@ from inferrun.plugins import (
     TransientError,
 )
 from inferrun.plugins.limits import MIB
-from runner.http_failures import excerpt, retry_after_of
+from runner.connector import AddressRefused
+from runner.http_failures import excerpt, is_transient, retry_after_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
 from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
@@ -152,7 +153,8 @@ class KrateoOutput:
                 declared = str(response.headers.get(name, ""))
                 return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TransientError(OutputError(self._handler.describe_failure(error))) from error
+            failed = OutputError(self._handler.describe_failure(error))
+            raise (TransientError(failed) if is_transient(error) else failed) from error
 
     def _body_size(self, escaped: int) -> int:
         """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
@@ -171,6 +173,8 @@ class KrateoOutput:
                 aiohttp.ConnectionTimeoutError,
             ) as error:  # the request was never sent
                 raise TransientError(OutputError(self._handler.describe_failure(error))) from error
+            except AddressRefused as error:
+                raise OutputError(self._handler.describe_failure(error), is_retryable=False) from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise OutputError(f"{self._handler.describe_failure(error)}; {_UNKNOWN}") from error
             self._check(response, body)

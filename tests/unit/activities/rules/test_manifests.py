@@ -128,6 +128,14 @@ def test_values_that_differ_between_jobs_are_in_the_environment() -> None:
     assert variables["pod_uid"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
 
+def test_only_our_runner_gets_the_lists_of_addresses() -> None:
+    lists = {"allowed_addresses": ("10.0.0.1:80",), "refused_addresses": ("temporal:7233", "10.96.0.1:443")}
+    ours = environment_of(image="own:1", is_our_runner=True, **lists)
+    assert ours["INFERRUN_ALLOWED_ADDRESSES"] == "10.0.0.1:80"
+    assert ours["INFERRUN_REFUSED_ADDRESSES"] == "temporal:7233,10.96.0.1:443"
+    assert "INFERRUN_REFUSED_ADDRESSES" not in environment_of(is_our_runner=False, **lists)
+
+
 def test_only_our_runner_gets_a_home() -> None:
     assert environment_of()["HOME"] == "/tmp"
     foreign = environment_of(is_our_runner=False)

@@ -110,10 +110,22 @@ def test_the_claims_of_input_and_output_are_found() -> None:
     )
 
 
-def test_only_queue_labels_are_inherited() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a", "inferrun.dev/run-uid": "forged"}
+def test_only_the_name_of_a_queue_is_inherited_by_default() -> None:
+    labels = {
+        "kueue.x-k8s.io/queue-name": "small",
+        "kueue.x-k8s.io/priority-class": "high",
+        "team": "a",
+        "inferrun.dev/run-uid": "forged",
+    }
     snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
     assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
+
+
+def test_the_operator_chooses_which_labels_are_inherited() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a"}
+    given = run(metadata={"labels": labels})
+    chosen = DEFAULTS.model_copy(update={"propagated_labels": ("team",)})
+    assert compile_run(given, config(), defaults=chosen, runner_account="").snapshot.labels == {"team": "a"}
 
 
 def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
