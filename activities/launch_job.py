@@ -7,17 +7,21 @@ for conditions that pass, such as an unreachable API server, and Temporal retrie
 
 import base64
 from collections.abc import Callable
+from contextlib import suppress
 
 from temporalio import activity
 
-from activities.cluster.config_maps import find_config_map, write_config_map
+from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
+from activities.rules.job_comparison import difference
+from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
-from activities.rules.object_metadata import is_owned_by, name_of, uid_of
-from activities.rules.snapshot import CompiledRun, compile_run
+from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.pod_shape import shape_of_job
+from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, compile_run, hash_of, read_snapshot
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
@@ -54,6 +58,7 @@ class JobLauncher:
         self._defaults = defaults
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
+        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
@@ -74,7 +79,7 @@ class JobLauncher:
             return launch_results.blocked(run, blocker, now=utc_now())
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
-        compiled = await self._compile(request.run, run)
+        compiled = await self._compile(request, run)
         self._configs.check_account(compiled.snapshot.service_account)
         body = manifests.job(
             request.run,
@@ -88,49 +93,68 @@ class JobLauncher:
         written = await self._publish_job(request, run, compiled, job)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
-        return launch_results.launched(request, run, compiled, job, is_adopted=is_adopted, now=utc_now())
+        shape = shape_of_job(job) or shape_of_job(body)
+        return launch_results.launched(
+            request, run, compiled, job, pod_shape=shape, is_adopted=is_adopted, now=utc_now()
+        )
 
-    async def _compile(self, ref: RunRef, run: InferenceRun) -> CompiledRun:
+    async def _compile(self, request: LaunchInput, run: InferenceRun) -> CompiledRun:
         """What the run was started with, or is started with now."""
-        if run.status.contract:
-            found = await find_config_map(self._api, ref)
-            if found is not None:
-                return found
+        known = KnownStart.of(run)
+        if known:
+            return await self._config_maps.find(run) or await self._restore(request, run, known)
         try:
-            config = await self._configs.read(run)
+            compiled = await self._compile_now(run)
         except LaunchBlocked:
             # An earlier try may have started the run before its config was deleted: what it wrote applies.
-            found = await find_config_map(self._api, ref)
+            found = await self._config_maps.find_signed(run.ref)
             if found is None:
                 raise
             return found
-        compiled = compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
-        return await write_config_map(self._api, ref, compiled, installation=self._installation.id)
+        return await self._config_maps.write(run.ref, compiled)
+
+    async def _compile_now(self, run: InferenceRun) -> CompiledRun:
+        config = await self._configs.read(run)
+        return compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
+
+    async def _restore(self, request: LaunchInput, run: InferenceRun, known: KnownStart) -> CompiledRun:
+        """Write the ConfigMap that somebody deleted again, from what the workflow remembers or from the config."""
+        remembered = {CONTRACT_KEY: known.contract, SNAPSHOT_KEY: request.snapshot}
+        if known.recognises(remembered) and request.snapshot:
+            compiled = read_snapshot(remembered, base_name=job_base_name(run.metadata.name, run.metadata.uid))
+            return await self._config_maps.write(run.ref, compiled)
+        with suppress(LaunchBlocked):
+            compiled = await self._compile_now(run)
+            if known.recognises(compiled.texts):
+                return await self._config_maps.write(run.ref, compiled)
+        text = (
+            "the ConfigMap with the run's contract was deleted, and the InferenceConfig has changed since the run started; "
+            "delete and recreate the run"
+        )
+        raise LaunchBlocked(Reason.INVALID_CONTRACT, text, is_retryable=False)
 
     async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
         name, known = name_of(body), run.status.job_status
         if known is not None and known.name == name and known.uid:
-            return await self._find_job(run.ref, name) or _lost_job(name, known.uid, run), True
+            stored = await self._get_job(run.ref, name)
+            is_same = stored is not None and uid_of(stored) == known.uid
+            return stored if stored is not None and is_same else _lost_job(name, known.uid, run), True
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
-            stored = await self._find_job(run.ref, name)
-            if stored is None:
+            stored = await self._get_job(run.ref, name)
+            if stored is None or controller_of(stored) != run.metadata.uid or difference(body, stored):
                 raise name_taken("Job", name) from None
             return stored, True
         except (Invalid, Forbidden) as error:
             raise creation_rejected("Job", name, error) from error
 
-    async def _find_job(self, run: RunRef, name: str) -> Object | None:
-        """The run's Job of that name, None if there is none."""
+    async def _get_job(self, run: RunRef, name: str) -> Object | None:
         try:
-            stored = await self._api.get(JOBS, run.namespace, name)
+            return await self._api.get(JOBS, run.namespace, name)
         except NotFound:
             return None
-        if not is_owned_by(stored, run):
-            raise name_taken("Job", name)
-        return stored
 
     async def _withdraw(self, ref: RunRef, job: Object, run: InferenceRun | None) -> LaunchResult:
         """Delete a Job that was created after its run had ended: nothing would follow it."""
@@ -159,6 +183,7 @@ class JobLauncher:
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
                 contract=base64.b64encode(compiled.contract_json.encode()).decode(),
+                snapshot_hash=hash_of(compiled.texts),
                 job_status=_job_reference(request.run, job),
                 workflow=workflow,
             )
@@ -187,11 +212,8 @@ class JobLauncher:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
         ref = request.run
         name = job_name(job_base_name(ref.name, ref.uid), request.launch)
-        try:
-            job = await self._find_job(ref, name)
-        except LaunchBlocked:
-            job = None
-        if job is not None:
+        job = await self._get_job(ref, name)
+        if job is not None and controller_of(job) == ref.uid:
             return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)

@@ -72,7 +72,7 @@ class OutcomeRecorder:
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        await self._follow_up(written.run, await self._snapshot(request))
+        await self._follow_up(written.run, await self._snapshot(request, written.run))
         return result
 
     def _outcome(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
@@ -97,12 +97,12 @@ class OutcomeRecorder:
             workflow=workflow.model_dump(),
         )
 
-    async def _snapshot(self, request: RecordInput) -> Snapshot | None:
+    async def _snapshot(self, request: RecordInput, run: InferenceRun) -> Snapshot | None:
         """What the run was started with; None if it was not started, or if that cannot be read any more."""
         if request.snapshot:
             return Snapshot.model_validate_json(request.snapshot)
         try:
-            compiled = await find_config_map(self._api, request.run)
+            compiled = await find_config_map(self._api, run)
         except LaunchBlocked as blocker:  # the outcome is recorded already: only what follows from it is missing
             logger.warning("the run's snapshot cannot be read", extra={"run": str(request.run), "error": str(blocker)})
             return None

@@ -147,7 +147,7 @@ class WorkerProcess:
         return Worker(
             self._client,
             task_queue=follower_queue(self._settings.common.task_queue),
-            activities=[JobFollower(self._api, watch=self._job_watch, publisher=publisher).follow_job],
+            activities=[JobFollower(self._api, self._runs, watch=self._job_watch, publisher=publisher).follow_job],
             max_concurrent_activities=self._settings.follower_slots,
         )
 
@@ -168,12 +168,12 @@ class WorkerProcess:
             installation=self._installation,
             prune=HistoryPruner(self._api, self._runs).prune,
         )
-        launches = LaunchReader(self._api, ended_pods=self._ended_pods)
+        launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
             LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
             LaunchStopper(self._api, self._runs, launches).stop_launch,
-            JobStopper(self._api).stop_job,
+            JobStopper(self._api, self._runs).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             recorder.record_outcome,
             RunDeleter(self._api).delete_run,

@@ -66,6 +66,7 @@ class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
+    snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
 
 
 class LaunchState(StrEnum):
@@ -98,6 +99,9 @@ class LaunchResult(RunProgress):
     pending_since: str = ""
     snapshot: str = Field(
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
+    )
+    pod_shape: str = Field(
+        default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
     )
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
 
@@ -191,6 +195,7 @@ class InspectInput(Frozen):
     job_name: str
     job_uid: str
     snapshot: str
+    pod_shape: str = ""
     pod_uid: str = ""
     seconds_left: int | None = None
 

@@ -37,7 +37,14 @@ def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
 
 
 def launched(
-    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool, now: datetime
+    request: LaunchInput,
+    run: InferenceRun,
+    compiled: CompiledRun,
+    job: Object,
+    *,
+    pod_shape: str,
+    is_adopted: bool,
+    now: datetime,
 ) -> LaunchResult:
     """The Job that was created, or adopted because it existed."""
     snapshot = compiled.snapshot
@@ -56,6 +63,7 @@ def launched(
         max_disruptions=snapshot.max_disruptions,
         pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
+        pod_shape=pod_shape,
         is_adopted=is_adopted,
     )
 
@@ -91,6 +99,7 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
     )
     return LaunchInput(
         run=request.run,
+        snapshot=request.snapshot,
         launch=past[-1].launch + 1,
         attempt=run.status.attempt or past[-1].attempt,
         attempts=past,

@@ -21,8 +21,9 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signature: str) -> Object:
     """The immutable ConfigMap that all Jobs of a run share."""
+    annotations = {wellknown.ANNOTATION_RUN: run.name, wellknown.ANNOTATION_SIGNATURE: signature}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -30,11 +31,11 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Obje
             "name": compiled.base_name,
             "namespace": run.namespace,
             "labels": _labels(run, installation=installation),
-            "annotations": {wellknown.ANNOTATION_RUN: run.name},
+            "annotations": annotations,
             "ownerReferences": [owner_reference(run)],
         },
         "immutable": True,
-        "data": {"contract.json": compiled.contract_json, "snapshot.json": compiled.snapshot_json},
+        "data": compiled.texts,
     }
 
 

@@ -3,8 +3,8 @@
 Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
 """
 
-import json
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,10 @@ from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, 
 from inferrun.resources.config import RUN_AS_USER
 
 End = Literal["input", "output"]
+
+CONTRACT_KEY = "contract.json"
+SNAPSHOT_KEY = "snapshot.json"
+"""The keys of a run's ConfigMap."""
 
 
 class Endpoint(BaseModel):
@@ -89,6 +93,11 @@ class CompiledRun:
     def snapshot_json(self) -> str:
         """The snapshot as compact JSON."""
         return self.snapshot.model_dump_json(exclude_defaults=False)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts of the ConfigMap by key."""
+        return {CONTRACT_KEY: self.contract_json, SNAPSHOT_KEY: self.snapshot_json}
 
 
 def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
@@ -210,9 +219,15 @@ def _claims_of(config: InferenceConfig) -> tuple[Claim, ...]:
     return tuple(Claim(end=end, name=str(item["claimName"])) for end, item in found if item.get("claimName"))
 
 
-def read_snapshot(data: dict[str, str]) -> CompiledRun:
-    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError if they are not ours."""
-    contract_json = data["contract.json"]
-    return CompiledRun(
-        json.loads(contract_json)["jobName"], contract_json, Snapshot.model_validate_json(data["snapshot.json"])
-    )
+def hash_of(texts: Mapping[str, str]) -> str:
+    """The digest of the texts of a run's ConfigMap, by which a planted one is recognised."""
+    digest = hashlib.sha256()
+    for key in (CONTRACT_KEY, SNAPSHOT_KEY):
+        text = texts.get(key, "").encode(errors="surrogatepass")
+        digest.update(b"%d:" % len(text) + text)
+    return digest.hexdigest()
+
+
+def read_snapshot(texts: Mapping[str, str], *, base_name: str) -> CompiledRun:
+    """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises KeyError or ValueError."""
+    return CompiledRun(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(texts[SNAPSHOT_KEY]))

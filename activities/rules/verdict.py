@@ -75,12 +75,15 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 def _judge_completion(evidence: Evidence) -> Verdict:
     ends = (pod_state.container_end(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
-    result = _result_of(evidence.snapshot, end) if end else None
+    if end is None:
+        message = "the Job is complete, but no Pod of it that exited with 0 was found"
+        return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
+    result = _result_of(evidence.snapshot, end)
     reports_success = result is not None and result.reason is Reason.SUCCEEDED
     if evidence.snapshot.is_our_runner and not reports_success:
         message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
-    shown = result.message if result else one_line(end.message) if end else ""
+    shown = result.message if result else one_line(end.message)
     return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
 
 
