@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench
+	demo demo-down bench audit sbom
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -42,6 +42,16 @@ images: ## build the product's images and load them into the cluster
 load: ## load an image archive into the cluster: make load IMAGE=<archive>
 	@test -n "$(IMAGE)" || { echo 'error: IMAGE is not set'; echo 'fix:   make load IMAGE=<archive>'; exit 1; } >&2
 	@$(DEVCLUSTER) load "$(IMAGE)"
+
+audit: venv ## compare the locked packages with known vulnerabilities; needs access to a vulnerability service
+	@$(IN_VENV)pip-audit --strict --require-hashes --disable-pip -r requirements/control.txt -r requirements/runner.txt
+
+sbom: venv ## write the bills of materials of the built images to build-output/sbom
+	@$(DEVCLUSTER) export-images build-output/images
+	@for image in control runner; do \
+	    $(IN_VENV)python -m tools.supply_chain build-output/images/$$image.tar --name inferrun/$$image \
+	    --version "$$($(IN_VENV)python -c 'from importlib.metadata import version; print(version("inferrun"))')" \
+	    --output build-output/sbom/$$image.cdx.json; done
 
 venv: ## install the locked Python packages into .venv
 	@$(DEVCLUSTER) venv

@@ -8,6 +8,7 @@ for conditions that pass, such as an unreachable API server, and Temporal retrie
 import base64
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from temporalio import activity
 
@@ -72,6 +73,8 @@ class JobLauncher:
         if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
             return await self._find_left_over_job(request, run)
         try:
+            if run.spec.suspend and not await self._has_job(request, run):
+                return await self._publish_suspension(request, run)
             return await self._launch(request, run)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
@@ -80,7 +83,7 @@ class JobLauncher:
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         compiled = await self._compile(request, run)
-        self._configs.check_account(compiled.snapshot.service_account)
+        self._configs.check_launch(compiled.snapshot)
         body = manifests.job(
             request.run,
             compiled,
@@ -156,6 +159,44 @@ class JobLauncher:
         except NotFound:
             return None
 
+    async def _has_job(self, request: LaunchInput, run: InferenceRun) -> bool:
+        """Whether a workflow that was lost created the Job of this launch, which may still run."""
+        name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        known = run.status.job_status
+        if known is not None and known.name == name and known.uid:
+            return True
+        job = await self._get_job(request.run, name)
+        return job is not None and controller_of(job) == request.run.uid
+
+    async def _publish_suspension(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+        message = launch_results.suspension_message(request)
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                current,
+                phase=Phase.SUSPENDED,
+                reason=Reason.SUSPENDED,
+                message=message,
+                now=utc_now(),
+                read_generation=run.metadata.generation,
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+                workflow=self._workflow(),
+            )
+
+        written = await self._runs.update_status(request.run, decide, read=run)
+        if written.run is None:
+            return launch_results.gone()
+        if written.run.status.is_terminal:
+            return launch_results.terminal(written.run)
+        return launch_results.suspended(request, message=message)
+
+    def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
+        info = activity.info()
+        return workflow_reference(
+            self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
+        ).model_dump()
+
     async def _withdraw(self, ref: RunRef, job: Object, run: InferenceRun | None) -> LaunchResult:
         """Delete a Job that was created after its run had ended: nothing would follow it."""
         await delete_if_present(self._api, JOBS, ref.namespace, name_of(job), uid=uid_of(job))
@@ -164,10 +205,7 @@ class JobLauncher:
     async def _publish_job(
         self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object
     ) -> Written:
-        info = activity.info()
-        workflow = workflow_reference(
-            self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id
-        ).model_dump()
+        workflow = self._workflow()
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             if _is_published(current, job):  # adopted by another workflow: the status is up to date

@@ -67,6 +67,7 @@ class Reason(StrEnum):
     INVALID_TIME_ZONE = "InvalidTimeZone"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
+    CONFIG_CHANGED = "ConfigChanged"
 
 
 def known_reason(text: str | None) -> Reason:

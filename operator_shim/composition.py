@@ -47,6 +47,7 @@ class ShimProcess:
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
             runner_account=settings.runner_account,
+            identity=common.identity,
         )
 
     @classmethod

@@ -1,26 +1,45 @@
-"""Reports on the status of a config whether runs can use it and, if not, which fields are invalid."""
+"""Reports on the status of a config whether runs can use it and, if not, which fields are invalid.
 
-from collections.abc import Callable
+An edit is also reported in an Event, if there are runs in progress that it does not affect.
+"""
+
+from collections.abc import Awaitable, Callable
 
 from pydantic import ValidationError
 
+from activities.cluster.events import EventRecorder, Subject
 from inferrun import wellknown
+from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.informer import Key
 from inferrun.kube.objects import CONFIGS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus, parse_config
 from inferrun.resources.validation import describe, parse_problems
 from inferrun.timestamps import utc_now
-from operator_shim.decisions import config_verdict
+from operator_shim.decisions import config_verdict, edit_notice
+
+ActiveRuns = Callable[[Key], Awaitable[list[str]]]
+"""The names of the runs in progress that started with the config of that key."""
 
 
 class ConfigStatuses:
     """Writes the statuses of configs."""
 
-    def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        *,
+        events: EventRecorder,
+        active_runs: ActiveRuns,
+        defaults: Callable[[], Defaults],
+        runner_account: str,
+    ) -> None:
         self._api = api
+        self._events = events
+        self._active_runs = active_runs
         self._defaults = defaults
         self._runner_account = runner_account
 
@@ -32,6 +51,7 @@ class ConfigStatuses:
         wanted = self._wanted(item)
         if wanted is None:
             return
+        await self._report_edit(item)
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.CONFIG_KIND,
@@ -42,6 +62,17 @@ class ConfigStatuses:
             await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
         except (Conflict, NotFound):
             return
+
+    async def _report_edit(self, item: Object) -> None:
+        """Emit an Event if the config was edited since its status was written; again, with no effect, if that fails."""
+        metadata, observed = item["metadata"], (item.get("status") or {}).get("observedGeneration")
+        if observed is None or observed >= metadata["generation"]:
+            return
+        runs = await self._active_runs((metadata["namespace"], metadata["name"]))
+        message = edit_notice(runs, generation=metadata["generation"])
+        if message:
+            config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
+            await self._events.record_on(config, reason=Reason.CONFIG_CHANGED, message=message, is_warning=False)
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         reason, message = self._verdict(item)
@@ -62,13 +93,12 @@ class ConfigStatuses:
         return InferenceConfigStatus(conditions=(condition,), observed_generation=generation)
 
     def _verdict(self, item: Object) -> tuple[Reason, str]:
-        own = (self._runner_account,) if self._runner_account else ()
-        allowed = (*self._defaults().allowed_service_accounts, *own)
+        allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
         try:
             config = parse_config({key: value for key, value in item.items() if key != "status"})
         except ValidationError as error:
             return Reason.INVALID_SPEC, describe(parse_problems(error))
-        action = config_verdict(config, allowed_service_accounts=allowed)
+        action = config_verdict(config, allowed=allowed)
         return action.reason, action.message
 
 

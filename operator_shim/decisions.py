@@ -3,10 +3,12 @@
 A watch event only triggers a decision; it never influences it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from inferrun import wellknown
+from inferrun.control.allowed import Allowed
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.validation import config_problems, describe, run_problems
@@ -34,6 +36,9 @@ class Action:
 
 
 NOTHING = Action(ActionKind.NOTHING)
+
+NAMED_RUNS = 5
+"""How many runs the Event on an edited config names."""
 
 REJECTIONS = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
 """The reasons with which the shim rejects a spec."""
@@ -79,9 +84,29 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
     return observed is not None and run.metadata.generation > observed and not may_write_status(run)
 
 
-def config_verdict(config: InferenceConfig, *, allowed_service_accounts: tuple[str, ...] | None) -> Action:
+def uses_config(run: InferenceRun, *, namespace: str, name: str) -> bool:
+    """Whether a run is in progress with what it took from that config when it started."""
+    reference = run.spec.config_ref
+    is_active = bool(run.status.contract) and not run.status.is_terminal and not run.spec.is_schedule
+    return is_active and (run.config_namespace, reference.name) == (namespace, name)
+
+
+def edit_notice(runs: Sequence[str], *, generation: int) -> str:
+    """What the Event on an edited config says about the runs that the edit does not affect; empty if there are none."""
+    if not runs:
+        return ""
+    count = f"{len(runs)} run{'s' if len(runs) > 1 else ''} in progress"
+    names = ", ".join(sorted(runs)[:NAMED_RUNS])
+    more = f" and {len(runs) - NAMED_RUNS} more" if len(runs) > NAMED_RUNS else ""
+    return (
+        f"generation {generation} does not affect {count}, which keep what they started with: {names}{more}; "
+        "to use it, create new runs"
+    )
+
+
+def config_verdict(config: InferenceConfig, *, allowed: Allowed) -> Action:
     """What to report on the status of a config."""
-    problems = config_problems(config, allowed_service_accounts=allowed_service_accounts)
+    problems = (*config_problems(config), *allowed.problems(config))
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "runs can use this config")
     is_storage = any(problem.field.startswith("spec.storage") for problem in problems)

@@ -129,17 +129,11 @@ class Executions:
             return
         for _ in range(MAX_EDITS):
             sent = run.metadata.generation
-            await self._send_edit(run)
+            await self._workflows.spec_changed(run)
             written = await self._runs.update_status(run.ref, partial(_acknowledge, sent=sent), read=run)
             if written.run is None or written.run.metadata.generation == sent:
                 return
             run = written.run
-
-    async def _send_edit(self, run: InferenceRun) -> None:
-        if run.status.contract:
-            await self._workflows.spec_changed(run)
-        else:
-            await self._workflows.recheck(run)
 
     async def _send_config_change(self, key: Key, run: InferenceRun) -> None:
         if key in self._config_changed:

@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from activities.cluster.events import EventRecorder
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.work_queue import WorkQueue
@@ -25,7 +26,7 @@ from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from operator_shim.acceptance import Acceptance
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS
+from operator_shim.decisions import REJECTIONS, uses_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.schedules import Schedules
@@ -55,6 +56,7 @@ class Shim:
         resync_seconds: int,
         defaults: Callable[[], Defaults],
         runner_account: str,
+        identity: str,
     ) -> None:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
@@ -73,7 +75,13 @@ class Shim:
             clean_up=self._deletions.add,
             workers=workers,
         )
-        self._configs = ConfigStatuses(api, defaults=defaults, runner_account=runner_account)
+        self._configs = ConfigStatuses(
+            api,
+            events=EventRecorder(api, reporter=identity, component="shim"),
+            active_runs=self._active_runs,
+            defaults=defaults,
+            runner_account=runner_account,
+        )
         self._config_queue: WorkQueue[Key] = WorkQueue(
             self._reconcile_config, workers=CONFIG_WORKERS, group=lambda key: key[0]
         )
@@ -167,10 +175,28 @@ class Shim:
             if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
                 self._executions.recheck(run_key, background=is_listed)
 
+    async def _active_runs(self, config: Key) -> list[str]:
+        """The runs in progress that started with that config; those of another namespace with its name."""
+        await self._run_watch.synced.wait()
+        namespace, name = config
+        found = []
+        for (run_namespace, run_name), item in self._run_watch.items():
+            if item["spec"].get("configRef", {}).get("name") == name and _is_using(item, config):
+                found.append(run_name if run_namespace == namespace else f"{run_namespace}/{run_name}")
+        return found
+
     async def _reconcile_config(self, key: Key) -> None:
         item = self._config_watch.get(*key)
         if item is not None:
             await self._configs.update(item)
+
+
+def _is_using(item: Object, config: Key) -> bool:
+    try:
+        run = parse_run(item)
+    except ValidationError:
+        return False
+    return uses_config(run, namespace=config[0], name=config[1])
 
 
 def _has_ended(item: Object) -> bool:

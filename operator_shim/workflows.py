@@ -99,7 +99,7 @@ class RunWorkflows:
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Send the run's workflow the fields that take effect during execution."""
-        change = SpecChanged(timeout_seconds=timeout_of(run.spec))
+        change = SpecChanged(timeout_seconds=timeout_of(run.spec), suspend=bool(run.spec.suspend))
         await signal_run(self._client, run.ref, messages.SPEC_CHANGED_SIGNAL, change)
 
     async def cancel(self, run: RunRef) -> None:

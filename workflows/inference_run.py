@@ -7,6 +7,7 @@ deleting the run is the task of another workflow.
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -46,6 +47,9 @@ RECHECK_SECONDS = 600
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
 
+SUSPENDED_RECHECK_SECONDS = 6 * 3600
+"""The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
+
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
 R = TypeVar("R")
@@ -64,15 +68,14 @@ class InferenceRun:
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
         """Something that the run waits for may have changed."""
-        self._state.signal_count += 1
+        self._state.look_again()
 
     @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL)
     def spec_changed(self, change: SpecChanged) -> None:
         """A field that takes effect while the run is in progress was edited."""
-        self._state.edit_timeout(change.timeout_seconds)
+        self._state.edit_spec(change)
         if self._state.job is not None:
             self._signals.request_inspection(self._state.job.job_uid)  # starts are not signalled without a limit
-        self._state.signal_count += 1
 
     @workflow.signal(name=STARTED_SIGNAL)
     def started(self, signal: Started) -> None:
@@ -141,13 +144,16 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
         while True:
-            seen = self._state.signal_count
+            seen, seen_edits = self._state.signal_count, self._state.edit_count
             launched = await self._create_job()
             if launched.state is LaunchState.LAUNCHED:
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
                 return launched
             if launched.state is LaunchState.CANCELLED:
                 return await self._cancel()
+            if launched.state is LaunchState.SUSPENDED:
+                await self._wait_until_resumed(launched, seen_edits)
+                continue
             if launched.state is not LaunchState.WAITING:
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._state.failure(reason, launched.message)
@@ -155,8 +161,11 @@ class InferenceRun:
             if not await self._wait_for_change(launched, seen):
                 message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
                 return self._state.failure(Reason.PENDING_TIMEOUT, message)
-            if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._state.continued())
+            self._limit_history()
+
+    def _limit_history(self) -> None:
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._state.continued())
 
     async def _create_job(self) -> LaunchResult:
         """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
@@ -192,6 +201,18 @@ class InferenceRun:
             return left is None or left > 0
         return True
 
+    async def _wait_until_resumed(self, launched: LaunchResult, seen: int) -> None:
+        """Wait for an edit after the first `seen` ones. Time for which a run is suspended is neither waiting nor running."""
+        workflow.set_current_details(f"**Suspended**: {launched.message}")
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._state.edit_count != seen,
+                timeout=SUSPENDED_RECHECK_SECONDS,
+                timeout_summary="suspended",
+            )
+        self._state.wait_since(rfc3339(workflow.now()))
+        self._limit_history()
+
     def _recheck_seconds(self, reason: Reason) -> int:
         if reason not in UNWATCHED_WAITS:
             self._unwatched_waits = 0
@@ -209,6 +230,8 @@ class InferenceRun:
     async def _back_off(self, step: Step, *, limit: int) -> None:
         """Publish why the run waits for its next launch, and wait."""
         self._state.next_launch(is_counted=step.counted)
+        if not step.delay:
+            return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
         message = (
             f"attempt {attempt} of {limit + 1} starts in {step.delay} s; the last launch ended with: {step.message}"
@@ -227,7 +250,13 @@ class InferenceRun:
         if published.gone:
             return  # the next launch finds that the run was deleted
         workflow.set_current_details(f"**Pending**: {message}")
-        await workflow.sleep(step.delay, summary=f"back-off before attempt {attempt}")
+        await self._sleep_unless_suspended(step.delay, summary=f"back-off before attempt {attempt}")
+
+    async def _sleep_unless_suspended(self, seconds: int, *, summary: str) -> None:
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._is_signalled and self._state.is_suspended, timeout=seconds, timeout_summary=summary
+            )
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""

@@ -44,6 +44,7 @@ API server, or a finalizer, keeps the objects, but the API server accepts nothin
 class _Event(StrEnum):
     INSPECT = "Inspect"
     EXPIRED = "Expired"
+    SUSPENDED = "Suspended"
 
 
 class LaunchFollowing:
@@ -61,6 +62,8 @@ class LaunchFollowing:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
         event = _Event.INSPECT if self._launched.is_adopted else await self._next_event()
         while True:
+            if self._state.is_suspended:
+                return await self._suspend()
             verdict = await (self._inspect() if event is _Event.INSPECT else self._expire())
             if verdict is not None:
                 return verdict
@@ -118,6 +121,8 @@ class LaunchFollowing:
         """Wait until there is something to inspect or the clock that is running expires."""
         job_uid = self._launched.job_uid
         while True:
+            if self._state.is_suspended:
+                return _Event.SUSPENDED
             pod_uid = self._signals.take_ended(job_uid)
             if pod_uid is not None:
                 self._hinted_pod_uid = pod_uid
@@ -198,6 +203,20 @@ class LaunchFollowing:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
         stopped = await self.stop(grace=STOP_GRACE, because=verdict.reason)
         return success_of(stopped.report.verdict) or verdict
+
+    async def _suspend(self) -> Verdict:
+        """Stop the launch. If it had ended, how it ended counts, unless its Job is gone: an earlier stop deleted it."""
+        now = rfc3339(workflow.now())
+        report = (await self.stop(grace=STOP_GRACE, because=Reason.SUSPENDED)).report
+        if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
+            return report.verdict
+        return Verdict(
+            kind=VerdictKind.SUSPENDED,
+            reason=Reason.SUSPENDED,
+            message="the run was suspended by spec.suspend",
+            started_at=report.started_at or self._state.started_at,
+            finished_at=report.lost_at or now,
+        )
 
     async def _expire(self) -> Verdict | None:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""

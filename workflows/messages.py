@@ -74,6 +74,7 @@ class LaunchState(StrEnum):
 
     LAUNCHED = "Launched"
     WAITING = "Waiting"
+    SUSPENDED = "Suspended"
     REFUSED = "Refused"
     CANCELLED = "Cancelled"
     TERMINAL = "Terminal"
@@ -104,6 +105,7 @@ class LaunchResult(RunProgress):
         default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
     )
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
+    is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
 
 
 class FollowUntil(StrEnum):
@@ -134,6 +136,8 @@ class VerdictKind(StrEnum):
     OUT_OF_TIME = "OutOfTime"
     """The runner or the Pod ended at the deadline that it was given when it was launched."""
     JOB_GONE = "JobGone"
+    SUSPENDED = "Suspended"
+    """The launch was stopped because the run was suspended."""
 
 
 class Verdict(Frozen):
@@ -294,9 +298,10 @@ class StatusResult(Frozen):
 
 
 class SpecChanged(Frozen):
-    """The run's spec was edited: `timeout_seconds` is its current value, 0 if the field is not set."""
+    """The run's spec was edited; these are the current values, 0 and false if the fields are not set."""
 
     timeout_seconds: int
+    suspend: bool = False
 
 
 class DeleteRunInput(Frozen):

@@ -42,6 +42,8 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
         return Step(StepKind.SUCCEED, Reason.SUCCEEDED, verdict.message)
     if verdict.kind is VerdictKind.NEVER_RAN:
         return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
+    if verdict.kind is VerdictKind.SUSPENDED:
+        return Step(StepKind.LAUNCH, verdict.reason, verdict.message)
     is_time_up = is_expired(seconds_left)
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
         message = f"{verdict.message}, but the run has time left"

@@ -17,6 +17,7 @@ from workflows.messages import (
     LaunchState,
     RecordInput,
     RunInput,
+    SpecChanged,
     StopInput,
     Verdict,
     VerdictKind,
@@ -37,9 +38,11 @@ class RunState:
         self.job: LaunchResult | None = None
         self.started_at: str | None = None
         self.signal_count = 0
+        self.edit_count = 0
         self.disruptions = given.disruptions
         self._pending_since = given.pending_since
         self._edited_timeout: int | None = None
+        self._edited_suspend: bool | None = None
 
     def continued(self) -> RunInput:
         """The input with which the workflow continues as new; only a run without a Job does so."""
@@ -53,9 +56,16 @@ class RunState:
             }
         )
 
-    def edit_timeout(self, seconds: int) -> None:
-        """timeoutSeconds was edited while the run is in progress."""
-        self._edited_timeout = seconds
+    def look_again(self) -> None:
+        """Something that the run waits for may have changed."""
+        self.edit_count += 1
+        self.signal_count += 1
+
+    def edit_spec(self, change: SpecChanged) -> None:
+        """The spec was edited while the run is in progress."""
+        self._edited_timeout = change.timeout_seconds
+        self._edited_suspend = change.suspend
+        self.look_again()
 
     @property
     def timeout_seconds(self) -> int:
@@ -64,9 +74,17 @@ class RunState:
             return self._edited_timeout
         return self.job.timeout_seconds if self.job else 0
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the spec as it is now suspends the run: what the launch read, or a later edit."""
+        if self._edited_suspend is not None:
+            return self._edited_suspend
+        return self.job.is_suspended if self.job else False
+
     def begin_launch(self) -> LaunchInput:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
         self._edited_timeout = None
+        self._edited_suspend = None
         snapshot = self.job.snapshot if self.job else ""
         return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
 
@@ -76,6 +94,7 @@ class RunState:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
             self.started_at = None
+        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:

@@ -6,6 +6,8 @@ from pydantic import ValidationError
 
 from activities.rules.diagnosis import CREATE_IT
 from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import Snapshot
+from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
@@ -24,24 +26,28 @@ class ConfigReader:
         self._defaults = defaults
         self._runner_account = runner_account
 
+    @property
+    def _allowed(self) -> Allowed:
+        return Allowed.read(self._defaults(), runner_account=self._runner_account)
+
     async def read(self, run: InferenceRun) -> InferenceConfig:
         """The run's config. Raises LaunchBlocked if it is missing, invalid or not accessible."""
         name, namespace = run.spec.config_ref.name, run.config_namespace
         self._check_namespace(run, namespace)
-        config, problems = _parse(await self._get(name, namespace), allowed_accounts=self._allowed_accounts())
+        config, problems = _parse(await self._get(name, namespace), allowed=self._allowed)
         if problems or config is None:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
         return config
 
-    def check_account(self, account: str) -> None:
-        """Raise LaunchBlocked unless Pods may use the service account.
+    def check_launch(self, snapshot: Snapshot) -> None:
+        """Raise LaunchBlocked unless Pods may use the snapshot's service account and image.
 
-        Checked before every Job: the ConfigMap with the snapshot is in the users' namespace, and an account has rights.
+        Checked before every Job: the settings may have changed since the run started.
         """
-        if account and account not in self._allowed_accounts():
-            allowed = ", ".join(self._allowed_accounts()) or "none"
-            text = f"service account {account!r} is not allowed; allowed: {allowed} (setting allowedServiceAccounts)"
-            raise LaunchBlocked(Reason.CONFIG_NOT_READY, text)
+        image = "" if snapshot.is_our_runner else snapshot.image
+        problem = self._allowed.problem_of_launch(service_account=snapshot.service_account, image=image)
+        if problem:
+            raise LaunchBlocked(Reason.CONFIG_NOT_READY, problem)
 
     def _check_namespace(self, run: InferenceRun, namespace: str) -> None:
         if namespace == run.metadata.namespace or self._defaults().allow_cross_namespace_config:
@@ -64,16 +70,12 @@ class ConfigReader:
             text = f"spec.configRef: InferenceConfig {name!r} does not exist in namespace {namespace}; {CREATE_IT}"
             raise LaunchBlocked(Reason.CONFIG_NOT_FOUND, text) from None
 
-    def _allowed_accounts(self) -> tuple[str, ...]:
-        own = self._runner_account
-        return (*self._defaults().allowed_service_accounts, *([own] if own else []))
 
-
-def _parse(stored: Object, *, allowed_accounts: tuple[str, ...]) -> tuple[InferenceConfig | None, str]:
+def _parse(stored: Object, *, allowed: Allowed) -> tuple[InferenceConfig | None, str]:
     """The config, and what is wrong with it as text, empty if nothing is."""
     try:
         config = parse_config(stored)
     except ValidationError as error:
         return None, describe(parse_problems(error))
-    problems = config_problems(config, allowed_service_accounts=allowed_accounts)
+    problems = (*config_problems(config), *allowed.problems(config))
     return config, describe(problems) if problems else ""

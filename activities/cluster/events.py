@@ -1,6 +1,8 @@
-"""Kubernetes Events on runs, for the turning points that users see in `kubectl describe`."""
+"""Kubernetes Events on runs and configs, for the turning points that users see in `kubectl describe`."""
 
 import hashlib
+from dataclasses import dataclass
+from typing import Self
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -15,43 +17,73 @@ MESSAGE_LIMIT = 1000
 """Characters of an Event's message; the API server accepts 1,024."""
 
 
-class EventRecorder:
-    """Creates Events in the name of one worker, `reporter`."""
+@dataclass(frozen=True)
+class Subject:
+    """The run or config that an Event is about."""
 
-    def __init__(self, api: KubeClient, *, reporter: str) -> None:
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of_run(cls, run: RunRef) -> Self:
+        """A run."""
+        return cls(wellknown.RUN_KIND, run.namespace, run.name, run.uid)
+
+
+class EventRecorder:
+    """Creates Events in the name of one process, `reporter`, of a `component`: worker or shim."""
+
+    def __init__(self, api: KubeClient, *, reporter: str, component: str = "worker") -> None:
         self._api = api
         self._reporter = reporter
+        self._component = component
 
     async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Create an Event on the run. The same reason and message create it once; an error is ignored, because Events
         are a courtesy and the status carries the same information.
         """
-        event = event_for(run, reason, message, is_warning=is_warning, reporter=self._reporter, now=rfc3339(utc_now()))
+        await self.record_on(Subject.of_run(run), reason=reason, message=message, is_warning=is_warning)
+
+    async def record_on(self, subject: Subject, *, reason: Reason, message: str, is_warning: bool) -> None:
+        """Create an Event on a run or a config, in the same way."""
+        event = event_for(
+            subject,
+            reason,
+            message,
+            is_warning=is_warning,
+            component=self._component,
+            reporter=self._reporter,
+            now=rfc3339(utc_now()),
+        )
         try:
-            await self._api.create(EVENTS, run.namespace, event)
+            await self._api.create(EVENTS, subject.namespace, event)
         except KubeError:
             return
 
 
-def event_for(run: RunRef, reason: Reason, message: str, *, is_warning: bool, reporter: str, now: str) -> Object:
+def event_for(
+    subject: Subject, reason: Reason, message: str, *, is_warning: bool, component: str, reporter: str, now: str
+) -> Object:
     """The Event object; its name is derived from its content, so that creating it again finds the first one."""
-    digest = hashlib.sha256(f"{run.uid} {reason} {message}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{subject.uid} {reason} {message}".encode()).hexdigest()[:16]
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{run.name[:230]}.{digest}", "namespace": run.namespace},
+        "metadata": {"name": f"{subject.name[:230]}.{digest}", "namespace": subject.namespace},
         "involvedObject": {
             "apiVersion": wellknown.API_VERSION,
-            "kind": wellknown.RUN_KIND,
-            "name": run.name,
-            "namespace": run.namespace,
-            "uid": run.uid,
+            "kind": subject.kind,
+            "name": subject.name,
+            "namespace": subject.namespace,
+            "uid": subject.uid,
         },
         "reason": str(reason),
         "message": one_line(message, limit=MESSAGE_LIMIT),
         "type": "Warning" if is_warning else "Normal",
         "source": {"component": "inferrun"},
-        "reportingComponent": f"{wellknown.DOMAIN}/worker",
+        "reportingComponent": f"{wellknown.DOMAIN}/{component}",
         "reportingInstance": reporter[:128],
         "firstTimestamp": now,
         "lastTimestamp": now,

@@ -36,6 +36,23 @@ def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
     )
 
 
+def suspended(request: LaunchInput, *, message: str) -> LaunchResult:
+    """The run is suspended: nothing was created."""
+    return LaunchResult(
+        state=LaunchState.SUSPENDED,
+        reason=Reason.SUSPENDED,
+        message=message,
+        **request.progress.model_dump(),
+    )
+
+
+def suspension_message(request: LaunchInput) -> str:
+    """What the status of a suspended run says."""
+    if request.launch == 1:
+        return "suspended before the first launch; set spec.suspend to false to start it"
+    return "suspended; set spec.suspend to false to continue from what was committed, with the remaining time"
+
+
 def launched(
     request: LaunchInput,
     run: InferenceRun,
@@ -65,6 +82,7 @@ def launched(
         snapshot=compiled.snapshot_json,
         pod_shape=pod_shape,
         is_adopted=is_adopted,
+        is_suspended=bool(run.spec.suspend),
     )
 
 

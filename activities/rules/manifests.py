@@ -138,13 +138,12 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
 
 
 def _pod_security(snapshot: Snapshot) -> Object:
-    security: Object = {
-        "runAsNonRoot": True,
-        "runAsUser": snapshot.run_as_user,
-        "runAsGroup": GROUP_ID,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    if snapshot.claims:
+    security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    if snapshot.run_as_user is not None:
+        security["runAsUser"] = snapshot.run_as_user
+    if snapshot.has_fixed_group:
+        security["runAsGroup"] = GROUP_ID
+    if snapshot.claims and snapshot.has_fixed_group:
         security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
     return security
 

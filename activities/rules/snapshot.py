@@ -56,7 +56,10 @@ class Snapshot(BaseModel):
     image_pull_policy: str | None = None
     pull_secret: str | None = None
     pull_secret_namespace: str = ""
-    run_as_user: int = RUN_AS_USER
+    run_as_user: int | None = RUN_AS_USER
+    """None: the cluster assigns one."""
+
+    has_fixed_group: bool = True
     service_account: str = ""
     resources: dict[str, dict[str, str]] = {}
     endpoints: tuple[Endpoint, ...] = ()
@@ -103,7 +106,8 @@ class CompiledRun:
 def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
     """Contract and snapshot of a run.
 
-    `runner_account` is the installation's SA_RUNNER, empty for none. Raises LaunchBlocked if they are too large.
+    `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked if the
+    result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     contract_json = dump_contract(_contract_of(run, config, base=base))
@@ -152,14 +156,16 @@ def _contract_model(model: KServeModel) -> Model:
 def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Snapshot:
     spec = config.spec
     credentials = spec.credentials_ref
+    is_our_runner = spec.image in (None, defaults.runner_image)
     return Snapshot(
         image=spec.image or defaults.runner_image,
-        is_our_runner=spec.image in (None, defaults.runner_image),
+        is_our_runner=is_our_runner,
         image_pull_policy=spec.image_pull_policy,
         pull_secret=credentials.name if credentials else None,
         pull_secret_namespace=(credentials.namespace or "") if credentials else "",
-        run_as_user=spec.run_as_user or RUN_AS_USER,
-        service_account=spec.service_account_name or runner_account,
+        run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
+        has_fixed_group=defaults.fixed_user,
+        service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
         resources=_resources_of(config),
         endpoints=_endpoints_of(config),
         claims=_claims_of(config),

@@ -62,7 +62,6 @@ PARAMETERS: Final = Rule(
 
 
 SCHEDULE_ONLY_FIELDS: Final = {
-    "suspend": "'true'",
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
     "startingDeadlineSeconds": "'set'",
@@ -74,9 +73,8 @@ server's cost estimate knows no maximum size for a number converted to text and 
 
 
 def _needs_schedule(field: str, *, value: str) -> Rule:
-    unset = f"!has(self.{field})" + (" || !self.suspend" if field == "suspend" else "")
     return Rule(
-        holds=f"{unset} || has(self.schedule)",
+        holds=f"!has(self.{field}) || has(self.schedule)",
         message=f"'{field} is ' + {value} + '; it is allowed only together with schedule'",
         field=f".{field}",
     )
@@ -95,20 +93,39 @@ SCHEDULE_STAYS: Final = Rule(
 MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 
 
+TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
+
+_HAS_STARTED: Final = "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
+_HAS_ENDED: Final = (
+    f"has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in {either(*TERMINAL_PHASES)}"
+)
+_NEW_RUN: Final = "a new run (a new metadata.name, or metadata.generateName with kubectl create)"
+
+
 def frozen_after_start(field: str) -> Rule:
     """The rule that `field` of a run's spec cannot change once the run has its contract."""
-    started = "has(oldSelf.status) && has(oldSelf.status.contract) && !has(oldSelf.spec.schedule)"
     return Rule(
-        holds=f"!({started}) || ({unchanged(f'spec.{field}')})",
+        holds=f"!({_HAS_STARTED}) || ({unchanged(f'spec.{field}')})",
         message=(
             f"'{field} cannot change: the run has started with the value that it had; allowed are changes of suspend "
-            "and timeoutSeconds, or a new run (a new metadata.name, or metadata.generateName with kubectl create)'"
+            f"and timeoutSeconds until the run ends, or {_NEW_RUN}'"
         ),
         field=".spec",
     )
 
 
-TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
+def frozen_after_end(field: str) -> Rule:
+    """The rule that `field` of a run's spec, which takes effect while the run is in progress, cannot change afterwards."""
+    return Rule(
+        holds=f"!({_HAS_ENDED}) || ({unchanged(f'spec.{field}')})",
+        message=(
+            f"'{field} cannot change: the run has ended, its status.phase is ' + oldSelf.status.phase + '; allowed is "
+            f"{_NEW_RUN}'"
+        ),
+        field=".spec",
+    )
+
+
 OUTCOME_FIELDS: Final = ("phase", "reason", "completionTime", "exitCode", "records", "delivery", "output")
 OUTCOME_STAYS: Final = Rule(
     holds=(
@@ -129,7 +146,7 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
     """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is frozen as well."""
     frozen = (frozen_after_start(field) for field in spec_fields if field not in MUTABLE_AFTER_START | {"schedule"})
     return {
-        ROOT: (OUTCOME_STAYS, SCHEDULE_STAYS, *frozen),
+        ROOT: (OUTCOME_STAYS, SCHEDULE_STAYS, *frozen, *map(frozen_after_end, sorted(MUTABLE_AFTER_START))),
         "spec": tuple(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),

@@ -1,6 +1,6 @@
 # The control side: `python -m worker` and `python -m operator_shim`; the chart chooses. The base can be any Debian-like
-# image with Python 3.11 or newer and its venv module.
-ARG BASE=python:3.11-slim-bookworm
+# image with Python 3.11 or newer and its venv module; releases give it by digest (docs/contributing/release.md).
+ARG BASE=python:3.11.14-slim-bookworm
 
 # The library is a real distribution, so that packages which depend on it can be installed into an image made from this one.
 FROM ${BASE} AS library
@@ -17,6 +17,8 @@ RUN touch /build/source/README.md /build/source/LICENSE \
     install --disable-pip-version-check --no-index --no-deps --no-cache-dir /build/wheels/*.whl
 
 FROM ${BASE}
+ARG BASE
+LABEL org.opencontainers.image.base.name=${BASE}
 COPY requirements/control.txt /opt/
 RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && python3 -m venv --without-pip /opt/inferrun \
  && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \

@@ -40,6 +40,7 @@ SHIM: Final = (
     *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "watch"),
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
+    *_permissions("", "events", "create"),
 )
 """Permissions of the shim in the watched namespaces."""
 

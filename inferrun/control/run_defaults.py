@@ -57,6 +57,14 @@ class Defaults(BaseModel):
     allowed_service_accounts: Names = ()
     """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""
 
+    allowed_images: Names = ()
+    """Images that a config may set as image, as patterns in which `*` stands for any characters. Empty: every image. They are
+    compared with the image as it is written in the config; end a pattern with a separator, such as `example.com/team/*`."""
+
+    fixed_user: bool = True
+    """Whether Pods of runs get the user and group 65532 unless the config sets runAsUser. Turn it off on OpenShift, whose
+    restricted SCC assigns each namespace its own range of users."""
+
     allow_cross_namespace_config: bool = False
     """Whether a run may use a config in another namespace. Off by default, because namespaces separate users."""
 

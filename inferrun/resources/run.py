@@ -41,7 +41,8 @@ class InferenceRunSpec(ResourceModel):
     """InferenceConfig to execute."""
 
     timeout_seconds: Seconds | None = None
-    """Maximum running time in seconds, summed over all attempts; waiting time does not count. 0 (default): no limit."""
+    """Maximum running time in seconds, summed over all attempts; waiting time does not count. 0 (default): no limit. It can
+    be changed until the run ends."""
 
     parameters: Annotated[
         dict[str, Annotated[str, Field(max_length=65536)]] | None,
@@ -62,7 +63,9 @@ class InferenceRunSpec(ResourceModel):
     @weekly, @monthly, @yearly and @annually. It can be changed, but cannot be added or removed later."""
 
     suspend: bool | None = None
-    """Only with schedule: if true, no runs are started. Default: false."""
+    """If true, the run is suspended: its Job is stopped, and what it has committed is kept. It continues, with the remaining
+    time, once this is set to false. With schedule: no runs are started. It can be changed until the run ends. Default:
+    false."""
 
     time_zone: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Only with schedule: time zone of the schedule, such as Europe/Rome. Default: Etc/UTC."""

@@ -6,7 +6,7 @@ problem names the field, its value and what is allowed.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -87,10 +87,8 @@ def run_problems(run: InferenceRun) -> tuple[Problem, ...]:
     return (*_schedule_problems(run.spec), *_parameter_problems(run.spec.parameters or {}))
 
 
-def config_problems(
-    config: InferenceConfig, *, allowed_service_accounts: Collection[str] | None = None
-) -> tuple[Problem, ...]:
-    """The problems of a config. If `allowed_service_accounts` is None, spec.serviceAccountName is not checked."""
+def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
+    """The problems of a config, whatever the operator's settings are."""
     spec = config.spec
     return (
         *_placement_problems(spec),
@@ -98,7 +96,6 @@ def config_problems(
         *_storage_problems(spec),
         *_resource_problems(spec),
         *_requests_beyond_limits(spec.resources or ResourceRequirements()),
-        *_service_account_problems(spec.service_account_name, allowed=allowed_service_accounts),
     )
 
 
@@ -297,16 +294,6 @@ def amount(quantity: int | str) -> Decimal:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
     except InvalidOperation:
         return Decimal(0)
-
-
-def _service_account_problems(name: str | None, *, allowed: Collection[str] | None) -> Iterator[Problem]:
-    if name is not None and allowed is not None and name not in allowed:
-        listed = ", ".join(sorted(allowed)) or "none"
-        yield Problem(
-            field="spec.serviceAccountName",
-            value=shown(name),
-            allowed=f"allowed in this installation: {listed} (setting allowedServiceAccounts)",
-        )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -103,6 +103,14 @@ def test_a_lock_file_satisfies_what_is_declared(lock: str) -> None:
     assert outdated == [], "run make lock"
 
 
+def test_every_package_in_an_image_is_documented_with_its_reason() -> None:
+    page = (CHECKOUT / "docs/reference/dependencies.md").read_text()
+    documented = {name for cell in re.findall(r"^\| ([^|]+) \|", page, re.M) for name in re.split(r",\s*", cell)}
+    locks = [(CHECKOUT / f"requirements/{image}.txt").read_text() for image in ("control", "runner")]
+    locked = {name for text in locks for name in re.findall(r"^([\w.-]+)==", text, re.M)}
+    assert documented - {"package", "---"} == locked
+
+
 def test_a_lock_file_names_no_registry() -> None:
     for path in (CHECKOUT / "requirements").glob("*.txt"):
         assert "://" not in path.read_text()

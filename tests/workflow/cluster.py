@@ -196,6 +196,8 @@ class Cluster:
     max_disruptions: int = 20
     is_deleted: bool = False
     is_cancel_requested: bool = False
+    is_suspended: bool = False
+    """What the run's spec.suspend says."""
     is_follower_busy: bool = False
     """Whether the follower runs for as long as its Job does, as the real one; the clock is not skipped then."""
     is_follower_blind: bool = False
@@ -268,28 +270,41 @@ class Cluster:
         self.looks.append(now)
         self.launching.set()
         await self.may_launch.wait()
+        obstacle = self._obstacle(request)
+        if obstacle is not None:
+            return obstacle
+        is_adopted = f"inf-iris-{request.launch}" in self.jobs
+        launched = self._launched(request, now)
+        if self.is_signalled and not is_adopted:
+            await self._observe(self.jobs[launched.job_name], launch=request.launch)
+        return launched.model_copy(update={"is_adopted": is_adopted})
+
+    def _obstacle(self, request: LaunchInput) -> LaunchResult | None:
+        """Why there is no Job."""
         if self.is_deleted:
             return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
         if self.status is not None:
             return LaunchResult(state=LaunchState.TERMINAL, reason=self.status.reason, message=self.status.message)
         if self.is_cancel_requested:
             left = self.left_over
+            name, uid = (left.name, left.uid) if left else ("", "")
             return LaunchResult(
                 state=LaunchState.CANCELLED,
                 reason=Reason.CANCELLED,
                 message="it was cancelled",
-                job_name=left.name if left else "",
-                job_uid=left.uid if left else "",
+                job_name=name,
+                job_uid=uid,
             )
+        return self._reason_to_wait(request)
+
+    def _reason_to_wait(self, request: LaunchInput) -> LaunchResult | None:
+        if self.is_suspended and f"inf-iris-{request.launch}" not in self.jobs:
+            return LaunchResult(state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **request.progress.model_dump())
         if self.refusal is not None:
             return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
         if self.always_waits or (self.waits and request.launch == self.waits_before_launch):
             return self._waiting()
-        is_adopted = f"inf-iris-{request.launch}" in self.jobs
-        launched = self._launched(request, now)
-        if self.is_signalled and not is_adopted:
-            await self._observe(self.jobs[launched.job_name], launch=request.launch)
-        return launched.model_copy(update={"is_adopted": is_adopted})
+        return None
 
     async def _observe(self, job: Job, *, launch: int) -> None:
         """Have the signals sent that the worker's observer would send, at their times."""
@@ -350,6 +365,7 @@ class Cluster:
             backoff_limit=self.backoff_limit,
             max_disruptions=self.max_disruptions,
             pending_since=rfc3339(job.created),
+            is_suspended=self.is_suspended,
         )
 
     @activity.defn(name=activity_options.FOLLOW.name)

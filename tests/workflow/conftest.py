@@ -122,3 +122,9 @@ def staged(
     """
     lifecycle, cached_workflows = request.param
     return lambda cluster: on_stage(skipping, cluster, cached_workflows=cached_workflows, lifecycle=lifecycle)
+
+
+@pytest.fixture
+def followed(skipping: WorkflowEnvironment) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
+    """Puts a cluster in memory on stage, whose runs are followed by signals."""
+    return lambda cluster: on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2)

@@ -75,7 +75,16 @@ class Stage:
     async def change_timeout(self, handle: Handle, seconds: int) -> None:
         """Edit the run's timeoutSeconds: what the next launch reads, and a signal."""
         self.cluster.timeout_seconds = seconds
-        await handle.signal(messages.SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=seconds))
+        await self._edit(handle)
+
+    async def suspend(self, handle: Handle, *, is_suspended: bool = True) -> None:
+        """Edit the run's spec.suspend."""
+        self.cluster.is_suspended = is_suspended
+        await self._edit(handle)
+
+    async def _edit(self, handle: Handle) -> None:
+        change = SpecChanged(timeout_seconds=self.cluster.timeout_seconds, suspend=self.cluster.is_suspended)
+        await handle.signal(messages.SPEC_CHANGED_SIGNAL, change)
 
 
 async def _has_noticed(handle: Handle) -> bool:

@@ -1,15 +1,14 @@
 """Following a launch by signals: its cost in events, and signals that are early, late, repeated or forged."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Handle, Stage, failure_of, is_cancelled, on_stage, result_of
+from tests.workflow.stage import Handle, Stage, failure_of, is_cancelled, result_of
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -20,18 +19,6 @@ MAX_EVENTS = 18
 
 MAX_FURTHER_EVENTS = 12
 """Of each further attempt without a clock: signal 1, two workflow tasks 6, back-off timer 2, three local activities 3."""
-
-
-@pytest.fixture
-def followed(skipping: WorkflowEnvironment) -> Staged:
-    """Puts a cluster in memory on stage, whose runs are followed by signals."""
-
-    @asynccontextmanager
-    async def stage_of(cluster: Cluster) -> AsyncIterator[Stage]:
-        async with on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2) as stage:
-            yield stage
-
-    return stage_of
 
 
 async def count_events(handle: Handle) -> int:

@@ -99,6 +99,21 @@ def current_id(name: str) -> str:
     return kind.image_id(name) if existing_cluster.from_environment().context else image_id(name)
 
 
+def export(folder: Path) -> None:
+    """Write each built image of the product as a Docker archive named after it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = existing_cluster.from_environment().context
+    for image in PRODUCT_IMAGES:
+        if not current_id(image.name):
+            raise DevClusterError(f"image {image.name} has not been built", fix="make images")
+        archive = folder / f"{image.short_name}.tar"
+        archive.unlink(missing_ok=True)  # buildah does not overwrite an archive
+        if context:
+            run(["docker", "save", "--output", archive, image.name])
+        else:
+            run(["buildah", "push", "--quiet", image.name, f"docker-archive:{archive}:{image.name}"])
+
+
 def codename(os_release: str) -> str:
     """The Debian release's code name, from the text of /etc/os-release."""
     values = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)

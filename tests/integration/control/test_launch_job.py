@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -177,6 +178,74 @@ async def test_each_launch_reads_the_timeout_from_the_spec(
     job = await api.get(JOBS, run.metadata.namespace, result.job_name)
     assert result.timeout_seconds == limit
     assert ("activeDeadlineSeconds" in job["spec"]["template"]["spec"]) is bool(limit)
+
+
+async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+) -> None:
+    run = await make_run(configRef={"name": await make_config()}, suspend=True)
+    result = await launch(launcher, run)
+    status = await status_of(api, run)
+    assert (result.state, result.launch, result.job_name) == (LaunchState.SUSPENDED, 1, "")
+    assert (status["phase"], status["reason"]) == ("Suspended", "Suspended")
+    assert "set spec.suspend to false to start it" in status["message"]
+    assert status["observedGeneration"] == 1
+    assert "contract" not in status
+    assert await jobs_of(api, run) == []
+    patches = len(proxy.sent("PATCH"))
+    assert (await launch(launcher, run)).state is LaunchState.SUSPENDED
+    assert len(proxy.sent("PATCH")) == patches
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": False}})
+    resumed = await launch(launcher, run)
+    assert (resumed.state, resumed.job_name) == (LaunchState.LAUNCHED, base_of(run))
+
+
+async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_with_the_next_one(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
+    first = await launch(launcher, run)
+    await delete_job(api, run, first)
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": True}})
+    past = Attempt(launch=1, attempt=1, reason=Reason.SUSPENDED, start_time=at(8, 0, 0), completion_time=at(8, 0, 40))
+    suspended = await launch(launcher, run, launch=2, attempts=(past,), seconds_used=40)
+    assert (suspended.state, suspended.launch) == (LaunchState.SUSPENDED, 2)
+    assert "with the remaining time" in (await status_of(api, run))["message"]
+    taken_over = await launch(launcher, run)  # by a workflow that knows nothing of the first launch
+    assert (taken_over.state, taken_over.launch, taken_over.seconds_used) == (LaunchState.SUSPENDED, 2, 40)
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": False}})
+    resumed = await launch(launcher, run)
+    job = await api.get(JOBS, run.metadata.namespace, resumed.job_name)
+    environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert (resumed.launch, resumed.attempt) == (2, 1)
+    assert {"name": "INFERRUN_SECONDS_LEFT", "value": "60"} in environment
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_the_job_of_a_lost_workflow_is_handed_over_to_be_stopped(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_gone: bool
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    first = await launch(launcher, run)
+    if is_gone:
+        await delete_job(api, run, first)
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"suspend": True}})
+    found = await launch(launcher, run)
+    assert (found.state, found.job_uid, found.is_suspended) == (LaunchState.LAUNCHED, first.job_uid, True)
+    assert len(await jobs_of(api, run)) == (0 if is_gone else 1)
+
+
+def at(hour: int, minute: int, second: int) -> datetime:
+    return datetime(2026, 11, 21, hour, minute, second, tzinfo=UTC)
+
+
+async def jobs_of(api: KubeClient, run: InferenceRun) -> list[Json]:
+    selector = f"inferrun.dev/run-uid={run.metadata.uid}"
+    return list((await api.list(JOBS, run.metadata.namespace, labelSelector=selector))["items"])
+
+
+async def delete_job(api: KubeClient, run: InferenceRun, launched: LaunchResult) -> None:
+    await api.delete(JOBS, run.metadata.namespace, launched.job_name, uid=launched.job_uid)
 
 
 FOREIGN_POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "theirs"}]}

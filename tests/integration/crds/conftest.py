@@ -53,7 +53,7 @@ def _serves_our_rules(server: Server) -> bool:
     """Wait until the API server enforces the updated definition, so that no older version is tested."""
     try:
         server.try_out("InferenceConfig", {"storage": {}})
-        server.try_out("InferenceRun", {"configRef": {"name": "a"}, "suspend": True})
+        server.try_out("InferenceRun", {"configRef": {"name": "a"}, "timeZone": "Etc/UTC"})
     except Rejected as refusal:
         return "only together with schedule" in refusal.message
     except NotServed:

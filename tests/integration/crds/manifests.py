@@ -122,6 +122,7 @@ ACCEPTED: Final = (
         suspend=False,
     ),
     run("not suspended, without a schedule", suspend=False),
+    run("suspended, without a schedule", suspend=True),
 )
 
 REJECTED: Final = (
@@ -192,7 +193,6 @@ REJECTED: Final = (
     run("the time zone Local", schedule="@daily", timeZone="Local", field="timeZone", value="Local"),
     run("a time zone as an offset", schedule="@daily", timeZone="+01:00", field="timeZone", value="+01:00"),
     run("a time zone without a schedule", timeZone="Europe/Rome", field="timeZone", value="Europe/Rome"),
-    run("suspended without a schedule", suspend=True, field="suspend", value="true"),
     run("a policy without a schedule", concurrencyPolicy="Allow", field="concurrencyPolicy", value="Allow"),
     run("a history without a schedule", failedJobsHistoryLimit=1, field="failedJobsHistoryLimit"),
     run("an unknown policy", schedule="@daily", concurrencyPolicy="Queue", field="concurrencyPolicy", value="Queue"),

@@ -129,6 +129,28 @@ def test_the_timeout_of_a_started_run_may_change(server: Server, create: Callabl
     assert "timeoutSeconds" not in server.patch_spec(RUN, name, {"timeoutSeconds": None})["spec"]
 
 
+def test_a_started_run_may_be_suspended_and_resumed(server: Server, create: Callable[..., str]) -> None:
+    name = create(status={"phase": "Running", "contract": "e30="})
+    assert server.patch_spec(RUN, name, {"suspend": True})["spec"]["suspend"] is True
+    assert server.patch_spec(RUN, name, {"suspend": False})["spec"]["suspend"] is False
+
+
+@pytest.mark.parametrize("status", [{}, {"contract": "e30="}], ids=["before its launch", "after its launch"])
+@pytest.mark.parametrize(("field", "value"), [("timeoutSeconds", 120), ("suspend", True)])
+def test_no_field_of_a_finished_run_takes_effect_any_more(
+    server: Server, create: Callable[..., str], status: Json, *, field: str, value: object
+) -> None:
+    name = create(status={**OUTCOME, **status})
+    with pytest.raises(Rejected, match=rf"{field} cannot change: the run has ended.*Succeeded; allowed is a new run"):
+        server.patch_spec(RUN, name, {field: value})
+
+
+def test_the_advice_names_the_fields_that_may_change(server: Server, create: Callable[..., str]) -> None:
+    name = create(status={"phase": "Suspended", "contract": "e30="})
+    with pytest.raises(Rejected, match="allowed are changes of suspend and timeoutSeconds until the run ends"):
+        server.patch_spec(RUN, name, {"backoffLimit": 3})
+
+
 def test_a_waiting_run_may_be_corrected(server: Server, create: Callable[..., str]) -> None:
     name = create(parameters={"a": "1"}, status={"phase": "Pending"})
     stored = server.patch_spec(

@@ -149,6 +149,7 @@ def start_shim(
             resync_seconds=resync_seconds,
             defaults=Defaults,
             runner_account="",
+            identity="shim-tests",
         )
         task = asyncio.create_task(shim.run())
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from temporalio.client import Client
 
 from inferrun.kube.client import KubeClient
@@ -52,6 +53,22 @@ async def test_an_edit_before_a_restart_is_signalled_afterwards(
     assert await signals(temporal, run) == ["spec_changed"]
 
 
+@pytest.mark.parametrize("contract", ["e30=", None], ids=["started", "created suspended"])
+async def test_a_resumption_is_signalled_with_the_values_of_the_spec(
+    *, api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until, contract: str | None
+) -> None:
+    status = {**LAUNCHED, "phase": "Suspended", "reason": "Suspended", "contract": contract}
+    run = await create(api, namespace, "run", status=status, timeoutSeconds=60, suspend=True)
+    async with start_shim():
+        await edit(api, run, suspend=False)
+
+        async def is_acknowledged() -> bool:
+            return (await read(api, run)).status.observed_generation == 2
+
+        await until(is_acknowledged)
+    assert await signalled(temporal, run) == [{"timeout_seconds": 60, "suspend": False}]
+
+
 class OvertakenSignals(RunWorkflows):
     """While the first signal is sent, the spec is edited again and LaunchJob reads and acknowledges that spec."""
 
@@ -91,10 +108,14 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
     await until(both_are_sent)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    assert [change["timeout_seconds"] for change in await signalled(temporal, run)] == [90, 120]
+
+
+async def signalled(temporal: Client, run: InferenceRun) -> list[dict[str, object]]:
+    """The content of the signals that the run's workflow has received."""
     history = await temporal.get_workflow_handle(run_workflow_id(run.ref)).fetch_history()
     sent = [event.workflow_execution_signaled_event_attributes.input.payloads for event in history.events]
-    limits = [json.loads(payloads[0].data)["timeout_seconds"] for payloads in sent if payloads]
-    assert limits == [90, 120]
+    return [json.loads(payloads[0].data) for payloads in sent if payloads]
 
 
 def unexpected(_given: object) -> None:

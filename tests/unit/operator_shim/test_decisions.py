@@ -4,9 +4,18 @@ from typing import Any
 
 import pytest
 
+from inferrun.control.allowed import Allowed
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from operator_shim.decisions import ActionKind, config_verdict, decide, has_unacknowledged_edit, may_write_status
+from operator_shim.decisions import (
+    ActionKind,
+    config_verdict,
+    decide,
+    edit_notice,
+    has_unacknowledged_edit,
+    may_write_status,
+    uses_config,
+)
 from tests.unit.objects import STARTED, Json, config, run
 
 CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
@@ -94,6 +103,7 @@ def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(*, status
         ({}, Reason.READY, "runs can use this config"),
         ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
         ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
+        ({"image": "evil:1"}, Reason.INVALID_SPEC, "spec.image"),
         (
             {"kserve": {"modelName": "a"}, "modelName": "b"},
             Reason.INVALID_SPEC,
@@ -105,7 +115,8 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
-    verdict = config_verdict(config(**complete), allowed_service_accounts=("runner",))
+    allowed = Allowed(service_accounts=("runner",), images=("foreign:*",), runner_image="own:1")
+    verdict = config_verdict(config(**complete), allowed=allowed)
     assert verdict.reason is reason
     assert named in verdict.message
 
@@ -129,3 +140,25 @@ def test_deciding_again_gives_the_same_action() -> None:
 def test_an_edit_is_sent_until_it_is_acknowledged(status: Json, *, expected: bool) -> None:
     """The run's generation is 3."""
     assert has_unacknowledged_edit(run(status=status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"status": {"phase": "Running", "contract": "e30="}}, True),
+        ({"status": {"phase": "Suspended", "contract": "e30="}}, True),
+        ({"status": {"phase": "Pending"}}, False),
+        ({"status": {"phase": "Succeeded", "contract": "e30="}}, False),
+        ({"status": {"phase": "Scheduled", "contract": "e30="}, "schedule": "@daily"}, False),
+    ],
+)
+def test_a_run_uses_its_config_from_its_start_to_its_end(given: Json, *, expected: bool) -> None:
+    started = run(**given)
+    namespace, name = started.config_namespace, started.spec.config_ref.name
+    assert uses_config(started, namespace=namespace, name=name) is expected
+    assert not uses_config(started, namespace="other", name=name)
+
+
+def test_an_edit_that_affects_all_runs_is_not_worth_a_notice() -> None:
+    assert edit_notice([], generation=2) == ""
+    assert "1 run in progress, which keep what they started with: a;" in edit_notice(["a"], generation=2)

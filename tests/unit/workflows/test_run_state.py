@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from tests.unit.objects import RUN
-from workflows.messages import LaunchInput, LaunchResult, LaunchState, RunInput, Verdict, VerdictKind
+from workflows.messages import LaunchInput, LaunchResult, LaunchState, RunInput, SpecChanged, Verdict, VerdictKind
 from workflows.run_state import RunState
 
 NOW = datetime(2026, 11, 21, 8, 1, 0, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_only_a_counted_launch_is_a_new_attempt(state: RunState, *, is_counted: 
 
 
 def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
-    state.edit_timeout(7)
+    state.edit_spec(SpecChanged(timeout_seconds=7))
     assert state.timeout_seconds == 7
     state.begin_launch()
     state.accept_launch(launched(timeout_seconds=9))
@@ -86,10 +86,26 @@ def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(sta
 
 def test_an_edit_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:
     state.begin_launch()
-    state.edit_timeout(0)
+    state.edit_spec(SpecChanged(timeout_seconds=0))
     state.accept_launch(launched(timeout_seconds=9))
     assert state.timeout_seconds == 0
     assert state.running_seconds_left(now=NOW) is None
+
+
+def test_an_edit_of_suspend_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
+    assert not state.is_suspended
+    state.edit_spec(SpecChanged(timeout_seconds=0, suspend=True))
+    assert state.is_suspended
+    state.begin_launch()
+    state.accept_launch(launched())
+    assert not state.is_suspended
+
+
+def test_a_resumption_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:
+    state.begin_launch()
+    state.edit_spec(SpecChanged(timeout_seconds=0, suspend=False))
+    state.accept_launch(launched(is_suspended=True))
+    assert not state.is_suspended
 
 
 def test_a_launch_by_another_workflow_brings_its_progress(state: RunState) -> None:

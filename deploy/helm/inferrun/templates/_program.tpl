@@ -45,8 +45,10 @@ spec:
       {{- end }}
       securityContext:
         runAsNonRoot: true
+        {{- if $root.Values.podSecurity.fixedUser }}
         runAsUser: 65532
         runAsGroup: 65532
+        {{- end }}
         seccompProfile:
           type: RuntimeDefault
       containers:
@@ -68,7 +70,7 @@ spec:
             - name: INFERRUN_TASK_QUEUE
               value: {{ $temporal.taskQueue | quote }}
             - name: WATCH_NAMESPACE
-              value: {{ $root.Values.watchNamespace | quote }}
+              value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
             - name: LOG_LEVEL

@@ -1,4 +1,7 @@
-{{/* Permissions of the shim: read both resources and write their status. No rule has a wildcard or includes Secrets. */}}
+{{/*
+Permissions of the shim: read both resources, write their status, and emit Events on configs. No rule has a wildcard or includes
+Secrets.
+*/}}
 {{- define "inferrun.rules.shim" -}}
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns", "inferenceconfigs"]
@@ -9,6 +12,9 @@
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
   verbs: ["patch"]
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create"]
 {{- end -}}
 
 {{/*

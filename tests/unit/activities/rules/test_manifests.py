@@ -94,6 +94,13 @@ def test_the_pod_complies_with_the_restricted_pod_security_standard(image: dict[
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
 
 
+def test_the_cluster_may_assign_user_and_group() -> None:
+    assert pod_of(run_as_user=None, has_fixed_group=False)["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
 def test_the_pod_runs_as_the_configs_user() -> None:
     assert pod_of(run_as_user=1000)["securityContext"]["runAsUser"] == 1000
 

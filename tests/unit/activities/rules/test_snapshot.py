@@ -75,7 +75,22 @@ def test_limits_and_policies_are_copied() -> None:
 def test_the_configs_service_account_overrides_the_installations(
     named: str | None, installed: str, expected: str
 ) -> None:
-    assert compiled(spec={"serviceAccountName": named}, account=installed).service_account == expected
+    spec = {"serviceAccountName": named, "image": "custom:1"}
+    assert compiled(spec=spec, account=installed).service_account == expected
+
+
+def test_our_own_runner_does_not_get_the_installations_service_account() -> None:
+    assert compiled(account="runner").service_account == ""
+    assert compiled(spec={"image": DEFAULTS.runner_image}, account="runner").service_account == ""
+    assert compiled(spec={"serviceAccountName": "own"}, account="runner").service_account == "own"
+
+
+def test_without_a_fixed_user_the_cluster_assigns_it() -> None:
+    assigned = DEFAULTS.model_copy(update={"fixed_user": False})
+    snapshot = compile_run(run(), config(), defaults=assigned, runner_account="").snapshot
+    assert (snapshot.run_as_user, snapshot.has_fixed_group) == (None, False)
+    chosen = compile_run(run(), config(runAsUser=1000), defaults=assigned, runner_account="").snapshot
+    assert chosen.run_as_user == 1000
 
 
 def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> None:

@@ -71,8 +71,13 @@ def test_fields_of_a_run_are_frozen_after_its_start_except_those_that_take_effec
     rules = schema_of(inference_run())["x-kubernetes-validations"]
     for name, field in InferenceRunSpec.model_fields.items():
         json_name = field.alias or name
-        is_frozen = any(f"'{json_name} cannot change" in rule["messageExpression"] for rule in rules)
-        assert is_frozen is (json_name not in MUTABLE_AFTER_START | {"schedule"})
+        about = [
+            rule["messageExpression"] for rule in rules if f"'{json_name} cannot change" in rule["messageExpression"]
+        ]
+        assert any("the run has started" in text for text in about) is (
+            json_name not in MUTABLE_AFTER_START | {"schedule"}
+        )
+        assert any("the run has ended" in text for text in about) is (json_name in MUTABLE_AFTER_START)
 
 
 def test_a_storage_object_preserves_unknown_fields() -> None:

@@ -13,7 +13,7 @@ CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))  # Any: free-form YAML
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))  # Any: a JSON schema
 
-SET_FROM_OTHER_VALUES = {"runnerImage"}
+SET_FROM_OTHER_VALUES = {"runnerImage", "fixedUser"}
 
 
 def test_the_chart_has_every_setting_of_the_programs_with_the_same_default() -> None:

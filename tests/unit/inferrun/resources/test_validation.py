@@ -133,14 +133,6 @@ def test_a_custom_image_may_use_any_known_protocol() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
 
 
-def test_a_service_account_must_be_allowed_by_the_installation() -> None:
-    named = config(serviceAccountName="runner")
-    assert config_problems(named, allowed_service_accounts=["runner"]) == ()
-    assert describe(config_problems(named, allowed_service_accounts=[])) == (
-        'spec.serviceAccountName is "runner"; allowed in this installation: none (setting allowedServiceAccounts)'
-    )
-
-
 @pytest.mark.parametrize(
     ("spec", "field"),
     [

@@ -1,0 +1,106 @@
+{{/*
+The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing) and
+accounts (service accounts that Pods of runs may use).
+*/}}
+
+{{- define "inferrun.policy.namespace" -}}
+- expression: "!(request.namespace in {{ toJson .protected | replace "\"" "'" }})"
+  message: "the worker must not write in this namespace"
+{{- end -}}
+
+{{/* What the worker deletes or changes must belong to a run; a Pod belongs to a Job. */}}
+{{- define "inferrun.policy.owner" -}}
+variables:
+  - name: subject
+    expression: "request.operation == 'CREATE' ? object : oldObject"
+  - name: isOfRun
+    expression: >-
+      variables.subject.metadata.?ownerReferences.orValue([]).exists(o,
+      o.apiVersion == 'ai.krateo.io/v1' && o.kind == 'InferenceRun' && o.?controller.orValue(false))
+{{- end -}}
+
+{{- define "inferrun.policy.jobs" -}}
+matchConstraints:
+  resourceRules:
+    - apiGroups: [batch]
+      apiVersions: [v1]
+      resources: [jobs]
+      operations: [CREATE, UPDATE, DELETE]
+{{ include "inferrun.policy.owner" . }}
+  - name: pod
+    expression: variables.subject.spec.template.spec
+  - name: containers
+    expression: variables.pod.containers + variables.pod.?initContainers.orValue([])
+  - name: isCreation
+    expression: request.operation == 'CREATE'
+validations:
+  {{- include "inferrun.policy.namespace" . | nindent 2 }}
+  - expression: variables.isOfRun
+    message: "a Job of the worker must be controlled by an InferenceRun"
+  - expression: "!variables.isCreation || object.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun'"
+    message: "a Job of the worker must have the label app.kubernetes.io/managed-by=inferrun"
+  - expression: "!variables.isCreation || size(variables.pod.containers) == 1"
+    message: "a Job of the worker must have exactly one container"
+  - expression: >-
+      !variables.isCreation || !(variables.pod.?hostNetwork.orValue(false) || variables.pod.?hostPID.orValue(false) ||
+      variables.pod.?hostIPC.orValue(false))
+    message: "Pods of runs must not use namespaces of the host"
+  - expression: >-
+      !variables.isCreation || variables.pod.?volumes.orValue([]).all(v,
+      has(v.emptyDir) || has(v.configMap) || has(v.secret) || has(v.persistentVolumeClaim) || has(v.projected))
+    message: "Pods of runs must only have volumes of the kinds emptyDir, configMap, secret, persistentVolumeClaim, projected"
+  - expression: >-
+      !variables.isCreation || (variables.pod.?securityContext.?runAsNonRoot.orValue(false) &&
+      variables.pod.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault' &&
+      variables.pod.?securityContext.?runAsUser.orValue(65532) != 0)
+    message: "Pods of runs must not run as root and must have the RuntimeDefault seccomp profile"
+  - expression: >-
+      !variables.isCreation || variables.containers.all(c,
+      !c.?securityContext.?privileged.orValue(false) &&
+      !c.?securityContext.?allowPrivilegeEscalation.orValue(true) &&
+      c.?securityContext.?capabilities.?drop.orValue([]).exists(x, x == 'ALL') &&
+      size(c.?securityContext.?capabilities.?add.orValue([])) == 0 &&
+      c.?securityContext.?runAsNonRoot.orValue(true) &&
+      c.?securityContext.?runAsUser.orValue(65532) != 0 &&
+      size(c.?ports.orValue([])) == 0)
+    message: "containers of runs must be unprivileged, without capabilities and without ports"
+  - expression: >-
+      !variables.isCreation || variables.pod.?serviceAccountName.orValue('default') in {{ toJson .accounts | replace "\"" "'" }} ||
+      (variables.pod.?serviceAccountName.orValue('default') == 'default' &&
+      !variables.pod.?automountServiceAccountToken.orValue(true))
+    message: "Pods of runs must use an allowed service account (runnerServiceAccount, settings.allowedServiceAccounts) or no token"
+{{- end -}}
+
+{{- define "inferrun.policy.configmaps" -}}
+matchConstraints:
+  resourceRules:
+    - apiGroups: [""]
+      apiVersions: [v1]
+      resources: [configmaps]
+      operations: [CREATE, UPDATE, DELETE]
+{{ include "inferrun.policy.owner" . }}
+validations:
+  {{- include "inferrun.policy.namespace" . | nindent 2 }}
+  - expression: variables.isOfRun
+    message: "a ConfigMap of the worker must be controlled by an InferenceRun"
+  - expression: "request.operation != 'CREATE' || object.?immutable.orValue(false)"
+    message: "a ConfigMap of the worker must be immutable"
+{{- end -}}
+
+{{- define "inferrun.policy.pods" -}}
+matchConstraints:
+  resourceRules:
+    - apiGroups: [""]
+      apiVersions: [v1]
+      resources: [pods]
+      operations: [CREATE, UPDATE, DELETE]
+validations:
+  {{- include "inferrun.policy.namespace" . | nindent 2 }}
+  - expression: request.operation == 'DELETE'
+    message: "the worker must not create or change Pods"
+  - expression: >-
+      request.operation != 'DELETE' ||
+      (oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.apiVersion == 'batch/v1' && o.kind == 'Job') &&
+      oldObject.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun')
+    message: "the worker must delete only Pods of its Jobs"
+{{- end -}}

@@ -1,0 +1,227 @@
+"""The API server restricts the worker's service account to the objects of runs."""
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+import httpx
+import pytest
+
+from activities.rules import manifests
+from activities.rules.snapshot import compile_run
+from inferrun.control.run_defaults import Defaults
+from inferrun.run_ref import RunRef
+from tests.integration.chart.conftest import Manifest, Render
+from tests.integration.crds.server import call
+from tests.unit.objects import config, run
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+ACTIVE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Requests in the name of a worker's service account, which may do everything as far as roles are concerned."""
+
+    client: httpx.Client
+    user: str
+
+    def try_to(self, method: str, path: str, body: Manifest | None = None) -> str:
+        """What the API server answers to a dry run; empty if it accepts the request."""
+        headers = {"Impersonate-User": self.user, "Impersonate-Group": "system:masters"}
+        answer = self.client.request(method, path, json=body, params={"dryRun": "All"}, headers=headers)
+        return "" if answer.is_success else str(answer.json()["message"])
+
+
+@pytest.fixture(scope="module")
+def namespace(client: httpx.Client) -> Iterator[str]:
+    name = f"policy-{token_hex(4)}"
+    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(client, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
+    """The worker of a release whose policies are in effect."""
+    release = f"system-{token_hex(4)}"
+    rendered = render("settings.allowedServiceAccounts={trusted}", namespace=release, policies=True)
+    found = [item for item in rendered if item["kind"].startswith("ValidatingAdmissionPolicy")]
+    paths = {"ValidatingAdmissionPolicy": POLICIES, "ValidatingAdmissionPolicyBinding": BINDINGS}
+    for item in found:
+        call(client, "POST", paths[item["kind"]], item)
+    made = Worker(client, f"system:serviceaccount:{release}:inferrun-worker")
+    try:
+        _wait_until_active(made)
+        yield made
+    finally:
+        for item in found:
+            call(client, "DELETE", f"{paths[item['kind']]}/{item['metadata']['name']}")
+
+
+def _wait_until_active(worker: Worker) -> None:
+    """Until each of the three policies rejects what is always rejected."""
+    metadata = {"name": "probe"}
+    probes: dict[str, Manifest] = {
+        "configmaps": {"metadata": metadata},
+        "pods": {"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+    }
+    deadline = time.monotonic() + ACTIVE_SECONDS
+    pending = dict(probes)
+    while pending:
+        pending = {
+            kind: body
+            for kind, body in pending.items()
+            if "must not write" not in worker.try_to("POST", f"/api/v1/namespaces/kube-system/{kind}", body)
+        }
+        pending |= {} if "must not write" in _post_job(worker, "kube-system", job()) else probes
+        assert time.monotonic() < deadline, f"the policies of {worker.user} did not take effect"
+        time.sleep(0.2)
+
+
+def job(**snapshot: Any) -> Manifest:  # Any: fields of the snapshot
+    """A Job as the worker creates it."""
+    given = run()
+    compiled = compile_run(given, config(), defaults=Defaults(), runner_account="")
+    changed = type(compiled)(compiled.base_name, compiled.contract_json, compiled.snapshot.model_copy(update=snapshot))
+    ref = RunRef(namespace="any", name=given.metadata.name, uid=given.metadata.uid)
+    body = manifests.job(ref, changed, installation="i", launch=1, attempt=1, seconds_left=5)
+    return {**body, "metadata": {**body["metadata"], "namespace": None}}
+
+
+def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
+    return worker.try_to("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [{}, {"service_account": "trusted"}, {"run_as_user": None, "has_fixed_group": False}],
+    ids=["default", "allowed account", "assigned user"],
+)
+def test_the_jobs_that_the_worker_generates_are_admitted(
+    worker: Worker, namespace: str, snapshot: dict[str, Any]
+) -> None:
+    assert _post_job(worker, namespace, job(**snapshot)) == ""
+
+
+def _set(path: str, *, to: object) -> Callable[[Manifest], None]:
+    """Set one field; `path` is separated by dots, numbers are indexes."""
+
+    def change(body: Manifest) -> None:
+        *parents, last = path.split(".")
+        target: Any = body  # Any: walks through JSON
+        for part in parents:
+            target = target[int(part)] if part.isdigit() else target[part]
+        target[int(last) if last.isdigit() else last] = to
+
+    return change
+
+
+POD = "spec.template.spec"
+CONTAINER = f"{POD}.containers.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set("metadata.ownerReferences", to=[]), "controlled by an InferenceRun"),
+        (_set("metadata.ownerReferences.0.kind", to="Deployment"), "controlled by an InferenceRun"),
+        (_set("metadata.labels", to={"other": "label"}), "label app.kubernetes.io/managed-by"),
+        (_set(f"{POD}.hostNetwork", to=True), "namespaces of the host"),
+        (_set(f"{POD}.hostPID", to=True), "namespaces of the host"),
+        (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),
+        (_set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}), "volumes of the kinds"),
+        (_set(f"{POD}.securityContext", to={}), "must not run as root"),
+        (_set(f"{POD}.securityContext.runAsNonRoot", to=False), "must not run as root"),
+        (_set(f"{POD}.securityContext.runAsUser", to=0), "must not run as root"),
+        (_set(f"{POD}.securityContext.seccompProfile", to={"type": "Unconfined"}), "seccomp"),
+        (_set(f"{CONTAINER}.securityContext", to={}), "unprivileged"),
+        (_set(f"{CONTAINER}.securityContext.privileged", to=True), "privileged"),
+        (_set(f"{CONTAINER}.securityContext.capabilities", to={"drop": ["ALL"], "add": ["NET_RAW"]}), "capabilities"),
+        (_set(f"{CONTAINER}.securityContext.runAsUser", to=0), "unprivileged"),
+        (_set(f"{CONTAINER}.ports", to=[{"containerPort": 80, "hostPort": 80}]), "ports"),
+        (_set(f"{POD}.initContainers", to=[{"name": "a", "image": "a"}]), "unprivileged"),
+        (_set(f"{POD}.serviceAccountName", to="admin"), "allowed service account"),
+        (_set(f"{POD}.automountServiceAccountToken", to=True), "allowed service account"),
+    ],
+)
+def test_a_job_of_another_shape_is_denied(
+    worker: Worker, namespace: str, change: Callable[[Manifest], None], message: str
+) -> None:
+    body = copy.deepcopy(job())
+    change(body)
+    assert message in _post_job(worker, namespace, body)
+
+
+def test_a_job_with_a_second_container_is_denied(worker: Worker, namespace: str) -> None:
+    body = copy.deepcopy(job())
+    containers = body["spec"]["template"]["spec"]["containers"]
+    containers.append({**containers[0], "name": "second"})
+    assert "exactly one container" in _post_job(worker, namespace, body)
+
+
+def test_nobody_else_is_restricted(client: httpx.Client, namespace: str, worker: Worker) -> None:
+    other = Worker(client, worker.user.replace("-worker", "-other"))
+    body = copy.deepcopy(job())
+    body["metadata"]["ownerReferences"] = []
+    assert _post_job(other, namespace, body) == ""
+
+
+def _configmap(**fields: Any) -> Manifest:  # Any: free-form JSON
+    given = run()
+    compiled = compile_run(given, config(), defaults=Defaults(), runner_account="")
+    ref = RunRef(namespace="any", name=given.metadata.name, uid=given.metadata.uid)
+    body = manifests.config_map(ref, compiled, installation="i")
+    return {**body, "metadata": {**body["metadata"], "namespace": None}, **fields}
+
+
+def test_only_immutable_config_maps_of_runs_are_admitted(worker: Worker, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    assert worker.try_to("POST", path, _configmap()) == ""
+    assert "immutable" in worker.try_to("POST", path, _configmap(immutable=False))
+    assert "controlled by" in worker.try_to("POST", path, _configmap(metadata={"name": "free"}))
+
+
+def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worker, namespace: str) -> None:
+    foreign = copy.deepcopy(job())
+    foreign["metadata"] = {"name": "foreign"}
+    foreign["spec"] = {**foreign["spec"], "suspend": True}
+    call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", foreign)
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs/foreign"
+    assert "controlled by" in worker.try_to("DELETE", path)
+    unscheduled = {"metadata": {"name": "foreign"}, "spec": {"nodeName": "none", **_pod_spec()}}
+    call(client, "POST", f"/api/v1/namespaces/{namespace}/pods", unscheduled)
+    pod = f"/api/v1/namespaces/{namespace}/pods/foreign"
+    assert "only Pods of its Jobs" in worker.try_to("DELETE", pod)
+    assert "must not create" in worker.try_to("POST", f"/api/v1/namespaces/{namespace}/pods", _pod("second"))
+    call(client, "DELETE", pod, params={"gracePeriodSeconds": "0"})
+
+
+def _pod_spec() -> Manifest:
+    return {"containers": [{"name": "a", "image": "a"}]}
+
+
+def _pod(name: str) -> Manifest:
+    return {"metadata": {"name": name}, "spec": _pod_spec()}
+
+
+def test_a_watched_namespace_is_not_protected(render: Render) -> None:
+    def denied(*settings: str) -> str:
+        found = render(*settings, policies=True, namespace="own")
+        return str([item["spec"]["validations"][0] for item in found if item["kind"] == "ValidatingAdmissionPolicy"])
+
+    assert "'own'" in denied()
+    assert "'own'" not in denied("watchNamespace=own")
+
+
+def test_without_the_feature_or_if_switched_off_no_policy_is_rendered(render: Render) -> None:
+    def policies(*settings: str, policies: bool) -> list[str]:
+        return [item["kind"] for item in render(*settings, policies=policies) if "Admission" in item["kind"]]
+
+    assert len(policies(policies=True)) == 6
+    assert policies(policies=False) == []
+    assert policies("admissionPolicies.enabled=false", policies=True) == []

@@ -1,0 +1,1 @@
+"""Release tooling: software bills of materials of the images."""
