@@ -101,7 +101,7 @@ class JobFollower:
         if job_state.is_finished(job):
             return FollowResult(verdict=await self._verdict(request, job, snapshot))
         pods, _ = split_by_shape(
-            controlled_by(self._watch.pods(namespace, request.job_name), job), shape=shape_of_job(job)
+            controlled_by(self._watch.pods(namespace, request.job_name), uid=request.job_uid), shape=shape_of_job(job)
         )
         pod = pod_state.newest(pods)
         stuck = judge_stuck_pod(pod) if pod else None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from secrets import token_bytes
 from typing import Self
 
 from temporalio.client import Client
@@ -74,6 +75,7 @@ class WorkerProcess:
             task_queue=common.task_queue,
             temporal_namespace=client.namespace,
             ui_url=common.ui_url,
+            signing_key=settings.signing_key.encode() or token_bytes(32),
         )
         selector = manifests.selector(installation)
         self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)

@@ -1,7 +1,7 @@
 """The worker's settings, from its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,10 @@ class WorkerSettings:
 
     runner_account: str
     """SA_RUNNER: the service account of the runners' Pods, which get its token; empty (default): none, and no token."""
+
+    signing_key: str = field(repr=False)
+    """INFERRUN_SIGNING_KEY: a secret that all workers of the installation share, with which one recognises what another wrote to
+    users' namespaces just before it was killed; empty (default): a worker recognises only what it wrote itself."""
 
     defaults_folder: Path
     """INFERRUN_DEFAULTS: folder in which the ConfigMap with the operator's defaults is mounted."""
@@ -39,6 +43,7 @@ class WorkerSettings:
         return cls(
             common=CommonSettings.read(environment),
             runner_account=environment.get("SA_RUNNER", ""),
+            signing_key=environment.get("INFERRUN_SIGNING_KEY", ""),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             follower_slots=whole_number(environment, "FOLLOWER_SLOTS", default=200, least=1),
             activity_slots=whole_number(environment, "ACTIVITY_SLOTS", default=50, least=1),

@@ -6,7 +6,7 @@ from activities.cluster.config_maps import find_config_map
 from activities.cluster.job_objects import list_pods_and_others
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects
-from activities.rules.object_metadata import uid_of
+from activities.rules.object_metadata import controlled_by, uid_of
 from activities.rules.pod_shape import shape_of_job, split_by_shape
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
@@ -32,8 +32,9 @@ class LaunchReader:
         job = await self._job(request)
         shape = request.pod_shape or await self._shape(request, job)
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
-        ended, _ = split_by_shape(self._ended_pods(request.job_uid), shape=shape)
-        return LaunchObjects(job, pods, tuple(others), tuple(ended))
+        ended, foreign = split_by_shape(self._ended_pods(request.job_uid), shape=shape)
+        is_contested = bool(foreign or controlled_by(others, uid=request.job_uid))
+        return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:
         """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""

@@ -120,7 +120,7 @@ def _amount(text: str) -> Decimal | None:
     try:
         number = Decimal(digits)
         if suffix in _BINARY:
-            return number * 1024 ** _BINARY[suffix]
+            return number * Decimal(1024) ** _BINARY[suffix]
         return number.scaleb(_SUFFIXES[suffix])
     except (InvalidOperation, KeyError):
         return None

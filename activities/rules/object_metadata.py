@@ -29,9 +29,9 @@ def is_owned_by(item: Object, run: RunRef) -> bool:
     return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])
 
 
-def controlled_by(items: Iterable[Object], controller: Object) -> list[Object]:
-    """The objects that this one controls."""
-    return [item for item in items if controller_of(item) == uid_of(controller)]
+def controlled_by(items: Iterable[Object], *, uid: str) -> list[Object]:
+    """The objects that the one with this UID controls."""
+    return [item for item in items if controller_of(item) == uid]
 
 
 def controller_of(item: Object) -> str | None:

@@ -16,6 +16,7 @@ from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.pod_shape import KEPT_SHAPE, shape_of_pod
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
@@ -115,6 +116,9 @@ class PodEnd:
     started_at: str | None = None
     finished_at: str | None = None
     is_disrupted: bool = False
+    shape: str = ""
+    """What the Pod executed (`activities.rules.pod_shape`)."""
+
     message: str = ""
     """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
 
@@ -130,6 +134,7 @@ class PodEnd:
             started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
             is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            shape=shape_of_pod(pod),
             message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
         )
 
@@ -144,7 +149,12 @@ class PodEnd:
         state = {"terminated": terminated} if self.exit_code is not None else {}
         conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
         return {
-            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "metadata": {
+                "name": self.pod_name,
+                "uid": self.pod_uid,
+                "creationTimestamp": self.started_at or "",
+                KEPT_SHAPE: self.shape,
+            },
             "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
         }
 

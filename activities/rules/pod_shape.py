@@ -46,7 +46,8 @@ def shape_of_job(job: Object) -> str:
 
 def split_by_shape(pods: Iterable[Object], *, shape: str) -> tuple[list[Object], list[Object]]:
     """The Pods with this shape, and the others."""
-    genuine, others = [], []
+    genuine: list[Object] = []
+    others: list[Object] = []
     for pod in pods:
         (genuine if shape and shape_of_pod(pod) == shape else others).append(pod)
     return genuine, others
@@ -73,8 +74,8 @@ def _without_added_digest(image: str) -> str:
     return name if at and ":" in name.rpartition("/")[2] else image
 
 
-def _environment(container: Object) -> list[object]:
-    found = []
+def _environment(container: Object) -> list[list[object]]:
+    found: list[list[object]] = []
     for variable in container.get("env") or []:
         name = str(variable.get("name", ""))
         if not name.startswith(_OUR_VARIABLES):
@@ -84,9 +85,9 @@ def _environment(container: Object) -> list[object]:
     return found
 
 
-def _mounts(container: Object, spec: Object) -> list[object]:
+def _mounts(container: Object, spec: Object) -> list[list[object]]:
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or []}
-    found = []
+    found: list[list[object]] = []
     for mount in container.get("volumeMounts") or []:
         path = str(mount.get("mountPath", ""))
         if not any(path == ours or path.startswith(f"{ours}/") for ours in _OUR_MOUNTS):

@@ -26,6 +26,8 @@ class Evidence:
     job: Object
     pods: list[Object]
     snapshot: Snapshot
+    is_contested: bool = False
+    """Whether the Job controls a Pod that does not execute its template: it counts towards the Job's conditions."""
 
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
@@ -75,15 +77,15 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 def _judge_completion(evidence: Evidence) -> Verdict:
     ends = (pod_state.container_end(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
-    if end is None:
-        message = "the Job is complete, but no Pod of it that exited with 0 was found"
+    if end is None and evidence.is_contested:
+        message = "the Job is complete, but because of a Pod that was created by another client"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
-    result = _result_of(evidence.snapshot, end)
+    result = _result_of(evidence.snapshot, end) if end else None
     reports_success = result is not None and result.reason is Reason.SUCCEEDED
     if evidence.snapshot.is_our_runner and not reports_success:
         message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
-    shown = result.message if result else one_line(end.message)
+    shown = result.message if result else one_line(end.message) if end else ""
     return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
 
 

@@ -25,6 +25,7 @@ from activities.rules.observation import (
     observe_absent,
     running_message,
 )
+from activities.rules.pod_shape import shape_of_job, split_by_shape
 from inferrun import wellknown
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
@@ -212,7 +213,7 @@ class Reconciler:
             self._rest(key, state)  # it has finished, is gone, or was not seen yet
             return
         now = _now()
-        pods = self._workloads.pods_of(state.launch.job_uid)
+        pods = self._pods_of(state.launch, job)
         inputs = (job, pods, run, state.events, state.records)
         if state.is_settled(inputs, now=now):
             return
@@ -222,7 +223,7 @@ class Reconciler:
             job,
             pods,
             events=state.events,
-            ends=self._workloads.remembered_ends(state.launch.job_uid),
+            ends=self._ends_of(state.launch, job),
             before=_before(state, run),
             now=utc_now(),
             quiet_seconds=now - state.changed_at,
@@ -239,6 +240,16 @@ class Reconciler:
             recheck = state.changed_at + REPLACEMENT_SECONDS
             state.recheck_due = recheck if seen.doing is Doing.ENDING and recheck > now else NEVER
         self._schedule(key, state, now=now)
+
+    def _pods_of(self, launch: Launch, job: Object) -> tuple[Object, ...]:
+        """The Job's Pods; what a planted one says is no progress and no reason for waiting."""
+        pods = self._workloads.pods_of(launch.job_uid)
+        genuine, planted = split_by_shape(pods, shape=shape_of_job(job))
+        return tuple(genuine) if planted else pods
+
+    def _ends_of(self, launch: Launch, job: Object) -> tuple[PodEnd, ...]:
+        shape = shape_of_job(job)
+        return tuple(end for end in self._workloads.remembered_ends(launch.job_uid) if end.shape == shape)
 
     def _plan_running(self, key: Key, state: JobState, seen: Observation, *, run: Object, now: float) -> None:
         message = running_message(state.launch, seen.pod_name)

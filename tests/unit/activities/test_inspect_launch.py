@@ -5,6 +5,8 @@ import asyncio
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LOG_SECONDS, LaunchInspector
+from activities.rules.pod_shape import shape_of_pod
+from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_pod
@@ -15,9 +17,11 @@ from workflows.messages import InspectInput
 
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment() -> None:
     api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = LaunchInspector(api, LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api))
+    inspector = LaunchInspector(api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api))
     ours = snapshot(is_our_runner=False, foreign_log_tail=True).model_dump_json()
-    request = InspectInput(run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours)
+    request = InspectInput(
+        run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())
+    )
     async with asyncio.timeout(LOCAL_SECONDS.total_seconds()):
         report = await inspector.inspect_launch(request)
     assert LOCAL_SECONDS.total_seconds() > LOG_SECONDS

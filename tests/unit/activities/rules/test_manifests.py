@@ -43,7 +43,7 @@ def environment_of(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_config_map_is_immutable_and_owned_by_its_run() -> None:
-    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
+    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid", signature="")
     assert body["immutable"] is True
     assert set(body["data"]) == {"contract.json", "snapshot.json"}
     assert body["metadata"]["name"] == "inf-iris-5be07ada"

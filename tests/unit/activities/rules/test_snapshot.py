@@ -166,11 +166,11 @@ def test_the_size_counts_bytes_and_not_characters() -> None:
 def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
     storage = {"input": krateo({"name": "in"}), "output": {"file": {"claimName": "rows"}}}
     first = compile_run(run(timeoutSeconds=5), config(storage=storage), defaults=DEFAULTS, runner_account="a")
-    again = read_snapshot({"contract.json": first.contract_json, "snapshot.json": first.snapshot_json})
+    again = read_snapshot(first.texts, base_name=first.base_name)
     assert again == first
 
 
 @pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
-        read_snapshot(data)
+        read_snapshot(data, base_name="inf-iris")
