@@ -31,6 +31,7 @@ from activities.rules import manifests
 from activities.stop_job import JobStopper
 from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
+from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
 from inferrun.control.run_defaults import Defaults
@@ -177,6 +178,7 @@ class WorkerProcess:
             LaunchStopper(self._api, self._runs, launches).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
+            OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
             RunDeleter(self._api).delete_run,
         ]
