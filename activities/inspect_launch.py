@@ -35,6 +35,7 @@ class LaunchInspector:
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        report = await self._launches.with_start(request, report)
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         return await self._with_log_tail(request, objects, report, snapshot)

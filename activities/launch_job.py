@@ -12,11 +12,12 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.cluster.config_maps import ConfigMaps
+from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
+from activities.rules.adopted_run import read_from_job
 from activities.rules.job_comparison import difference
 from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
@@ -36,7 +37,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
 
@@ -82,8 +83,11 @@ class JobLauncher:
             return launch_results.blocked(run, blocker, now=utc_now())
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
-        compiled = await self._compile(request, run)
-        self._configs.check_launch(compiled.snapshot)
+        try:
+            compiled = await self._compile(request, run)
+            self._configs.check_launch(compiled.snapshot)
+        except LaunchBlocked as blocker:
+            return await self._adopt(request, run, blocker)
         body = manifests.job(
             request.run,
             compiled,
@@ -93,10 +97,39 @@ class JobLauncher:
             seconds_left=launch_results.seconds_left(request, run),
         )
         job, is_adopted = await self._create_or_adopt(run, body)
+        shape = shape_of_job(job) or shape_of_job(body)
+        return await self._follow(request, run, compiled, job, shape=shape, is_adopted=is_adopted)
+
+    async def _adopt(self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked) -> LaunchResult:
+        """Follow a Job of this launch that exists, or did: what prevents a new one does not concern it.
+
+        Raises the blocker if there is none.
+        """
+        job = await self._find_known_job(
+            run, job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        )
+        if job is None:
+            raise blocker
+        try:
+            compiled = await find_config_map(self._api, run)
+        except LaunchBlocked:
+            compiled = None
+        compiled = compiled or read_from_job(job, run, defaults=self._defaults())
+        return await self._follow(request, run, compiled, job, shape=shape_of_job(job), is_adopted=True)
+
+    async def _follow(
+        self,
+        request: LaunchInput,
+        run: InferenceRun,
+        compiled: CompiledRun,
+        job: Object,
+        *,
+        shape: str,
+        is_adopted: bool,
+    ) -> LaunchResult:
         written = await self._publish_job(request, run, compiled, job)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
-        shape = shape_of_job(job) or shape_of_job(body)
         return launch_results.launched(
             request, run, compiled, job, pod_shape=shape, is_adopted=is_adopted, now=utc_now()
         )
@@ -135,11 +168,10 @@ class JobLauncher:
 
     async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
-        name, known = name_of(body), run.status.job_status
-        if known is not None and known.name == name and known.uid:
-            stored = await self._get_job(run.ref, name)
-            is_same = stored is not None and uid_of(stored) == known.uid
-            return stored if stored is not None and is_same else _lost_job(name, known.uid, run), True
+        name = name_of(body)
+        known = await self._find_known_job(run, name)
+        if known is not None:
+            return known, True
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
@@ -149,6 +181,16 @@ class JobLauncher:
             return stored, True
         except (Invalid, Forbidden) as error:
             raise creation_rejected("Job", name, error) from error
+
+    async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
+        """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
+        known = run.status.job_status
+        if known is None or known.name != name or not known.uid:
+            return None
+        found = await self._get_job(run.ref, name)
+        if found is not None and uid_of(found) == known.uid:
+            return found
+        return launch_results.lost_job(name, known.uid, run=run, now=utc_now())
 
     async def _get_job(self, run: RunRef, name: str) -> Object | None:
         try:
@@ -176,9 +218,9 @@ class JobLauncher:
                 message=message,
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
+                cleared=("running_since",),
                 workflow=self._workflow(),
+                **_progress_of(request),
             )
 
         written = await self._runs.update_status(request.run, decide, read=run)
@@ -215,9 +257,9 @@ class JobLauncher:
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
-                contract=base64.b64encode(compiled.contract_json.encode()).decode(),
+                cleared=("running_since", "records"),
+                **_progress_of(request),
+                contract=base64.b64encode(compiled.contract_json.encode()).decode() or None,
                 snapshot_hash=hash_of(compiled.texts),
                 job_status=_job_reference(request.run, job),
                 workflow=workflow,
@@ -255,10 +297,14 @@ class JobLauncher:
         return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
 
 
-def _lost_job(name: str, uid: str, run: InferenceRun) -> Object:
-    """Stands for a Job that is gone, as far as a launch needs to know it."""
-    created = run.metadata.creation_timestamp or utc_now()
-    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": rfc3339(created)}}
+def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
+    """What the status says about the launches before this one."""
+    return {
+        "attempt": request.attempt,
+        "attempts": [item.model_dump() for item in request.attempts] or None,
+        "ended_launches": request.launch - 1 or None,
+        "seconds_used": round(request.seconds_used) or None,
+    }
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

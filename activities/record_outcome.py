@@ -124,6 +124,7 @@ class OutcomeRecorder:
                 self._temporal,
                 run.ref,
                 delay_seconds=snapshot.auto_delete_delay_seconds,
+                because=snapshot.deletion_policy,
                 installation=self._installation,
             )
 

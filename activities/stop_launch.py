@@ -45,6 +45,7 @@ class LaunchStopper:
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        report = await self._launches.with_start(request, report)
         if _is_spared(request, report):
             return StopLaunchResult(report=report)
         if report.stage is LaunchStage.ENDED:

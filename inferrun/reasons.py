@@ -67,6 +67,8 @@ class Reason(StrEnum):
     MISSED = "Missed"
     INVALID_SCHEDULE = "InvalidSchedule"
     INVALID_TIME_ZONE = "InvalidTimeZone"
+    AUTO_DELETED = "AutoDeleted"
+    HISTORY_PRUNED = "HistoryPruned"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
     CONFIG_CHANGED = "ConfigChanged"

@@ -44,6 +44,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
 from worker.lanes import Activity, LaneSettings, lane_workers
+from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
 from worker.observer.run_signals import RunSignals
 from worker.observer.status_writer import StatusWriter
@@ -90,6 +91,7 @@ class WorkerProcess:
             leadership=self._election,
             signals=RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
+            jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
@@ -169,7 +171,7 @@ class WorkerProcess:
             events=self._events,
             temporal=self._client,
             installation=self._installation,
-            prune=HistoryPruner(self._api, self._runs).prune,
+            prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods)
         return [
@@ -180,7 +182,7 @@ class WorkerProcess:
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api).delete_run,
+            RunDeleter(self._api, self._runs, events=self._events).delete_run,
         ]
 
     def _current_defaults(self) -> Defaults:

@@ -25,6 +25,7 @@ from workflows.launch_following import LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.launch_supervision import STOP_GRACE, LaunchSupervision
 from workflows.messages import (
+    LATEST_LIFECYCLE,
     SIGNALLED_LIFECYCLE,
     LaunchResult,
     LaunchState,
@@ -54,6 +55,18 @@ SUSPENDED_RECHECK_SECONDS = 6 * 3600
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
 R = TypeVar("R")
+
+
+class NewerLifecycle(Exception):
+    """The run was started by a later version. This is no failure of the run: the workflow's task fails, and Temporal
+    retries it until a worker of that version takes it.
+    """
+
+    def __init__(self, lifecycle: int) -> None:
+        super().__init__(
+            f"the run has lifecycle {lifecycle}, this worker knows {LATEST_LIFECYCLE}; upgrade all workers to the version of "
+            "the shim"
+        )
 
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
@@ -91,8 +104,10 @@ class InferenceRun:
         self._state.signal_count += 1
 
     @workflow.run
-    async def run(self, _given: RunInput) -> RunResult:
+    async def run(self, given: RunInput) -> RunResult:
         """Execute the run until its outcome is recorded; a failed run fails the workflow with its reason as the type."""
+        if given.lifecycle > LATEST_LIFECYCLE:
+            raise NewerLifecycle(given.lifecycle)
         try:
             outcome = await self._execute()
         except (asyncio.CancelledError, ActivityError) as error:
@@ -108,7 +123,7 @@ class InferenceRun:
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
         while True:
-            launched = await self._launch()
+            launched = self._state.take_following() or await self._launch()
             if isinstance(launched, RecordInput):
                 return launched
             verdict = await self._supervise(launched)
@@ -121,6 +136,8 @@ class InferenceRun:
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
             await self._back_off(step, limit=launched.backoff_limit)
+            if self._is_signalled:  # workflows of earlier versions replay without this
+                self._limit_history()
 
     def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
         return next_step(
@@ -165,7 +182,7 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
         while True:
-            seen, seen_edits = self._state.signal_count, self._state.edit_count
+            seen = self._state.edit_count
             launched = await self._create_job()
             if launched.state is LaunchState.LAUNCHED:
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
@@ -173,7 +190,7 @@ class InferenceRun:
             if launched.state is LaunchState.CANCELLED:
                 return await self._cancel()
             if launched.state is LaunchState.SUSPENDED:
-                await self._wait_until_resumed(launched, seen_edits)
+                await self._wait_until_resumed(launched, seen)
                 continue
             if launched.state is not LaunchState.WAITING:
                 if launched.state is LaunchState.REFUSED:
@@ -217,7 +234,7 @@ class InferenceRun:
         seconds = recheck if left is None else min(recheck, left)
         try:
             await workflow.wait_condition(
-                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
+                lambda: self._state.edit_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
             )
         except TimeoutError:
             left = self._state.pending_seconds_left(launched, now=workflow.now())
@@ -252,6 +269,7 @@ class InferenceRun:
 
     async def _back_off(self, step: Step, *, limit: int) -> None:
         """Publish why the run waits for its next launch, and wait."""
+        ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted)
         if not step.delay:
             return  # it was suspended: the next launch says so
@@ -266,6 +284,8 @@ class InferenceRun:
             message=message,
             attempt=attempt,
             attempts=self._state.progress.attempts,
+            ended_launches=ended_launches,
+            seconds_used=self._state.progress.seconds_used,
             warning=True,
             ended_job=self._state.job.job_name if self._state.job else "",
         )

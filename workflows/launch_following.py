@@ -54,9 +54,10 @@ class LaunchFollowing:
         self._state = state
         self._launched = launched
         self._signals = signals
-        self._pod_uid = ""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
+        self._successor: Started | None = None
+        """The start of another Pod than the one that is known to run: the loss of that one has not been dealt with."""
 
     async def supervise(self) -> Verdict:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
@@ -79,7 +80,7 @@ class LaunchFollowing:
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
             pod_shape=self._launched.pod_shape,
-            pod_uid=self._pod_uid,
+            pod_uid=self._state.pod_uid,
             grace_seconds=grace,
             only_waiting=only_waiting,
             only_after_seconds=only_after_seconds,
@@ -129,12 +130,21 @@ class LaunchFollowing:
                 self._hinted_pod_uid = pod_uid
                 return _Event.INSPECT
             started = self._signals.take_started(job_uid)
+            if started is not None and self._is_successor(started):
+                self._successor = started
+                return _Event.INSPECT
             if started is not None:
                 self._begin(started)
             left = self._seconds_left()
             if left is not None and left <= 0:
                 return _Event.EXPIRED
+            self._limit_history()
             await self._wait(left)
+
+    def _limit_history(self) -> None:
+        """Continue as new if the history is long, because of many replaced Pods, edits or signals. The Job lives on."""
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._state.continued(following=self._launched))
 
     async def _wait(self, seconds: float | None) -> None:
         seen = self._state.signal_count
@@ -146,12 +156,18 @@ class LaunchFollowing:
         except TimeoutError:
             return
 
+    def _is_successor(self, started: Started) -> bool:
+        """Whether it is the start of another Pod than the known one, which has used time."""
+        return (
+            bool(self._state.pod_uid) and started.pod_uid != self._state.pod_uid and bool(self._state.timeout_seconds)
+        )
+
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
-        if started.pod_uid == self._pod_uid or not self._state.timeout_seconds:
+        if started.pod_uid == self._state.pod_uid or not self._state.timeout_seconds:
             return  # without a limit no clock needs the start, and a forged one would stop that of waiting
         now = workflow.now()
-        self._pod_uid = started.pod_uid
+        self._state.pod_uid = started.pod_uid
         self._state.started_at = rfc3339(min(parse(started.started_at), now))
         self._show_running()
 
@@ -167,7 +183,7 @@ class LaunchFollowing:
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
             pod_shape=self._launched.pod_shape,
-            pod_uid=self._pod_uid or self._hinted_pod_uid,
+            pod_uid=self._state.pod_uid or self._hinted_pod_uid,
             seconds_left=self._whole_seconds_left(),
         )
         summary = f"inspect {self._launched.job_name}"
@@ -175,30 +191,35 @@ class LaunchFollowing:
         return await self._act_on(report)
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
+        successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
             return report.verdict
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
             return await self._conclude(report.verdict)
         if report.stage is LaunchStage.POD_LOST:
-            return await self._lose_pod(report)
+            return await self._lose_pod(report, successor=successor)
         self._continue(report)
         return None
 
     def _continue(self, report: LaunchReport) -> None:
         """Take over what the report says about a launch that goes on."""
         if report.stage is LaunchStage.RUNNING and report.started_at is not None:
-            self._pod_uid = report.pod_uid
+            self._state.pod_uid = report.pod_uid
             self._state.started_at = report.started_at
             self._show_running()
 
-    async def _lose_pod(self, report: LaunchReport) -> Verdict | None:
+    async def _lose_pod(self, report: LaunchReport, *, successor: Started | None = None) -> Verdict | None:
         """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
-        self._pod_uid = ""
+        self._state.pod_uid = ""
         self._state.started_at = report.started_at
         lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
         self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)
         exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
-        return await self._conclude(exceeded) if exceeded is not None else None
+        if exceeded is not None:
+            return await self._conclude(exceeded)
+        if successor is not None:
+            self._begin(successor)
+        return None
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""

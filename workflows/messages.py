@@ -36,31 +36,19 @@ class RunProgress(Frozen):
     attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+    first_started_at: str | None = Field(default=None, description="When the run's first container started")
 
     @property
     def progress(self) -> "RunProgress":
         """These fields alone, without those of the message."""
-        return RunProgress(
-            launch=self.launch, attempt=self.attempt, attempts=self.attempts, seconds_used=self.seconds_used
-        )
+        return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
 
 
 SIGNALLED_LIFECYCLE = 2
 """From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
 
-
-class RunInput(RunRef, RunProgress):
-    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
-
-    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
-    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
-    disruptions: int = 0
-    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
-
-    @property
-    def ref(self) -> RunRef:
-        """The run's identity."""
-        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
+"""Of the workflows that this version can execute."""
 
 
 class LaunchInput(RunProgress):
@@ -105,8 +93,26 @@ class LaunchResult(RunProgress):
     pod_shape: str = Field(
         default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
     )
+    started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
+
+
+class RunInput(RunRef, RunProgress):
+    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
+
+    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
+    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
+    disruptions: int = 0
+    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
+
+    following: LaunchResult | None = Field(default=None, description="The launch that is under way")
+    pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
 
 
 class FollowUntil(StrEnum):
@@ -293,6 +299,8 @@ class PublishInput(Frozen):
     message: str
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
+    ended_launches: int = 0
+    seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
 
@@ -338,6 +346,7 @@ class DeleteRunInput(Frozen):
     """Delete a finished run with exactly this UID."""
 
     run: RunRef
+    because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
 class CleanupInput(Frozen):
@@ -345,6 +354,7 @@ class CleanupInput(Frozen):
 
     run: RunRef
     delay_seconds: int
+    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):
@@ -357,6 +367,8 @@ class DeletionResult(Frozen):
     """The object no longer exists, whether this deletion removed it or an earlier one."""
 
     gone: bool = True
+    deleted: bool = Field(default=False, description="Whether this deletion removed it")
+    message: str = Field(default="", description="What was deleted and why, or why nothing was deleted")
 
 
 class SubmitInput(Frozen):

@@ -3,6 +3,7 @@
 Pure: the current time is always a parameter. Only this class changes the state; the workflow decides when.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from inferrun.reasons import Phase, Reason
@@ -36,8 +37,10 @@ class RunState:
         self.run = given.ref
         self.lifecycle = given.lifecycle
         self.progress = given.progress
-        self.job: LaunchResult | None = None
-        self.started_at: str | None = None
+        self.job = given.following
+        self.started_at = given.following.started_at if given.following is not None else None
+        self.pod_uid = given.pod_uid
+        self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
         self.disruptions = given.disruptions
@@ -46,8 +49,18 @@ class RunState:
         self._edited_timeout: int | None = None
         self._edited_suspend: bool | None = None
 
-    def continued(self) -> RunInput:
-        """The input with which the workflow continues as new; only a run without a Job does so."""
+    def take_following(self) -> LaunchResult | None:
+        """The launch that was under way when the workflow continued as new, once."""
+        following, self._following = self._following, None
+        return following
+
+    def continued(self, *, following: LaunchResult | None = None) -> RunInput:
+        """The input with which the workflow continues as new. The launch that is `following` is inspected first: signals
+        about it may have been received and not dealt with.
+        """
+        if following is not None:
+            changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
+            following = following.model_copy(update={**changes, "started_at": self.started_at, "is_adopted": True})
         return RunInput.model_validate(
             {
                 **self.run.model_dump(),
@@ -56,6 +69,8 @@ class RunState:
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
+                "following": following,
+                "pod_uid": self.pod_uid if following is not None else "",
             }
         )
 
@@ -96,8 +111,10 @@ class RunState:
         if launched.job_name:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
-            self.started_at = None
+            self.started_at, self.pod_uid = launched.started_at, ""
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+            if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
+                self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -106,15 +123,13 @@ class RunState:
         if started is None:
             return verdict
         finished = verdict.finished_at or rfc3339(now)
-        self._add_seconds(seconds_between(started, finished))
-        self.started_at = None
+        self._end_running(started, finished)
         return verdict.model_copy(update={"started_at": started, "finished_at": finished})
 
     def lose_pod(self, *, is_disrupted: bool, now: datetime) -> None:
         """The Pod is gone and the Job replaces it: the run's clock stops and the run waits again."""
         if self.started_at is not None:
-            self._add_seconds(seconds_between(self.started_at, rfc3339(now)))
-            self.started_at = None
+            self._end_running(self.started_at, rfc3339(now))
         self.wait_since(rfc3339(now))
         if is_disrupted:
             self.disruptions += 1
@@ -224,12 +239,20 @@ class RunState:
         return self.outcome(verdict, Phase.FAILED, reason)
 
     def _first_start(self) -> str | None:
-        attempts = self.progress.attempts
-        if not attempts:
-            return self.started_at
-        first = attempts[0].start_time
-        return rfc3339(first) if first else None
+        first = self.progress.first_started_at or self.started_at
+        if first is not None:
+            return first
+        started = next((item.start_time for item in self.progress.attempts if item.start_time is not None), None)
+        return rfc3339(started) if started is not None else None
 
-    def _add_seconds(self, seconds: float) -> None:
-        used = self.progress.seconds_used + seconds
-        self.progress = self.progress.model_copy(update={"seconds_used": used})
+    def _end_running(self, started: str, finished: str) -> None:
+        """Add the seconds of a container to the run's clock."""
+        used = self.progress.seconds_used + seconds_between(started, finished)
+        first = self.progress.first_started_at or started
+        self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
+        self.started_at = None
+
+
+def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
+    """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
+    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)

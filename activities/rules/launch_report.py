@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.output_evidence import is_unclear
+from activities.rules.pod_state import ContainerEnd
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import (
     Evidence,
@@ -15,7 +16,6 @@ from activities.rules.verdict import (
 )
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.timestamps import parse, rfc3339
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 
 
@@ -73,8 +73,9 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     if pod_uid and (known is None or pod_state.is_lost(known)):
-        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid)
-    started = started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
+        replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
+        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid, replaced_at=replaced_at)
+    started = container_clock.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
     return LaunchReport(stage=LaunchStage.RUNNING, started_at=started, pod_name=name_of(pod), pod_uid=uid_of(pod))
@@ -84,24 +85,25 @@ def _seen_to_end(objects: LaunchObjects, pod_uid: str) -> Object | None:
     return next((pod for pod in objects.ended_pods if uid_of(pod) == pod_uid), None)
 
 
-def _lost(pod: Object | None, *, pod_uid: str) -> LaunchReport:
-    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed."""
+def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None) -> LaunchReport:
+    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed.
+
+    Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
+    """
     end = pod_state.container_end(pod) if pod is not None else None
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
         pod_uid=pod_uid,
         is_disrupted=pod is not None and pod_state.is_disrupted(pod),
-        started_at=pod_state.started_at(pod) if pod is not None else None,
-        lost_at=end.finished_at if end is not None else None,
+        started_at=_start_of(pod, end) if pod is not None else None,
+        lost_at=end.finished_at if end is not None else replaced_at,
     )
 
 
-def started_at(pod: Object) -> str | None:
-    """When the container started, but not before the Pod was created: the clock of its node may be behind."""
-    started = pod_state.started_at(pod)
-    if started is None:
-        return None
-    return rfc3339(max(parse(started), parse(pod["metadata"]["creationTimestamp"])))
+def _start_of(pod: Object, end: ContainerEnd | None) -> str | None:
+    """By the same clock as its end, so that the difference of the two is right."""
+    is_timed = end is not None and end.finished_at is not None
+    return pod_state.started_at(pod) if is_timed else container_clock.started_at(pod)
 
 
 def _success(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict | None:

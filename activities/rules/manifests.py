@@ -41,7 +41,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signatu
         "metadata": {
             "name": compiled.base_name,
             "namespace": run.namespace,
-            "labels": _labels(run, installation=installation),
+            "labels": labels_of(run, installation=installation),
             "annotations": annotations,
             "ownerReferences": [owner_reference(run)],
         },
@@ -57,7 +57,7 @@ def job(
     snapshot = compiled.snapshot
     labels = {
         **snapshot.labels,
-        **_labels(run, installation=installation),
+        **labels_of(run, installation=installation),
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
@@ -100,7 +100,7 @@ def verify_job(
     It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
     """
     labels = {
-        **_labels(run, installation=installation),
+        **labels_of(run, installation=installation),
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
@@ -173,7 +173,8 @@ def selector(installation: str) -> str:
     return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
 
 
-def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
+def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
+    """The labels of everything that is created for a run."""
     return {
         wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY,
         wellknown.LABEL_INSTALLATION: installation,

@@ -12,11 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of, name_of, uid_of
-from activities.rules.pod_shape import KEPT_SHAPE, shape_of_pod
+from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import judge_stuck_pod
 from inferrun import wellknown
@@ -109,60 +109,6 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
-    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
-
-    pod_uid: str
-    pod_name: str
-    job_uid: str
-    exit_code: int | None = None
-    started_at: str | None = None
-    finished_at: str | None = None
-    is_disrupted: bool = False
-    shape: str = ""
-    """What the Pod executed (`activities.rules.pod_shape`)."""
-
-    message: str = ""
-    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
-
-    @classmethod
-    def of_pod(cls, pod: Object) -> Self:
-        """The end of a Pod that is terminal, or that was deleted as it is."""
-        metadata, end = pod["metadata"], pod_state.container_end(pod)
-        return cls(
-            pod_uid=metadata["uid"],
-            pod_name=metadata["name"],
-            job_uid=controller_of(pod) or "",
-            exit_code=end.exit_code if end is not None else None,
-            started_at=pod_state.started_at(pod),
-            finished_at=end.finished_at if end is not None else None,
-            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
-            shape=shape_of_pod(pod),
-            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
-        )
-
-    def as_pod(self) -> Object:
-        """The Pod as far as a verdict needs it."""
-        terminated = {
-            "exitCode": self.exit_code,
-            "message": self.message,
-            "startedAt": self.started_at,
-            "finishedAt": self.finished_at,
-        }
-        state = {"terminated": terminated} if self.exit_code is not None else {}
-        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
-        return {
-            "metadata": {
-                "name": self.pod_name,
-                "uid": self.pod_uid,
-                "creationTimestamp": self.started_at or "",
-                KEPT_SHAPE: self.shape,
-            },
-            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Before:
     """What was observed before: whether the launch was running, and in which Pod, if that is known."""
 
@@ -242,26 +188,17 @@ def observe(
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:
     """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still run."""
-    return None if any(could_run(pod) for pod in pods) else Observation(Doing.GONE)
-
-
-def could_run(pod: Object) -> bool:
-    """Whether a container of the Pod runs or may still start. A Pod that was deleted before it had a node never gets one."""
-    if pod_state.is_terminal(pod):
-        return False
-    is_bound = bool((pod.get("spec") or {}).get("nodeName"))
-    return is_bound or not pod["metadata"].get("deletionTimestamp")
+    return None if any(pod_state.may_run(pod) for pod in pods) else Observation(Doing.GONE)
 
 
 def clamped_start(pod: Object, *, now: datetime) -> str:
-    """When container `inference` started: the kubelet's time, no earlier than the Pod's creation, no later than `now`.
+    """When container `inference` started, no later than `now` unless the Pod was created later.
 
-    Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
+    The run's clock must not start in the future, whatever the clocks of nodes say.
     """
+    started = container_clock.started_at(pod)
     earliest = parse(pod["metadata"]["creationTimestamp"])
-    reported = pod_state.started_at(pod)
-    started = parse(reported) if reported else now
-    return rfc3339(max(min(started, now), earliest))
+    return rfc3339(max(min(parse(started), now) if started else now, earliest))
 
 
 def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
@@ -277,16 +214,31 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
 
 
-def is_concluded(run: Object | None, *, job_uid: str) -> bool:
-    """Whether the end of a Job that is gone was acknowledged: its run has finished or is gone (None), the status names
-    another Job, or it says what follows this one.
+def is_concluded(run: Object | None, *, launch: Launch) -> bool:
+    """Whether the end of a launch was acknowledged: its run has finished or is gone (None), the status names another Job,
+    or it counts the launch among those that have ended.
     """
     if run is None:
         return True
     status = run.get("status") or {}
-    if (status.get("jobStatus") or {}).get("uid") != job_uid:
+    if (status.get("jobStatus") or {}).get("uid") != launch.job_uid:
         return True
-    return status.get("reason") in FOLLOW_A_LAUNCH or status.get("phase") == Phase.SUSPENDED
+    if status.get("reason") in FOLLOW_A_LAUNCH or status.get("phase") == Phase.SUSPENDED:
+        return True
+    return int(status.get("endedLaunches") or 0) >= launch.launch
+
+
+def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
+    """Whether nothing follows the launch any more: its run is gone (None), has finished, or is past this launch.
+
+    `run` is as the API server has it. A Job that does not have the name of its launch is not one that we created.
+    """
+    if job_name(job_base_name(launch.run.name, launch.run.uid), launch.launch) != launch.job_name:
+        return False
+    if run is None:
+        return True
+    is_finished = (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+    return is_finished or is_superseded(run, launch=launch)
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:
@@ -324,7 +276,7 @@ def _after_running(
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
-    is_replaced = any(could_run(pod) and pod is not held for pod in pods)
+    is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
     is_taken = is_disrupted or is_lost or is_replaced or (is_suspended and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from activities.rules import pod_state
+from activities.rules import container_clock, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
@@ -47,7 +47,16 @@ _JOB_ANNOTATIONS = (
 _POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
 _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
 _EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
-_STATUS_FIELDS = ("phase", "reason", "message", "startTime", "records", "attempt", "observedGeneration")
+_STATUS_FIELDS = (
+    "phase",
+    "reason",
+    "message",
+    "startTime",
+    "records",
+    "attempt",
+    "endedLaunches",
+    "observedGeneration",
+)
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
@@ -82,7 +91,8 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     kept[KEPT_SHAPE] = shape_of_pod(pod)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
     kept["ownerReferences"] = [{"uid": owner, "controller": True}]
-    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {})
+    started = container_clock.started_at(pod)
+    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {}, started_at=started)
     return {"metadata": kept, "spec": share(spec), "status": share(status)}
 
 
@@ -157,7 +167,7 @@ def _pod_spec(spec: Object) -> Object:
     return kept
 
 
-def _pod_status(status: Object) -> Object:
+def _pod_status(status: Object, *, started_at: str | None) -> Object:
     kept: Object = {"phase": _shared(status.get("phase", ""))}
     for key in ("reason", "message"):
         if status.get(key):
@@ -166,7 +176,10 @@ def _pod_status(status: Object) -> Object:
         kept["conditions"] = conditions
     states = [one for one in status.get("containerStatuses") or [] if one.get("name") == CONTAINER]
     if states:
-        kept["containerStatuses"] = [{"name": CONTAINER, "state": _state(states[0].get("state") or {})}]
+        state = _state(states[0].get("state") or {})
+        if started_at is not None and "running" in state:
+            state["running"]["startedAt"] = started_at  # the times that correct it are not kept
+        kept["containerStatuses"] = [{"name": CONTAINER, "state": state}]
     return kept
 
 

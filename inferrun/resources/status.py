@@ -36,7 +36,8 @@ class Condition(ResourceModel):
     """A condition as in Kubernetes, for use with kubectl wait."""
 
     type: Annotated[str, Field(max_length=316)]
-    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded) and Synced. Configs: Ready."""
+    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a schedule that is in place) and
+    Synced. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
 
     status: ConditionStatus
     """True, False or Unknown."""
@@ -140,6 +141,15 @@ class InferenceRunStatus(ResourceModel):
 
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=ATTEMPTS_LIMIT)] = ()
     """The last 20 launches, oldest first."""
+
+    ended_launches: int | None = None
+    """Number of launches that have ended, including those that attempts no longer lists."""
+
+    seconds_used: int | None = None
+    """Seconds of timeoutSeconds that the launches which have ended used."""
+
+    running_since: Instant | None = None
+    """Start of the container that is running; not set while none is."""
 
     exit_code: int | None = None
     """Exit code of the last attempt."""

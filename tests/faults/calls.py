@@ -34,9 +34,10 @@ CALLS = frozenset(
         ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.cluster.events:EventRecorder.record_on", "create events"),
         ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
+        ("activities.cluster.job_marks:end_job", "patch jobs"),
         ("activities.cluster.job_marks:mark_ended", "patch jobs"),
         ("activities.cluster.job_marks:mark_limited", "patch jobs"),
-        ("activities.cluster.job_marks:set_time_to_live", "patch jobs"),
+        ("activities.cluster.job_marks:watch_again", "patch jobs"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_running", "patch inferenceruns/status"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_waiting", "patch inferenceruns/status"),
         ("activities.delete_run:RunDeleter.delete_run", "delete inferenceruns"),
@@ -58,6 +59,7 @@ CALLS = frozenset(
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
         # The observer
+        ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
         ("worker.observer.run_signals:RunSignals._send", "signal ended"),
         ("worker.observer.run_signals:RunSignals._send", "signal started"),
         ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
@@ -72,5 +74,12 @@ CALLS = frozenset(
 )
 """Where a call is made (module and function; see `call_sites`), and what it does."""
 
-NOT_PLAYED = frozenset({("activities.verify_output:OutputVerifier._give_up", "delete jobs")})
-"""Calls that no scenario makes: this one is made when a verifying Job has not ended within 330 seconds."""
+NOT_PLAYED = frozenset(
+    {
+        ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
+        ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
+    }
+)
+"""Calls that no scenario makes: the first is made when a verifying Job has not ended within 330 seconds, the second when a
+launcher died after it had created a Job whose run was cancelled meanwhile.
+"""

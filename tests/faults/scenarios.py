@@ -23,7 +23,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from inferrun.control.installation import installation_id
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import CONFIGS, LEASES, RUNS, Object, Resource
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
@@ -520,6 +520,26 @@ async def _leave_over(stage: Stage) -> None:
     await stage.until_temporal("both are swept", is_swept)
 
 
+async def _label_job(stage: Stage) -> None:
+    """Somebody labels the live Job as one whose end is recorded."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    recorder = stage.world.recorder
+    [job] = recorder.present(recorder.jobs, stage.token)
+    label = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
+    patched = await stage.world.api.patch(JOBS, stage.namespace, job["metadata"]["name"], label)
+
+    def is_restored() -> bool:
+        [seen] = [item["metadata"] for item in recorder.present(recorder.jobs, stage.token)]
+        is_later = int(seen["resourceVersion"]) > int(patched["metadata"]["resourceVersion"])
+        return is_later and wellknown.LABEL_ENDED not in seen["labels"]
+
+    await stage.until("the label is gone", is_restored)
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
 async def _delete_lease(stage: Stage) -> None:
     """Somebody deletes the Lease while a run is running."""
     await stage.config()
@@ -610,6 +630,7 @@ SCENARIOS = {
         Scenario("accepted", _accept, _succeeds),
         Scenario("orphan", _fire_orphan, _succeeds),
         Scenario("leftover", _leave_over, _succeeds),
+        Scenario("labelled", _label_job, _runs_on),
         Scenario("lease", _delete_lease, _runs_on, aims_at_any=True),
         Scenario("newlease", _start_without_lease, _runs_on, aims_at_any=True),
         Scenario("handover", _hand_over, _runs_on, aims_at_any=True),

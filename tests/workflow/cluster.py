@@ -215,6 +215,8 @@ class Cluster:
     """Whether the follower never sees an end."""
     start_is_seen_after: int | None = 0
     """Seconds after which the follower sees a start; None: never."""
+    is_loss_unseen: bool = False
+    """Whether nobody watches while a Pod is taken away: only the start of the next one is signalled."""
     found_by_stop: Verdict | None = None
     """What a stop finds the Job to have achieved, whatever its plan."""
     left_over: Job | None = None
@@ -356,7 +358,8 @@ class Cluster:
                 seen = pod.started + timedelta(seconds=self.start_is_seen_after)
                 started = Started(job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started))
                 yield PlannedSignal(at=seen, name=STARTED_SIGNAL, started=started)
-            if pod.ends is not None and not self.is_follower_blind:
+            is_seen = not self.is_follower_blind and not (self.is_loss_unseen and index < job.plan.disruptions)
+            if pod.ends is not None and is_seen:
                 ended = Ended(job_uid=job.uid, launch=launch, pod_uid=uid)
                 yield PlannedSignal(at=pod.ends, name=ENDED_SIGNAL, ended=ended)
 
@@ -548,7 +551,7 @@ class Cluster:
     async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = await self._tick()
-        return DeletionResult()
+        return DeletionResult(deleted=True, message=f"deleted: {request.because}")
 
 
 def rfc3339(instant: datetime | None) -> str:

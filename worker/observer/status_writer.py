@@ -76,12 +76,16 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         return None
     if status.reason in FOLLOW_A_LAUNCH or status.phase is Phase.SUSPENDED:
         return None
+    if (status.ended_launches or 0) >= launch.launch:
+        return None
     return status_after(
         run,
         phase=progress.phase,
         reason=progress.reason,
         message=progress.message,
         now=utc_now(),
+        cleared=("running_since",),
+        running_since=progress.started_at or None,
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,

@@ -13,6 +13,7 @@ from activities.rules import manifests
 from activities.rules.observation import Launch
 from activities.rules.trimming import trim_run
 from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
@@ -21,7 +22,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, WAIT_SECONDS, ObservedLaunch, eventually, pod_spec
-from worker.observer import Leadership, Observer, StatusWriter, WorkloadWatch
+from worker.observer import ClusterJobs, Leadership, Observer, StatusWriter, WorkloadWatch
 from worker.observer.status_writer import Progress
 from workflows.signals import Ended, Started
 
@@ -93,7 +94,8 @@ async def leading(
     runs = RunStore(api)
     watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
-    observer = Observer(api, watch=watch, leadership=leadership, signals=signals, writer=writer)
+    jobs = ClusterJobs(api, installation=installation, defaults=Defaults)
+    observer = Observer(api, watch=watch, leadership=leadership, signals=signals, writer=writer, jobs=jobs)
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
     if identity:
         tasks.append(asyncio.create_task(election.run()))

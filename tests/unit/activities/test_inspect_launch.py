@@ -12,7 +12,7 @@ from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_pod
 from tests.unit.objects import RUN, snapshot, terminated
 from workflows.activity_options import LOCAL_SECONDS
-from workflows.messages import InspectInput
+from workflows.messages import InspectInput, LaunchStage
 
 
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment() -> None:
@@ -27,3 +27,23 @@ async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment() -> None:
     assert LOCAL_SECONDS.total_seconds() > LOG_SECONDS
     assert report.verdict is not None
     assert report.verdict.reason is Reason.INPUT_FAILED
+
+
+async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
+    started = {
+        "reason": "Started",
+        "involvedObject": {"fieldPath": "spec.containers{inference}"},
+        "firstTimestamp": "2026-11-21T07:10:00Z",
+    }
+    api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
+    inspector = LaunchInspector(api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api))
+    request = InspectInput(
+        run=RUN,
+        job_name=JOB_NAME,
+        job_uid=JOB_UID,
+        snapshot=snapshot().model_dump_json(),
+        pod_shape=shape_of_pod(live_pod()),
+        pod_uid="pod-a",
+    )
+    report = await inspector.inspect_launch(request)
+    assert (report.stage, report.started_at) == (LaunchStage.POD_LOST, "2026-11-21T07:10:00Z")
