@@ -1,23 +1,70 @@
-"""`DeleteRun`: deletes a finished run."""
+"""`DeleteRun`: deletes a finished run whose config says so.
+
+Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run and
+from what it was started with, and not by the caller.
+"""
+
+from datetime import timedelta
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
+from activities.cluster.config_maps import find_config_map
 from activities.cluster.deletion import delete_if_present
+from activities.rules.child_runs import schedule_of
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import DeleteRunInput, DeletionResult
+
+TOLERANCE = timedelta(seconds=5)
+"""The end of a run may have been reported by a node whose clock is ahead."""
 
 
 class RunDeleter:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore) -> None:
         self._api = api
+        self._runs = runs
 
     @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
-        """Delete the run with that UID; a run that is already gone is success."""
-        run = request.run
-        await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid)
+        """Delete the run with that UID; a run that is already gone is success.
+
+        Raises ApplicationError if the run has not ended, or must be kept; if it is merely too early, it can be retried.
+        """
+        run = await self._runs.read(request.run)
+        if run is None:
+            return DeletionResult()
+        self._check_time(run, await self._snapshot(run))
+        await delete_if_present(self._api, RUNS, request.run.namespace, request.run.name, uid=request.run.uid)
         return DeletionResult()
+
+    async def _snapshot(self, run: InferenceRun) -> Snapshot:
+        """What the run was started with, if its policy is to be deleted."""
+        if not run.status.is_terminal:
+            raise _refused(f"run {run.ref} has not ended")
+        try:
+            compiled = await find_config_map(self._api, run)
+        except LaunchBlocked as error:
+            raise _refused(str(error)) from error
+        if compiled is None or schedule_of(run) is not None or not compiled.snapshot.deletes(run.status.phase):
+            raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+        return compiled.snapshot
+
+    def _check_time(self, run: InferenceRun, snapshot: Snapshot) -> None:
+        ended = run.status.completion_time
+        due = ended + timedelta(seconds=snapshot.auto_delete_delay_seconds) - TOLERANCE if ended else utc_now()
+        if due > utc_now():
+            raise ApplicationError(f"run {run.ref} is kept until {due:%H:%M:%S}", next_retry_delay=due - utc_now())
+
+
+def _refused(text: str) -> ApplicationError:
+    return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
