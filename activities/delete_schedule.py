@@ -1,5 +1,7 @@
 """`DeleteSchedule`: deletes the Temporal schedule of a scheduled run that no longer exists."""
 
+from collections.abc import Mapping
+
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
@@ -33,7 +35,7 @@ class ScheduleDeleter:
                 await handle.delete()
         return DeletionResult()
 
-    def _run_of(self, memo: dict[str, object]) -> RunRef | None:
+    def _run_of(self, memo: Mapping[str, object]) -> RunRef | None:
         if memo.get("installation") != self._installation:
             return None
         try:

@@ -22,7 +22,7 @@ from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
 from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.pod_shape import shape_of_job
-from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, compile_run, hash_of, read_snapshot
+from activities.rules.snapshot import CompiledRun, compile_run, hash_of
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
@@ -105,7 +105,8 @@ class JobLauncher:
         """What the run was started with, or is started with now."""
         known = KnownStart.of(run)
         if known:
-            return await self._config_maps.find(run) or await self._restore(request, run, known)
+            found = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+            return found or await self._compile_again(run, known)
         try:
             compiled = await self._compile_now(run)
         except LaunchBlocked:
@@ -120,12 +121,8 @@ class JobLauncher:
         config = await self._configs.read(run)
         return compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
 
-    async def _restore(self, request: LaunchInput, run: InferenceRun, known: KnownStart) -> CompiledRun:
-        """Write the ConfigMap that somebody deleted again, from what the workflow remembers or from the config."""
-        remembered = {CONTRACT_KEY: known.contract, SNAPSHOT_KEY: request.snapshot}
-        if known.recognises(remembered) and request.snapshot:
-            compiled = read_snapshot(remembered, base_name=job_base_name(run.metadata.name, run.metadata.uid))
-            return await self._config_maps.write(run.ref, compiled)
+    async def _compile_again(self, run: InferenceRun, known: KnownStart) -> CompiledRun:
+        """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
         with suppress(LaunchBlocked):
             compiled = await self._compile_now(run)
             if known.recognises(compiled.texts):

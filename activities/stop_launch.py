@@ -56,7 +56,19 @@ class LaunchStopper:
         running, vanishing = await self._settle(request)
         if running and await self._runs.read(request.run) is None:
             running = []  # nothing follows a run that was deleted
+        elif not running:
+            report = await self._with_end(request, report, snapshot)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
+
+    async def _with_end(
+        self, request: StopLaunchInput, report: LaunchReport, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """The report with how the launch ended, now that none of its Pods is left."""
+        if report.verdict is not None:
+            return report
+        objects = await self._launches.objects(request)
+        ended = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        return report.model_copy(update={"verdict": ended.verdict})
 
     async def _delete(self, request: StopLaunchInput) -> None:
         """Delete the Job, then the Pods."""

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"
@@ -53,6 +54,7 @@ class Reason(StrEnum):
     RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"
+    OUTCOME_UNKNOWN = "OutcomeUnknown"
     NAME_TAKEN = "NameTaken"
     CANCELLED = "Cancelled"
     RUN_DELETED = "RunDeleted"

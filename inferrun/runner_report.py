@@ -6,7 +6,8 @@ by `kubectl explain`.
 """
 
 import json
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -88,6 +89,27 @@ class RunnerResult(BaseModel):
     retryable: bool = True
 
 
+class OutputState(StrEnum):
+    """Whether the output of a run is committed, as found in its store."""
+
+    COMMITTED = "Committed"
+    NOT_COMMITTED = "NotCommitted"
+    UNKNOWN = "Unknown"
+
+
+class OutputFinding(BaseModel):
+    """What the verification of a run's output found; the rest is set only if the output is committed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inferrun: Literal["v1"] = "v1"
+    state: OutputState
+    message: str = Field(default="", max_length=2048)
+    records: RecordCounts = RecordCounts()
+    delivery: Delivery = "Unknown"
+    output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
+
+
 class Progress(BaseModel):
     """A progress line in a runner's log."""
 
@@ -97,7 +119,10 @@ class Progress(BaseModel):
     records: RecordCounts
 
 
-def dump_result(result: RunnerResult) -> str:
+Report = TypeVar("Report", RunnerResult, OutputFinding)
+
+
+def dump_result(result: Report) -> str:
     """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
     message = result.message
     while True:
@@ -112,6 +137,14 @@ def parse_result(message: str) -> RunnerResult | None:
     """The runner's result in a termination message, or None if the message is not one."""
     try:
         return RunnerResult.model_validate_json(message)
+    except ValidationError:
+        return None
+
+
+def parse_finding(message: str) -> OutputFinding | None:
+    """What a verification found, from its termination message, or None if the message is something else."""
+    try:
+        return OutputFinding.model_validate_json(message)
     except ValidationError:
         return None
 

@@ -32,6 +32,7 @@ from activities.rules import manifests
 from activities.stop_job import JobStopper
 from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
+from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
 from inferrun.control.run_defaults import Defaults
@@ -186,6 +187,7 @@ class WorkerProcess:
             JobStopper(self._api, self._runs).stop_job,
             SpecReader(self._runs).read_spec,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
+            OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
             RunDeleter(self._api, self._runs).delete_run,
         ]

@@ -70,6 +70,9 @@ STOP_LAUNCH = ActivityOptions("StopLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane=
 
 READ_SPEC = ActivityOptions("ReadSpec", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
 
+VERIFY = ActivityOptions("VerifyOutput", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
+"""Creates a Job or reads its result and returns: the Job's end is signalled."""
+
 PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")
 
 RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")

@@ -39,6 +39,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
+from workflows.output_verification import find_output, verdict_with
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -132,18 +133,38 @@ class InferenceRun:
                 return launched
             verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
-            step = next_step(
-                verdict,
-                attempt=self._state.progress.attempt,
-                backoff_limit=launched.backoff_limit,
-                seconds_left=self._state.running_seconds_left(now=workflow.now()),
-            )
+            verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
+            step = self._step_after(verdict, launched)
             self._state.add_attempt(launched, verdict, step.reason)
             if step.kind is not StepKind.LAUNCH:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
             await self._back_off(step, limit=launched.backoff_limit)
+
+    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
+        return next_step(
+            verdict,
+            attempt=self._state.progress.attempt,
+            backoff_limit=launched.backoff_limit,
+            seconds_left=self._state.running_seconds_left(now=workflow.now()),
+        )
+
+    async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
+        """The verdict, after the store was asked if the launches leave open whether the output is committed."""
+        if not self._is_signalled or success_of(verdict) is not None:
+            return verdict
+        if not self._state.must_verify(verdict, is_final=is_final):
+            return verdict
+        finding = await find_output(self._state, self._signals, because=verdict.message, is_final=is_final)
+        return verdict_with(finding, verdict)
+
+    async def _fail(self, reason: Reason, message: str, *, is_unclear: bool = False) -> RecordInput:
+        """The outcome of a run that ends without the verdict on a launch."""
+        failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, is_unclear=is_unclear)
+        verdict = await self._verify(failed, is_final=True)
+        phase = Phase.SUCCEEDED if success_of(verdict) is not None else Phase.FAILED
+        return self._state.outcome(verdict, phase, verdict.reason)
 
     async def _supervise(self, launched: LaunchResult) -> Verdict:
         if self._is_signalled:
@@ -175,12 +196,14 @@ class InferenceRun:
                 await self._wait_until_resumed(launched, seen_edits)
                 continue
             if launched.state is not LaunchState.WAITING:
+                if launched.state is LaunchState.REFUSED:
+                    return await self._fail(launched.reason, launched.message)
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._state.failure(reason, launched.message)
             workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
             if not await self._wait_for_change(launched, seen):
                 message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
-                return self._state.failure(Reason.PENDING_TIMEOUT, message)
+                return await self._fail(Reason.PENDING_TIMEOUT, message)
             self._limit_history()
 
     def _limit_history(self) -> None:
@@ -280,21 +303,23 @@ class InferenceRun:
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
+        is_unclear = False
         if self._state.job is not None:
-            success = await self._stop_job(self._state.job)
-            if success is not None:
-                return self._state.outcome(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
-        return self._state.failure(Reason.CANCELLED, "the run was cancelled")
+            verdict = await self._stop_job(self._state.job)
+            if success_of(verdict) is not None and verdict is not None:
+                return self._state.outcome(verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+            is_unclear = verdict is not None and verdict.is_unclear
+        return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 
     async def _stop_job(self, job: LaunchResult) -> Verdict | None:
-        """Stop the Job; the verdict if it had succeeded."""
+        """Stop the Job; how it ended, if that is known."""
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
             followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
-            return success_of(followed.report.verdict)
+            return followed.report.verdict
         request = self._state.stop_input(job, grace=STOP_GRACE)
         stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")
-        return success_of(stopped.verdict)
+        return stopped.verdict
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""

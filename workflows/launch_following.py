@@ -88,7 +88,8 @@ class LaunchFollowing:
         if not first.is_stopped:
             return first
         last = await self._until_no_pod_is_left(request, first, because=because)
-        verdict = success_of(last.report.verdict) or first.report.verdict
+        before, end = first.report.verdict, last.report.verdict
+        verdict = _with_end(end, before) if before is not None else end
         return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
 
     async def _until_no_pod_is_left(
@@ -202,7 +203,7 @@ class LaunchFollowing:
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
         stopped = await self.stop(grace=STOP_GRACE, because=verdict.reason)
-        return success_of(stopped.report.verdict) or verdict
+        return _with_end(stopped.report.verdict, verdict)
 
     async def _suspend(self) -> Verdict:
         """Stop the launch. If it had ended, how it ended counts, unless its Job is gone: an earlier stop deleted it."""
@@ -210,13 +211,14 @@ class LaunchFollowing:
         report = (await self.stop(grace=STOP_GRACE, because=Reason.SUSPENDED)).report
         if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
             return report.verdict
-        return Verdict(
+        suspended = Verdict(
             kind=VerdictKind.SUSPENDED,
             reason=Reason.SUSPENDED,
             message="the run was suspended by spec.suspend",
             started_at=report.started_at or self._state.started_at,
             finished_at=report.lost_at or now,
         )
+        return _with_end(report.verdict, suspended)
 
     async def _expire(self) -> Verdict | None:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
@@ -226,8 +228,8 @@ class LaunchFollowing:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
             return await self._act_on(stopped.report)
-        success = success_of(stopped.report.verdict)
-        return success or (self._deadline_verdict() if is_running else self._waited_too_long(stopped))
+        verdict = self._deadline_verdict() if is_running else self._waited_too_long(stopped)
+        return _with_end(stopped.report.verdict, verdict)
 
     async def _stop_at_deadline(self) -> StopLaunchResult:
         allowed = self._state.timeout_seconds - self._state.progress.seconds_used
@@ -281,3 +283,10 @@ class LaunchFollowing:
         if self._state.started_at is not None:
             return self._state.running_seconds_left(now=now)
         return self._state.pending_seconds_left(self._launched, now=now)
+
+
+def _with_end(end: Verdict | None, verdict: Verdict) -> Verdict:
+    """The verdict on a launch that was stopped: its success replaces it, an end that says nothing makes it unclear."""
+    if end is None:
+        return verdict
+    return success_of(end) or verdict.model_copy(update={"is_unclear": end.is_unclear})

@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, RecordCounts
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts
 from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
@@ -55,6 +55,7 @@ class RunInput(RunRef, RunProgress):
     lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
+    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
 
     @property
     def ref(self) -> RunRef:
@@ -157,6 +158,9 @@ class Verdict(Frozen):
     records: RecordCounts | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
+    is_unclear: bool = Field(
+        default=False, description="Whether a container may have committed the output without leaving a readable result"
+    )
 
 
 class FollowResult(Frozen):
@@ -256,6 +260,32 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
+
+
+class VerifyInput(Frozen):
+    """Find out whether the run's output is committed, after a launch that left no readable result.
+
+    With `is_final`, no launch follows, so that an output that is not committed must not be committed any more. With
+    `must_conclude`, the time for it is up.
+    """
+
+    run: RunRef
+    job_name: str = Field(default="", description="The Job of the launch, whose end has been dealt with")
+    launch: int
+    attempt: int
+    attempts: tuple[Attempt, ...] = ()
+    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap")
+    because: str = Field(default="", description="How the launch ended, for the status")
+    is_final: bool = False
+    must_conclude: bool = False
+
+
+class VerifyResult(Frozen):
+    """What was found, or None while the Job of that UID is under way. `gone` if the run no longer exists."""
+
+    finding: OutputFinding | None = None
+    job_uid: str = ""
+    gone: bool = False
 
 
 class PublishInput(Frozen):

@@ -21,6 +21,7 @@ from workflows.messages import (
     StopInput,
     Verdict,
     VerdictKind,
+    VerifyInput,
 )
 from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
 
@@ -40,6 +41,7 @@ class RunState:
         self.signal_count = 0
         self.edit_count = 0
         self.disruptions = given.disruptions
+        self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
         self._edited_timeout: int | None = None
         self._edited_suspend: bool | None = None
@@ -53,6 +55,7 @@ class RunState:
                 "lifecycle": self.lifecycle,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
+                "unverified_launch": self.unverified_launch,
             }
         )
 
@@ -130,6 +133,29 @@ class RunState:
         )
         attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
+
+    def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
+        """Whether the store must be asked before the verdict stands.
+
+        A launch that left no readable result may also commit late, if its node was lost: the end of the run is final
+        only after that has been ruled out.
+        """
+        if verdict.is_unclear:
+            self.unverified_launch = self.progress.launch
+        return verdict.is_unclear or (is_final and self.unverified_launch > 0)
+
+    def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
+        """Find out about the output of the latest launch that left no readable result."""
+        return VerifyInput(
+            run=self.run,
+            job_name=self.job.job_name if self.job else "",
+            launch=self.unverified_launch,
+            attempt=self.progress.attempt,
+            attempts=self.progress.attempts,
+            snapshot=self.job.snapshot if self.job else "",
+            because=because,
+            is_final=is_final,
+        )
 
     def next_launch(self, *, is_counted: bool) -> None:
         """Advance to the next launch, which is a new attempt if it is counted."""

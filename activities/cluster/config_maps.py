@@ -10,7 +10,7 @@ from activities.rules import manifests
 from activities.rules.known_start import KnownStart, signature_of, texts_of
 from activities.rules.launch_blocked import creation_rejected, name_taken
 from activities.rules.object_metadata import controller_of
-from activities.rules.snapshot import CompiledRun, read_snapshot
+from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, read_snapshot
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -51,9 +51,18 @@ class ConfigMaps:
         stored = await self._get(run)
         return _read(run, stored) if stored is not None and self._is_signed(run, stored) else None
 
-    async def find(self, run: InferenceRun) -> CompiledRun | None:
-        """What the run was started with; None if it is gone. Raises LaunchBlocked if it was replaced."""
-        return await find_config_map(self._api, run)
+    async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
+        """What the run was started with; None if it was not, or if that is gone.
+
+        A ConfigMap that somebody deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
+        it was replaced.
+        """
+        found = await find_config_map(self._api, run)
+        known = KnownStart.of(run)
+        remembered = {CONTRACT_KEY: known.contract, SNAPSHOT_KEY: snapshot}
+        if found is not None or not snapshot or not known.recognises(remembered):
+            return found
+        return await self.write(run.ref, read_snapshot(remembered, base_name=_name(run.ref)))
 
     async def _get(self, run: RunRef) -> Object | None:
         return await _get(self._api, run)

@@ -23,6 +23,7 @@ _OF_RUNS: Final = frozenset(
         activity_options.INSPECT,
         activity_options.STOP_LAUNCH,
         activity_options.READ_SPEC,
+        activity_options.VERIFY,
         activity_options.PUBLISH,
         activity_options.RECORD,
     )

@@ -18,6 +18,7 @@ _ADDED: Final[dict[str, dict[str, object]]] = {
     "spec": {
         "completionMode": "NonIndexed",
         "manualSelector": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
         "selector": _ANY,
         "suspend": _ANY,
         "ttlSecondsAfterFinished": _ANY,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from activities.rules import job_state, pod_state
 from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.output_evidence import is_unclear
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import (
     Evidence,
@@ -47,10 +48,21 @@ def report_on(objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str
     if objects.job is None:
         is_over = not objects.pods_that_may_run
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
-        return LaunchReport(stage=stage, verdict=judge_deleted_job())
+        return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
     if job_state.is_finished(objects.job):
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_judge(objects, objects.job, snapshot))
+        verdict = _judge(objects, objects.job, snapshot)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
     return _report_on_active(objects, pod_uid=pod_uid)
+
+
+def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict, marked if it leaves open whether the output was committed."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return verdict
+    seen = {uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}
+    may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
+    unclear = is_unclear(seen.values(), orphans=objects.orphans, snapshot=snapshot, may_be_unseen=may_be_unseen)
+    return verdict.model_copy(update={"is_unclear": unclear})
 
 
 def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:

@@ -30,6 +30,9 @@ REPLACEMENT_SECONDS = 10.0
 """Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
 slow needs less; if it needs more, an additional signal is sent, and whoever judges finds nothing to judge."""
 
+FOLLOW_A_LAUNCH = (Reason.RETRY_BACKOFF, Reason.VERIFYING)
+"""Reasons of a status that says what follows the Job that it names."""
+
 MAX_LAUNCH_DIGITS = 9
 """A Job's name comes from a status or from metadata, which may say anything."""
 
@@ -283,7 +286,7 @@ def is_concluded(run: Object | None, *, job_uid: str) -> bool:
     status = run.get("status") or {}
     if (status.get("jobStatus") or {}).get("uid") != job_uid:
         return True
-    return status.get("reason") == Reason.RETRY_BACKOFF or status.get("phase") == Phase.SUSPENDED
+    return status.get("reason") in FOLLOW_A_LAUNCH or status.get("phase") == Phase.SUSPENDED
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:

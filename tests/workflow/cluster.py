@@ -21,6 +21,7 @@ from temporalio.service import RPCError
 from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
 from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import (
@@ -47,12 +48,22 @@ from workflows.messages import (
     StopResult,
     Verdict,
     VerdictKind,
+    VerifyInput,
+    VerifyResult,
 )
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 DURATION = "1m5s"
 """What the status says about the duration of any run."""
 
+NOT_COMMITTED = OutputFinding(state=OutputState.NOT_COMMITTED)
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="150 of 150 records predicted",
+    records=RecordCounts(total=150, completed=150),
+    delivery="ExactlyOnce",
+    output=Output(location="claim/out"),
+)
 NEVER = timedelta(days=30)
 RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae67d8d344")
 
@@ -219,6 +230,14 @@ class Cluster:
     pods_left: int = 0
     """How many Pods a stop leaves, until its deletion is forced."""
     stops: list[StopLaunchInput] = field(default_factory=list)
+    is_stop_unclear: bool = False
+    """Whether a container that is stopped leaves no readable result."""
+    finding: OutputFinding = NOT_COMMITTED
+    """What a verification of the output finds, after `verification_seconds`; None: it does not end."""
+    verification_seconds: int | None = 3
+    verifications: list[VerifyInput] = field(default_factory=list)
+    verifying: dict[str, datetime] = field(default_factory=dict)
+    """When the verifying Jobs were created, by UID."""
     observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)  # Any: they return nothing
 
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -242,16 +261,8 @@ class Cluster:
     @property
     def activities(self) -> list[Callable[..., object]]:
         """All but the follower's."""
-        return [
-            self.launch,
-            self.stop,
-            self.publish,
-            self.record,
-            self.delete,
-            self.inspect,
-            self.stop_launch,
-            self.read_spec,
-        ]
+        followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
+        return [self.launch, self.stop, self.publish, self.record, self.delete, *followed]
 
     @property
     def running(self) -> list[str]:
@@ -320,11 +331,14 @@ class Cluster:
 
     async def _observe(self, job: Job, *, launch: int) -> None:
         """Have the signals sent that the worker's observer would send, at their times."""
+        await self._send_later(*self._signals_of(job, launch=launch))
+
+    async def _send_later(self, *signals: PlannedSignal) -> None:
         target = activity.info().workflow_id
         assert target is not None
         observer = await activity.client().start_workflow(
             JobObserver.run,
-            ObserverInput(target=target, signals=tuple(self._signals_of(job, launch=launch))),
+            ObserverInput(target=target, signals=signals),
             id=f"observer-{uuid.uuid4().hex}",
             task_queue=activity.info().task_queue,
         )
@@ -435,8 +449,7 @@ class Cluster:
     def _report(self, request: InspectInput, now: datetime) -> LaunchReport:
         job = self._job_of(request.job_name, request.job_uid)
         if job.stopped_at is not None:
-            gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
-            return LaunchReport(stage=LaunchStage.ENDED, verdict=gone)
+            return LaunchReport(stage=LaunchStage.ENDED, verdict=self._gone())
         if job.ended is not None and job.ended <= now:
             stage = LaunchStage.STUCK if job.plan.must_stop else LaunchStage.ENDED
             return LaunchReport(stage=stage, verdict=job.verdict())
@@ -481,7 +494,39 @@ class Cluster:
         if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
             return StopLaunchResult(report=report)
         job.stopped_at, job.grace = now, request.grace_seconds
+        if not self.pods_left and report.verdict is None:
+            report = report.model_copy(update={"verdict": self._gone()})
         return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)
+
+    def _gone(self) -> Verdict:
+        return Verdict(
+            kind=VerdictKind.JOB_GONE,
+            reason=Reason.JOB_DELETED,
+            message="its Job was deleted",
+            is_unclear=self.is_stop_unclear,
+        )
+
+    @activity.defn(name=activity_options.VERIFY.name)
+    async def verify(self, request: VerifyInput) -> VerifyResult:
+        now = await self._tick()
+        self.verifications.append(request)
+        if self.is_deleted:
+            return VerifyResult(gone=True)
+        uid = f"uid-{'final' if request.is_final else 'verify'}-{request.launch}"
+        seconds = self.verification_seconds
+        if uid not in self.verifying:
+            self.verifying[uid] = now
+            if seconds is not None:
+                ended = Ended(job_uid=uid, launch=request.launch)
+                await self._send_later(
+                    PlannedSignal(at=now + timedelta(seconds=seconds), name=ENDED_SIGNAL, ended=ended)
+                )
+        if seconds is not None and now >= self.verifying[uid] + timedelta(seconds=seconds):
+            return VerifyResult(finding=self.finding, job_uid=uid)
+        if request.must_conclude:
+            late = OutputFinding(state=OutputState.UNKNOWN, message="it did not end in time")
+            return VerifyResult(finding=late, job_uid=uid)
+        return VerifyResult(job_uid=uid)
 
     def _job_of(self, name: str, uid: str) -> Job:
         return self.left_over if self.left_over and self.left_over.uid == uid else self.jobs[name]
