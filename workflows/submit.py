@@ -127,7 +127,7 @@ class SubmitInferenceRun:
         run = _run_of(status)
         while status.standing is SubmissionState.UNDER_WAY:
             _show_progress(run)
-            if workflow.info().is_continue_as_new_suggested():
+            if workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = Following(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
             status = await self._wait_for_end(run, recheck_seconds=RECHECK_SECONDS)
