@@ -31,7 +31,7 @@ CALLS = frozenset(
         ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
         ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
-        ("activities.cluster.config_maps:write_config_map", "create configmaps"),
+        ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.cluster.events:EventRecorder.record_on", "create events"),
         ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
         ("activities.cluster.job_marks:mark_ended", "patch jobs"),
