@@ -1,9 +1,20 @@
-"""`DeleteRun`: deletes a finished run, and says so where users look for it."""
+"""`DeleteRun`: deletes a finished run whose config says so, and says so where users look for it.
+
+Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run and
+from what it was started with, and not by the caller.
+"""
+
+from datetime import timedelta
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
+from activities.cluster.config_maps import find_config_map
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder, Subject
+from activities.rules.child_runs import schedule_of
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import Snapshot
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -11,8 +22,12 @@ from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import DeleteRunInput, DeletionResult
+
+TOLERANCE = timedelta(seconds=5)
+"""The end of a run may have been reported by a node whose clock is ahead."""
 
 
 class RunDeleter:
@@ -27,17 +42,32 @@ class RunDeleter:
     async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
         """Delete the run with that UID; a run that is already gone is success.
 
-        The Events come first: after the deletion, a retry would not know what to say.
+        The Events come first: after the deletion, a retry would not know what to say. Raises ApplicationError if the run
+        has not ended, or must be kept; if it is merely too early, it can be retried.
         """
         ref = request.run
         run = await self._runs.read(ref)
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
-        message = _message(run, request.because)
+        snapshot = await self._snapshot(run)
+        _check_time(run, snapshot)
+        message = _message(run, snapshot)
         await self._report(run, message)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
+
+    async def _snapshot(self, run: InferenceRun) -> Snapshot:
+        """What the run was started with, if its policy is to be deleted."""
+        if not run.status.is_terminal:
+            raise _refused(f"run {run.ref} has not ended")
+        try:
+            compiled = await find_config_map(self._api, run)
+        except LaunchBlocked as error:
+            raise _refused(str(error)) from error
+        if compiled is None or schedule_of(run) is not None or not compiled.snapshot.deletes(run.status.phase):
+            raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+        return compiled.snapshot
 
     async def _report(self, run: InferenceRun, message: str) -> None:
         """On the run, whose Events outlast it, and on its config, which still exists when somebody looks for the run."""
@@ -51,8 +81,19 @@ class RunDeleter:
         await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
 
 
-def _message(run: InferenceRun, because: str) -> str:
-    """What is deleted and why; `because` is empty if an earlier version started the clean-up."""
-    policy = because or "autoDeletePolicy says so"
+def _check_time(run: InferenceRun, snapshot: Snapshot) -> None:
+    ended = run.status.completion_time
+    due = ended + timedelta(seconds=snapshot.auto_delete_delay_seconds) - TOLERANCE if ended else utc_now()
+    if due > utc_now():
+        raise ApplicationError(f"run {run.ref} is kept until {due:%H:%M:%S}", next_retry_delay=due - utc_now())
+
+
+def _refused(text: str) -> ApplicationError:
+    return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
+
+
+def _message(run: InferenceRun, snapshot: Snapshot) -> str:
+    """What is deleted and why."""
     name = run.spec.config_ref.name
+    policy = snapshot.deletion_policy
     return f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {policy} in InferenceConfig {name}"

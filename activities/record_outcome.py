@@ -18,12 +18,11 @@ from activities.cluster.config_maps import find_config_map
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import set_time_to_live
 from activities.installation import Installation
-from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
-from inferrun import wellknown
 from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -31,7 +30,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.temporal.run_workflows import signal_workflow
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options, messages
 from workflows.messages import RecordInput, StatusResult
@@ -129,9 +128,7 @@ class OutcomeRecorder:
             )
 
     async def _notify_submitter(self, run: InferenceRun) -> None:
-        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
-        if submitter:
-            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result_of(run))
+        await notify_submitter(self._temporal, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _prune_history(self, schedule: RunRef) -> None:
         """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""

@@ -11,14 +11,12 @@ from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, W
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from inferrun import wellknown
-from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
 from inferrun.temporal.deadline import call_deadline
-from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
+from inferrun.temporal.run_workflows import cancel_run, signal_run, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.timestamps import rfc3339
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
@@ -129,19 +127,7 @@ class RunWorkflows:
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
-        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
-        if not submitter:
-            return
-        metadata = run.metadata
-        end = RunResult(
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            phase=Phase.FAILED,
-            reason=Reason.RUN_DELETED,
-            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before it finished",
-        )
-        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, end)
+        await notify_submitter(self._client, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata

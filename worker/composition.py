@@ -26,6 +26,7 @@ from activities.installation import Installation
 from activities.launch_job import JobLauncher
 from activities.publish_status import StatusPublisher
 from activities.read_run import RunReader
+from activities.read_spec import SpecReader
 from activities.record_outcome import OutcomeRecorder
 from activities.rules import manifests
 from activities.stop_job import JobStopper
@@ -43,6 +44,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
 from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
@@ -93,6 +95,7 @@ class WorkerProcess:
             writer=StatusWriter(self._runs, events=self._events),
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
+        self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
         self._followers = self._follower_worker()
@@ -132,7 +135,10 @@ class WorkerProcess:
     def _lane_settings(self) -> LaneSettings:
         settings = self._settings
         return LaneSettings(
-            task_queue=settings.common.task_queue, slots=settings.activity_slots, shutdown=settings.shutdown_seconds
+            task_queue=settings.common.task_queue,
+            slots=settings.activity_slots,
+            shutdown=settings.shutdown_seconds,
+            interceptors=(self._callers,),
         )
 
     def _main_worker(self, run_activities: list[Activity]) -> Worker:
@@ -142,6 +148,7 @@ class WorkerProcess:
             task_queue=settings.common.task_queue,
             workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
             activities=[*run_activities, *self._submission_activities()],
+            interceptors=[self._callers],
             max_concurrent_activities=settings.activity_slots,
             max_cached_workflows=settings.cached_workflows,
             graceful_shutdown_timeout=settings.shutdown_seconds,
@@ -153,6 +160,7 @@ class WorkerProcess:
             self._client,
             task_queue=follower_queue(self._settings.common.task_queue),
             activities=[JobFollower(self._api, self._runs, watch=self._job_watch, publisher=publisher).follow_job],
+            interceptors=[self._callers],
             max_concurrent_activities=self._settings.follower_slots,
         )
 
@@ -179,6 +187,7 @@ class WorkerProcess:
             LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
             LaunchStopper(self._api, self._runs, launches).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
+            SpecReader(self._runs).read_spec,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
@@ -196,18 +205,17 @@ class WorkerProcess:
 
     def _submission_activities(self) -> list[Activity]:
         """The activities of the front door."""
-        watched = self._settings.common.watch_namespace
         submitter = RunSubmitter(
             self._api,
             self._runs,
             events=self._events,
             history=SubmissionHistory(self._client),
-            namespaces=frozenset({watched}) if watched else None,
+            namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
         )
         return [
             submitter.submit_run,
             RunReader(self._runs).read_run,
             RunCanceller(self._api, self._runs, temporal=self._client).cancel_run,
-            ScheduleDeleter(self._client).delete_schedule,
+            ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]

@@ -50,6 +50,10 @@ SIGNALLED_LIFECYCLE = 2
 LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
 """Of the workflows that this version can execute."""
 
+    def at_start(self) -> "RunInput":
+        """The input without any progress."""
+        return RunInput.model_validate({**self.ref.model_dump(), "lifecycle": self.lifecycle})
+
 
 class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
@@ -340,6 +344,18 @@ class SpecChanged(Frozen):
 
     timeout_seconds: int
     suspend: bool = False
+
+
+class ReadSpecInput(Frozen):
+    """Read the fields of a run's spec that take effect while it is in progress."""
+
+    run: RunRef
+
+
+class SpecResult(Frozen):
+    """The fields as they are now; None if the run is gone."""
+
+    spec: SpecChanged | None = None
 
 
 class DeleteRunInput(Frozen):

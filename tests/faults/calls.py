@@ -26,7 +26,7 @@ CALLS = frozenset(
         ("operator_shim.temporal_schedules:TemporalSchedules.pause", "pause a schedule"),
         ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun"),
         ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun for recovery"),
-        ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal run_ended"),
+        ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         # Activities
         ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
         ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
@@ -48,7 +48,7 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal run_ended"),
+        ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal look_again"),
         ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.stop_job:JobStopper._delete", "delete jobs"),
         ("activities.stop_job:JobStopper._delete", "delete pods"),
