@@ -50,10 +50,6 @@ SIGNALLED_LIFECYCLE = 2
 LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
 """Of the workflows that this version can execute."""
 
-    def at_start(self) -> "RunInput":
-        """The input without any progress."""
-        return RunInput.model_validate({**self.ref.model_dump(), "lifecycle": self.lifecycle})
-
 
 class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
@@ -117,6 +113,10 @@ class RunInput(RunRef, RunProgress):
     def ref(self) -> RunRef:
         """The run's identity."""
         return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+
+    def at_start(self) -> "RunInput":
+        """The input without any progress."""
+        return RunInput.model_validate({**self.ref.model_dump(), "lifecycle": self.lifecycle})
 
 
 class FollowUntil(StrEnum):
