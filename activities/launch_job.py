@@ -7,7 +7,6 @@ for conditions that pass, such as an unreachable API server, and Temporal retrie
 
 import base64
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from temporalio import activity
@@ -156,10 +155,9 @@ class JobLauncher:
 
     async def _compile_again(self, run: InferenceRun, known: KnownStart) -> CompiledRun:
         """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
-        with suppress(LaunchBlocked):
-            compiled = await self._compile_now(run)
-            if known.recognises(compiled.texts):
-                return await self._config_maps.write(run.ref, compiled)
+        compiled = await self._compile_now(run)
+        if known.recognises(compiled.texts):
+            return await self._config_maps.write(run.ref, compiled)
         text = (
             "the ConfigMap with the run's contract was deleted, and the InferenceConfig has changed since the run started; "
             "delete and recreate the run"
