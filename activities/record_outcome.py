@@ -23,6 +23,7 @@ from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
+from inferrun import wellknown
 from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -67,6 +68,7 @@ class OutcomeRecorder:
         written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request))
         result = result_of_update(written.run)
         if written.run is None:
+            await self._notify(request.submitter, request.run)
             return result
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
@@ -113,7 +115,7 @@ class OutcomeRecorder:
             await set_time_to_live(self._api, run.ref, seconds=snapshot.ttl_seconds_after_finished)
             if schedule is None:  # the runs of a schedule are subject to its history limits instead
                 await self._schedule_deletion(run, snapshot)
-        await self._notify_submitter(run)
+        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)
         if schedule is not None:
             await self._prune_history(schedule)
 
@@ -127,8 +129,9 @@ class OutcomeRecorder:
                 installation=self._installation,
             )
 
-    async def _notify_submitter(self, run: InferenceRun) -> None:
-        await notify_submitter(self._temporal, run, signal=messages.LOOK_AGAIN_SIGNAL)
+    async def _notify(self, submitter: str, run: RunRef) -> None:
+        """Signal the end to the workflow that submitted the run, if there is one."""
+        await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _prune_history(self, schedule: RunRef) -> None:
         """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""

@@ -27,10 +27,12 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    DISRUPTED = "Disrupted"
     VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"
+    NODE_UNREACHABLE = "NodeUnreachable"
     SUCCEEDED = "Succeeded"
 
     # Failed.
@@ -51,6 +53,7 @@ class Reason(StrEnum):
     ROOT_NOT_ALLOWED = "RootNotAllowed"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     POD_LOST = "PodLost"
+    NODE_LOST = "NodeLost"
     RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"

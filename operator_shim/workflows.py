@@ -11,6 +11,7 @@ from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, W
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from inferrun import wellknown
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
@@ -108,6 +109,11 @@ class RunWorkflows:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
         return await self._list("ExecutionStatus = 'Running'")
 
+    async def count_open(self) -> int:
+        """The number of open workflows of runs on our task queue."""
+        query = f"{self._of_ours} AND ExecutionStatus = 'Running'"
+        return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
+
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         """The runs whose workflow was terminated."""
         return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
@@ -117,27 +123,36 @@ class RunWorkflows:
 
         A workflow of an earlier version has no run in its memo and is left out: the run's name in its id may be cut.
         """
-        of_ours = f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
         found = []
-        async for item in self._client.list_workflows(f"{of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
+        async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
             run = run_of_memo(await item.memo(), installation=self._installation)
             if run is not None:
                 found.append(run)
         return found
 
+    @property
+    def _of_ours(self) -> str:
+        return f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
+
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
-        await notify_submitter(self._client, run, signal=messages.LOOK_AGAIN_SIGNAL)
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
+        await notify_submitter(self._client, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
+        given = RunInput(
+            **run.ref.model_dump(),
+            lifecycle=SIGNALLED_LIFECYCLE,
+            submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
+        )
 
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
                 await self._client.start_workflow(
                     messages.RUN_WORKFLOW,
-                    RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
+                    given,
                     id=workflow_id,
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,

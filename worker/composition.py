@@ -93,6 +93,7 @@ class WorkerProcess:
             leadership=self._election,
             signals=RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
+            defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
@@ -184,8 +185,10 @@ class WorkerProcess:
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
-            LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
-            LaunchStopper(self._api, self._runs, launches).stop_launch,
+            LaunchInspector(
+                self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
+            ).inspect_launch,
+            LaunchStopper(self._api, self._runs, launches, defaults=self._defaults.current).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
             SpecReader(self._runs).read_spec,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,

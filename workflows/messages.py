@@ -104,6 +104,7 @@ class RunInput(RunRef, RunProgress):
     lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
+    submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
     unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
 
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
@@ -116,7 +117,8 @@ class RunInput(RunRef, RunProgress):
 
     def at_start(self) -> "RunInput":
         """The input without any progress."""
-        return RunInput.model_validate({**self.ref.model_dump(), "lifecycle": self.lifecycle})
+        kept = {"lifecycle": self.lifecycle, "submitter": self.submitter}
+        return RunInput.model_validate({**self.ref.model_dump(), **kept})
 
 
 class FollowUntil(StrEnum):
@@ -149,6 +151,8 @@ class VerdictKind(StrEnum):
     JOB_GONE = "JobGone"
     SUSPENDED = "Suspended"
     """The launch was stopped because the run was suspended."""
+    NODE_LOST = "NodeLost"
+    """The node of its Pod has not responded for too long: the launch was fenced off."""
 
 
 class Verdict(Frozen):
@@ -164,6 +168,9 @@ class Verdict(Frozen):
     records: RecordCounts | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
+    pod_name: str = ""
+    node_name: str = ""
+    log: str = Field(default="", description="The last messages of our runner, if it failed; on one line")
     is_unclear: bool = Field(
         default=False, description="Whether a container may have committed the output without leaving a readable result"
     )
@@ -239,6 +246,10 @@ class LaunchReport(Frozen):
     started_at: str | None = None
     pod_name: str = ""
     pod_uid: str = ""
+    node_name: str = ""
+    exit_code: int | None = Field(default=None, description="Of the container of a lost Pod, if known")
+    loss_reason: Reason = Reason.POD_LOST
+    loss_message: str = Field(default="", description="Why a Pod was lost")
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
     wait_message: str = Field(default="", description="What a waiting launch waits for")
@@ -327,6 +338,7 @@ class RecordInput(Frozen):
     snapshot: str = Field(
         default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
     )
+    submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
 
 
 class StatusResult(Frozen):

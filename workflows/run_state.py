@@ -8,12 +8,13 @@ from datetime import datetime
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
-from inferrun.resources.status import ATTEMPTS_LIMIT
+from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
     FollowInput,
     FollowUntil,
     LaunchInput,
+    LaunchReport,
     LaunchResult,
     LaunchState,
     RecordInput,
@@ -36,6 +37,7 @@ class RunState:
     def __init__(self, given: RunInput) -> None:
         self.run = given.ref
         self.lifecycle = given.lifecycle
+        self._submitter = given.submitter
         self.progress = given.progress
         self.job = given.following
         self.started_at = given.following.started_at if given.following is not None else None
@@ -66,6 +68,7 @@ class RunState:
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
                 "lifecycle": self.lifecycle,
+                "submitter": self._submitter,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
@@ -145,7 +148,30 @@ class RunState:
             exit_code=verdict.exit_code,
             reason=reason,
             message=verdict.message[:ATTEMPT_MESSAGE_LIMIT],
+            pod_name=verdict.pod_name or None,
+            node_name=verdict.node_name or None,
+            log=verdict.log[:LOG_LIMIT] or None,
         )
+        self._list(attempt)
+
+    def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
+        """List a Pod that its Job replaces; the launch goes on."""
+        attempt = Attempt(
+            launch=self.progress.launch,
+            attempt=self.progress.attempt,
+            replaced=True,
+            job_name=launched.job_name,
+            pod_name=report.pod_name or None,
+            node_name=report.node_name or None,
+            start_time=parse(report.started_at) if report.started_at else None,
+            completion_time=parse(lost_at),
+            exit_code=report.exit_code,
+            reason=report.loss_reason,
+            message=report.loss_message[:ATTEMPT_MESSAGE_LIMIT] or None,
+        )
+        self._list(attempt)
+
+    def _list(self, attempt: Attempt) -> None:
         attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
 
@@ -157,7 +183,10 @@ class RunState:
         """
         if verdict.is_unclear:
             self.unverified_launch = self.progress.launch
-        return verdict.is_unclear or (is_final and self.unverified_launch > 0)
+        is_fenced = (
+            verdict.kind is VerdictKind.NODE_LOST
+        )  # the next launch finds what is committed; no attempt to judge
+        return (verdict.is_unclear and not is_fenced) or (is_final and self.unverified_launch > 0)
 
     def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
         """Find out about the output of the latest launch that left no readable result."""
@@ -231,6 +260,7 @@ class RunState:
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
+            submitter=self._submitter,
         )
 
     def failure(self, reason: Reason, message: str) -> RecordInput:

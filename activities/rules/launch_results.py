@@ -128,8 +128,8 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
     Temporal's database was backed up.
     """
     past, status = run.status.attempts, run.status
-    ended = status.ended_launches or (past[-1].launch if past else 0)
-    if request.launch > ended:
+    ended = status.ended_launches or max((item.launch for item in past if not item.replaced), default=0)
+    if request.launch > ended and (request.launch > 1 or not past):
         return request
     return LaunchInput(
         run=request.run,

@@ -11,9 +11,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from inferrun import wellknown
-from inferrun.names import submitted_run_name
-from inferrun.resources import InferenceRun
+from inferrun.names import scheduled_run_name, submitted_run_name
+from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, Submission, parse_submission
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import signal_workflow
@@ -21,12 +20,14 @@ from inferrun.temporal.run_workflows import signal_workflow
 MAX_ID_LENGTH: Final = 1000
 """Temporal's own limit; a longer id is rejected, however often the request is repeated."""
 
+TIME_DIGITS: Final = 14
+"""The end of the name of a schedule's run: its nominal time."""
+
 _NO_SUCH_WORKFLOW = (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT)
 
 
-async def notify_submitter(client: Client, run: InferenceRun, *, signal: str) -> None:
-    """Signal the workflow that submitted the run; without one, or if it has closed, nothing happens."""
-    submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
+async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signal: str) -> None:
+    """Signal the workflow that submitted the run; if its id is empty, or it has closed, nothing happens."""
     if not 0 < len(submitter) <= MAX_ID_LENGTH:
         return
     submission = await _submission_of(client, submitter)
@@ -34,16 +35,15 @@ async def notify_submitter(client: Client, run: InferenceRun, *, signal: str) ->
         await signal_workflow(client, submitter, signal)
 
 
-def is_submitted_by(run: InferenceRun, submission: Submission, *, workflow_id: str) -> bool:
+def is_submitted_by(run: RunRef, submission: Submission, *, workflow_id: str) -> bool:
     """Whether a workflow with this id and this argument created the run."""
-    if submission.namespace != run.metadata.namespace:
+    if submission.namespace != run.namespace:
         return False
     if submission.following is not None:
-        return submission.following.uid == run.metadata.uid
+        return submission.following.uid == run.uid
     if submission.parent is not None:
-        owner = run.schedule_owner
-        return owner is not None and owner.uid == submission.parent.uid
-    return submitted_run_name(workflow_id) == run.metadata.name
+        return scheduled_run_name(submission.parent.name, run.name[-TIME_DIGITS:]) == run.name
+    return submitted_run_name(workflow_id) == run.name
 
 
 async def _submission_of(client: Client, workflow_id: str) -> Submission | None:

@@ -48,7 +48,7 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal look_again"),
+        ("activities.record_outcome:OutcomeRecorder._notify", "signal look_again"),
         ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.stop_job:JobStopper._delete", "delete jobs"),
         ("activities.stop_job:JobStopper._delete", "delete pods"),

@@ -56,7 +56,9 @@ def new_launcher(api: KubeClient) -> JobLauncher:
 @pytest.fixture
 def inspector(api: KubeClient) -> LaunchInspector:
     """The activity's instance."""
-    return LaunchInspector(api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api))
+    return LaunchInspector(
+        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+    )
 
 
 async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
@@ -373,7 +375,7 @@ async def test_a_planted_pod_never_yields_success(api: KubeClient, inspector: La
 
 async def test_a_planted_pod_does_not_succeed_at_the_deadline(api: KubeClient, job: Launched) -> None:
     runs = RunStore(api)
-    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: ()))
+    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: ()), defaults=Defaults)
     pod = await plant_pod(api, job)
     await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
     given = job.result
