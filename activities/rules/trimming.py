@@ -52,6 +52,7 @@ _STATUS_FIELDS = (
     "reason",
     "message",
     "startTime",
+    "runningSince",
     "records",
     "attempt",
     "endedLaunches",
