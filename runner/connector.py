@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -79,13 +79,18 @@ async def open_connections(limits: Limits) -> Connections:
 
 @asynccontextmanager
 async def open_session(
-    limits: Limits, *, timeout: aiohttp.ClientTimeout, size: int = 100, tls: ssl.SSLContext | bool = True
+    limits: Limits,
+    *,
+    timeout: aiohttp.ClientTimeout,
+    size: int = 100,
+    tls: ssl.SSLContext | bool = True,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A session that refuses those addresses, with at most `size` connections."""
     connections = await open_connections(limits)
     connector = aiohttp.TCPConnector(limit=size, ssl=tls, socket_factory=connections.open_socket)
     async with aiohttp.ClientSession(
-        connector=connector, timeout=timeout, middlewares=[connections.send], trust_env=False
+        connector=connector, timeout=timeout, headers=headers, middlewares=[connections.send], trust_env=False
     ) as session:
         yield session
 
