@@ -28,6 +28,7 @@ class Reason(StrEnum):
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
     VERIFYING = "Verifying"
+    WORKFLOW_STUCK = "WorkflowStuck"
 
     # Running and succeeded.
     RUNNING = "Running"

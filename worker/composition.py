@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cancel_run import RunCanceller
+from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.history_pruner import HistoryPruner
 from activities.cluster.job_watch import JobWatch
@@ -168,6 +169,10 @@ class WorkerProcess:
             events=self._events,
             temporal=self._client,
             installation=self._installation,
+            configs=ConfigReader(
+                self._api, defaults=self._defaults.current, runner_account=self._settings.runner_account
+            ),
+            defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs).prune,
         )
         launches = LaunchReader(self._api, ended_pods=self._ended_pods)

@@ -13,7 +13,7 @@ from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults
 from inferrun.names import job_base_name
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
 from inferrun.resources.config import RUN_AS_USER
 
@@ -72,12 +72,6 @@ class Snapshot(BaseModel):
     ttl_seconds_after_finished: int
     krateo_post_limit_bytes: int
     foreign_log_tail: bool = False
-
-    def deletes(self, phase: Phase | None) -> bool:
-        """Whether autoDeletePolicy deletes a run that ended in this phase."""
-        if self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
-            return phase is Phase.SUCCEEDED
-        return self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_COMPLETION
 
 
 @dataclass(frozen=True)
