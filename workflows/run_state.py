@@ -142,7 +142,10 @@ class RunState:
             reason=reason,
             message=verdict.message[:ATTEMPT_MESSAGE_LIMIT],
         )
-        attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
+        earlier = self.progress.attempts
+        if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
+            earlier = earlier[:-1]  # one entry stands for all launches of a wait
+        attempts = (*earlier, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
 
     def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
@@ -168,10 +171,12 @@ class RunState:
             is_final=is_final,
         )
 
-    def next_launch(self, *, is_counted: bool) -> None:
-        """Advance to the next launch, which is a new attempt if it is counted."""
+    def next_launch(self, *, is_counted: bool, has_waited: bool = False) -> None:
+        """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the last one never ran."""
         attempt = self.progress.attempt + (1 if is_counted else 0)
-        self.progress = self.progress.model_copy(update={"launch": self.progress.launch + 1, "attempt": attempt})
+        waits = self.progress.waits + 1 if has_waited else 0
+        changes = {"launch": self.progress.launch + 1, "attempt": attempt, "waits": waits}
+        self.progress = self.progress.model_copy(update=changes)
 
     def wait_since(self, since: str) -> None:
         """The time from which pendingTimeoutSeconds counts."""

@@ -50,6 +50,7 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._publish_job", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
+        ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
         ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal run_ended"),
         ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
@@ -84,9 +85,10 @@ NOT_PLAYED = frozenset(
         ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
+        ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
     }
 )
 """Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
-clean-up is two minutes overdue. Tests of each are in tests/integration.
+clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.
 """
