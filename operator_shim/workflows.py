@@ -12,6 +12,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
+from inferrun.control.installation import is_of_same_cluster
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
@@ -210,7 +211,7 @@ class RunWorkflows:
 
 def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
     """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
-    if memo.get("installation") != installation or "run" not in memo:
+    if not is_of_same_cluster(memo.get("installation"), installation=installation) or "run" not in memo:
         return None
     try:
         return RunRef.model_validate(memo["run"])

@@ -77,9 +77,8 @@ class WorkerProcess:
             temporal_namespace=client.namespace,
             ui_url=common.ui_url,
         )
-        selector = manifests.selector(installation)
-        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
-        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, selector=selector)
+        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
+        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
         )

@@ -13,6 +13,9 @@ GROUP_ID = 65532
 TERMINATION_GRACE = 10
 """Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
 
+SELECTOR = f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY}"
+"""The label selector of everything that is created for runs, by installations of any name."""
+
 MAX_MARGIN = 86_400
 """Maximum number of seconds by which a Pod that was not started in time may outlive its run's deadline."""
 
@@ -179,11 +182,6 @@ def owner_reference(run: RunRef) -> Object:
     }
 
 
-def selector(installation: str) -> str:
-    """The label selector of everything that an installation creates."""
-    return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
-
-
 def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
     """The labels of everything that is created for a run."""
     return {
@@ -219,7 +217,8 @@ def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
     Each launch that ended waiting doubles it, so that a wait of days costs a launch per day and not one every ten minutes.
     """
     margin = snapshot.deadline_margin_seconds
-    return min(margin * 2 ** min(waits, 30), max(margin, MAX_MARGIN))
+    doubled: int = margin * 2 ** min(waits, 30)
+    return min(doubled, max(margin, MAX_MARGIN))
 
 
 def _pod_security(snapshot: Snapshot) -> Object:

@@ -69,7 +69,7 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
 
 def test_the_selector_matches_the_labels() -> None:
     labels = job_of()["metadata"]["labels"]
-    terms = dict(term.split("=") for term in manifests.selector("inferrun.cluster-uid").split(","))
+    terms = dict([manifests.SELECTOR.split("=")])
     assert terms.items() <= labels.items()
 
 
