@@ -142,6 +142,7 @@ class OutcomeRecorder:
                 self._temporal,
                 run.ref,
                 delay_seconds=auto_delete.delay_seconds,
+                because=auto_delete.because,
                 installation=self._installation,
             )
 

@@ -27,11 +27,13 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    DISRUPTED = "Disrupted"
     VERIFYING = "Verifying"
     WORKFLOW_STUCK = "WorkflowStuck"
 
     # Running and succeeded.
     RUNNING = "Running"
+    NODE_UNREACHABLE = "NodeUnreachable"
     SUCCEEDED = "Succeeded"
 
     # Failed.
@@ -52,6 +54,7 @@ class Reason(StrEnum):
     ROOT_NOT_ALLOWED = "RootNotAllowed"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     POD_LOST = "PodLost"
+    NODE_LOST = "NodeLost"
     RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"
@@ -68,6 +71,8 @@ class Reason(StrEnum):
     MISSED = "Missed"
     INVALID_SCHEDULE = "InvalidSchedule"
     INVALID_TIME_ZONE = "InvalidTimeZone"
+    AUTO_DELETED = "AutoDeleted"
+    HISTORY_PRUNED = "HistoryPruned"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
     CONFIG_CHANGED = "ConfigChanged"

@@ -12,12 +12,19 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.reasons import Reason
+from inferrun.text import one_line
 
 MESSAGE_LIMIT = 3 * 1024
 """Maximum size of a termination message in bytes; the kubelet truncates at 4,096."""
 
 MAX_COUNT = 2**63 - 1
 """The largest integer that the API server stores."""
+
+END_MESSAGE = "run ended"
+"""The message with which a runner logs its end."""
+
+LAST_MESSAGES = 3
+"""Number of log messages that are shown of a failed attempt."""
 
 LOCATION_LIMIT = 1024
 """Maximum number of characters of a location in a runner's report, so that the report fits in its termination message."""
@@ -147,6 +154,28 @@ def parse_finding(message: str) -> OutputFinding | None:
         return OutputFinding.model_validate_json(message)
     except ValidationError:
         return None
+
+
+def last_messages(log: str, *, limit: int) -> str:
+    """The last messages in a log excerpt of a runner, oldest first, on one line of at most `limit` characters.
+
+    Progress is left out, and so is the report of the end, which the result contains.
+    """
+    messages = [text for line in log.splitlines() if (text := _message_in(line))]
+    return one_line("; ".join(messages[-LAST_MESSAGES:]), limit=limit)
+
+
+def _message_in(line: str) -> str:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return line.strip()
+    if not isinstance(fields, dict):
+        return line.strip()
+    if fields.get("event") != "log" or fields.get("message") == END_MESSAGE:
+        return ""
+    detail = next((fields[key] for key in ("error", "detail") if fields.get(key)), "")
+    return f"{fields.get('message', '')}: {detail}" if detail else str(fields.get("message", ""))
 
 
 def parse_progress(log: str) -> Progress | None:

@@ -115,7 +115,7 @@ class RunWorkflows:
         async with call_deadline():
             await self._client.start_workflow(
                 messages.CLEANUP_WORKFLOW,
-                CleanupInput(run=run, delay_seconds=0),
+                CleanupInput(run=run, delay_seconds=0, because="its status.deleteAfter has passed"),
                 id=cleanup_workflow_id(run_workflow_id(run)),
                 task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,

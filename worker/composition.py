@@ -88,6 +88,7 @@ class WorkerProcess:
             leadership=self._election,
             signals=RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
+            defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         run_activities = self._run_activities()
@@ -172,18 +173,20 @@ class WorkerProcess:
                 self._api, defaults=self._defaults.current, runner_account=self._settings.runner_account
             ),
             defaults=self._defaults.current,
-            prune=HistoryPruner(self._api, self._runs).prune,
+            prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
         launches = LaunchReader(self._api, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
-            LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
-            LaunchStopper(self._api, self._runs, launches).stop_launch,
+            LaunchInspector(
+                self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
+            ).inspect_launch,
+            LaunchStopper(self._api, self._runs, launches, defaults=self._defaults.current).stop_launch,
             JobStopper(self._api).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api).delete_run,
+            RunDeleter(self._api, self._runs, events=self._events).delete_run,
         ]
 
     def _ended_pods(self, job_uid: str) -> list[Object]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from temporalio import workflow
 
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute_locally
@@ -20,6 +20,8 @@ from workflows.messages import (
     LaunchReport,
     LaunchResult,
     LaunchStage,
+    PublishInput,
+    StatusResult,
     StopLaunchInput,
     StopLaunchResult,
     Verdict,
@@ -54,6 +56,8 @@ class LaunchFollowing:
         self._state = state
         self._launched = launched
         self._signals = signals
+        self._lost_pods: set[str] = set()
+        """The Pods whose loss was dealt with: more than one observer may signal it."""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
         self._successor: Started | None = None
@@ -193,7 +197,8 @@ class LaunchFollowing:
         if report.stage is LaunchStage.ENDED:
             return report.verdict
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
-            return await self._conclude(report.verdict)
+            is_lost = report.verdict.kind is VerdictKind.NODE_LOST
+            return await (self._fence(report.verdict) if is_lost else self._conclude(report.verdict))
         if report.stage is LaunchStage.POD_LOST:
             return await self._lose_pod(report, successor=successor)
         self._continue(report)
@@ -208,20 +213,48 @@ class LaunchFollowing:
 
     async def _lose_pod(self, report: LaunchReport, *, successor: Started | None = None) -> Verdict | None:
         """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
-        self._state.pod_uid = ""
+        if report.pod_uid and report.pod_uid in self._lost_pods:
+            return None
+        self._lost_pods.add(report.pod_uid)
         self._state.started_at = report.started_at
-        lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
-        self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)
+        lost_at = report.lost_at or rfc3339(workflow.now())
+        is_known = bool(report.pod_name) or report.pod_uid == self._state.pod_uid
+        if is_known:  # anybody with access to Temporal can claim that a Pod existed
+            self._state.add_replaced_pod(self._launched, report, lost_at=lost_at)
+        self._state.pod_uid = ""
+        self._state.lose_pod(is_disrupted=report.is_disrupted, now=parse(lost_at))
         exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
         if exceeded is not None:
             return await self._conclude(exceeded)
         if successor is not None:
             self._begin(successor)
+        elif is_known:
+            await self._publish_loss(report)
         return None
 
-    async def _conclude(self, verdict: Verdict) -> Verdict:
+    async def _publish_loss(self, report: LaunchReport) -> None:
+        request = PublishInput(
+            run=self._state.run,
+            phase=Phase.PENDING,
+            reason=report.loss_reason,
+            message=report.loss_message,
+            attempt=self._state.progress.attempt,
+            attempts=self._state.progress.attempts,
+            seconds_used=self._state.progress.seconds_used,
+            warning=report.is_disrupted,
+        )
+        summary = f"publish the loss of Pod {report.pod_name}"
+        await execute_locally(activity_options.PUBLISH, request, StatusResult, summary=summary)
+
+    async def _fence(self, verdict: Verdict) -> Verdict:
+        """Delete a launch whose node does not respond. Its kubelet cannot confirm that, so there is no grace period."""
+        self._state.disruptions += 1
+        exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
+        return await self._conclude(exceeded or verdict, grace=0)
+
+    async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
-        stopped = await self.stop(grace=STOP_GRACE, because=verdict.reason)
+        stopped = await self.stop(grace=grace, because=verdict.reason)
         return _with_end(stopped.report.verdict, verdict)
 
     async def _suspend(self) -> Verdict:
@@ -236,6 +269,8 @@ class LaunchFollowing:
             message="the run was suspended by spec.suspend",
             started_at=report.started_at or self._state.started_at,
             finished_at=report.lost_at or now,
+            pod_name=report.pod_name,
+            node_name=report.node_name,
         )
         return _with_end(report.verdict, suspended)
 
@@ -247,7 +282,7 @@ class LaunchFollowing:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
             return await self._act_on(stopped.report)
-        verdict = self._deadline_verdict() if is_running else self._waited_too_long(stopped)
+        verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped)
         return _with_end(stopped.report.verdict, verdict)
 
     async def _stop_at_deadline(self) -> StopLaunchResult:
@@ -259,13 +294,15 @@ class LaunchFollowing:
     async def _stop_waiting(self) -> StopLaunchResult:
         return await self.stop(grace=STOP_GRACE, because=Reason.PENDING_TIMEOUT, only_waiting=True)
 
-    def _deadline_verdict(self) -> Verdict:
+    def _deadline_verdict(self, report: LaunchReport) -> Verdict:
         return Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
             message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
             started_at=self._state.started_at,
             finished_at=rfc3339(workflow.now()),
+            pod_name=report.pod_name,
+            node_name=report.node_name,
         )
 
     def _waited_too_long(self, stopped: StopLaunchResult) -> Verdict:

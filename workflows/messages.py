@@ -142,6 +142,8 @@ class VerdictKind(StrEnum):
     JOB_GONE = "JobGone"
     SUSPENDED = "Suspended"
     """The launch was stopped because the run was suspended."""
+    NODE_LOST = "NodeLost"
+    """The node of its Pod has not responded for too long: the launch was fenced off."""
 
 
 class Verdict(Frozen):
@@ -157,6 +159,9 @@ class Verdict(Frozen):
     records: RecordCounts | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
+    pod_name: str = ""
+    node_name: str = ""
+    log: str = Field(default="", description="The last messages of our runner, if it failed; on one line")
     is_unclear: bool = Field(
         default=False, description="Whether a container may have committed the output without leaving a readable result"
     )
@@ -231,6 +236,10 @@ class LaunchReport(Frozen):
     started_at: str | None = None
     pod_name: str = ""
     pod_uid: str = ""
+    node_name: str = ""
+    exit_code: int | None = Field(default=None, description="Of the container of a lost Pod, if known")
+    loss_reason: Reason = Reason.POD_LOST
+    loss_message: str = Field(default="", description="Why a Pod was lost")
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
     wait_message: str = Field(default="", description="What a waiting launch waits for")
@@ -343,6 +352,7 @@ class DeleteRunInput(Frozen):
     """Delete a finished run with exactly this UID."""
 
     run: RunRef
+    because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
 class CleanupInput(Frozen):
@@ -350,6 +360,7 @@ class CleanupInput(Frozen):
 
     run: RunRef
     delay_seconds: int
+    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):
@@ -362,6 +373,8 @@ class DeletionResult(Frozen):
     """The object no longer exists, whether this deletion removed it or an earlier one."""
 
     gone: bool = True
+    deleted: bool = Field(default=False, description="Whether this deletion removed it")
+    message: str = Field(default="", description="What was deleted and why, or why nothing was deleted")
 
 
 class SubmitInput(Frozen):

@@ -3,16 +3,18 @@
 Pure: the current time is always a parameter. Only this class changes the state; the workflow decides when.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
-from inferrun.resources.status import ATTEMPTS_LIMIT
+from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
     FollowInput,
     FollowUntil,
     LaunchInput,
+    LaunchReport,
     LaunchResult,
     LaunchState,
     RecordInput,
@@ -111,6 +113,8 @@ class RunState:
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+            if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
+                self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -141,11 +145,39 @@ class RunState:
             exit_code=verdict.exit_code,
             reason=reason,
             message=verdict.message[:ATTEMPT_MESSAGE_LIMIT],
+            pod_name=verdict.pod_name or None,
+            node_name=verdict.node_name or None,
+            log=verdict.log[:LOG_LIMIT] or None,
         )
-        earlier = self.progress.attempts
         if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
-            earlier = earlier[:-1]  # one entry stands for all launches of a wait
-        attempts = (*earlier, attempt)[-ATTEMPTS_LIMIT:]
+            self._forget_wait()
+        self._list(attempt)
+
+    def _forget_wait(self) -> None:
+        """One entry stands for all launches that ended while their Pods waited."""
+        *earlier, last = self.progress.attempts
+        if last.start_time is None and not last.replaced:
+            self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
+
+    def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
+        """List a Pod that its Job replaces; the launch goes on."""
+        attempt = Attempt(
+            launch=self.progress.launch,
+            attempt=self.progress.attempt,
+            replaced=True,
+            job_name=launched.job_name,
+            pod_name=report.pod_name or None,
+            node_name=report.node_name or None,
+            start_time=parse(report.started_at) if report.started_at else None,
+            completion_time=parse(lost_at),
+            exit_code=report.exit_code,
+            reason=report.loss_reason,
+            message=report.loss_message[:ATTEMPT_MESSAGE_LIMIT] or None,
+        )
+        self._list(attempt)
+
+    def _list(self, attempt: Attempt) -> None:
+        attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
 
     def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
@@ -156,7 +188,10 @@ class RunState:
         """
         if verdict.is_unclear:
             self.unverified_launch = self.progress.launch
-        return verdict.is_unclear or (is_final and self.unverified_launch > 0)
+        is_fenced = (
+            verdict.kind is VerdictKind.NODE_LOST
+        )  # the next launch finds what is committed; no attempt to judge
+        return (verdict.is_unclear and not is_fenced) or (is_final and self.unverified_launch > 0)
 
     def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
         """Find out about the output of the latest launch that left no readable result."""
@@ -252,3 +287,8 @@ class RunState:
         first = self.progress.first_started_at or started
         self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
         self.started_at = None
+
+
+def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
+    """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
+    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)

@@ -28,6 +28,11 @@ class AutoDelete:
         default = defaults.auto_delete_delay_seconds
         return cls(config.spec.auto_delete_policy or AutoDeletePolicy.NONE, default if delay is None else delay)
 
+    @property
+    def because(self) -> str:
+        """Why a run is deleted, for its Event and the result of the clean-up."""
+        return f"autoDeletePolicy is {self.policy} and autoDeleteDelaySeconds {self.delay_seconds}"
+
     def deletes(self, phase: Phase | None) -> bool:
         """Whether a run that ended in this phase is deleted."""
         if self.policy is AutoDeletePolicy.DELETE_ON_SUCCESS:

@@ -18,7 +18,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.verdict import judge_stuck_pod
+from activities.rules.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
@@ -47,7 +47,7 @@ class Doing(StrEnum):
     TAKEN = "Taken"
     """The Pod that was running was taken away; the Job goes on."""
     STUCK = "Stuck"
-    """Its Pod can never start; the Job goes on."""
+    """Its Pod can never start, or its node has not responded for too long; the Job goes on."""
     ENDED = "Ended"
     """The Job is complete or has failed."""
     GONE = "Gone"
@@ -127,6 +127,10 @@ class Observation:
     pod_name: str = ""
     started_at: str = ""
     wait: Wait | None = None
+    unreachable: str = ""
+    """That the node of the Pod does not respond, if that is so."""
+    lost_in: float | None = None
+    """Seconds after which the node counts as lost, unless it responds again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ def observe(
     before: Before,
     now: datetime,
     quiet_seconds: float,
+    node_lost_seconds: int,
 ) -> Observation:
     """What the launch of a Job that exists is doing.
 
@@ -168,7 +173,7 @@ def observe(
     if job_state.is_finished(job):
         return Observation(Doing.ENDED)
     pod = pod_state.newest(list(pods))
-    if pod is not None and judge_stuck_pod(pod) is not None:
+    if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
     if pod is not None and _is_running(pod) and not is_another:
@@ -177,13 +182,31 @@ def observe(
             pod_uid=uid_of(pod),
             pod_name=name_of(pod),
             started_at=clamped_start(pod, now=now),
+            unreachable=_unreachable(pod, node_lost_seconds=node_lost_seconds),
+            lost_in=_lost_in(pod, node_lost_seconds=node_lost_seconds, now=now),
         )
     if before.is_running:
         is_suspended = job_state.is_suspended(job)
         return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
     if _is_ending(pods, ends):
         return Observation(Doing.ENDING)
-    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now))
+    lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
+    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now), lost_in=lost_in)
+
+
+def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:
+    since = pod_state.unreachable_since(pod)
+    if since is None:
+        return ""
+    return (
+        f"node {pod_state.node_of(pod)} has not responded since {since}; the run continues in another Pod after "
+        f"{node_lost_seconds} s (nodeLostSeconds)"
+    )
+
+
+def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:
+    since = pod_state.silent_since(pod)
+    return None if since is None else max(0.0, node_lost_seconds - (now - parse(since)).total_seconds())
 
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:

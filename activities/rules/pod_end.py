@@ -8,6 +8,7 @@ from activities.rules import pod_state
 from activities.rules.manifests import CONTAINER
 from activities.rules.object_metadata import controller_of
 from inferrun.kube.objects import Object
+from inferrun.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class PodEnd:
     started_at: str | None = None
     finished_at: str | None = None
     is_disrupted: bool = False
+    disruption_reason: str = ""
+    disruption_message: str = ""
+    node_name: str = ""
     message: str = ""
     """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
 
@@ -33,6 +37,7 @@ class PodEnd:
     def of_pod(cls, pod: Object) -> Self:
         """The end of a Pod that is terminal, or that was deleted as it is."""
         metadata, end = pod["metadata"], pod_state.container_end(pod)
+        disruption = pod_state.condition(pod, "DisruptionTarget") or {}
         return cls(
             pod_uid=metadata["uid"],
             pod_name=metadata["name"],
@@ -44,6 +49,9 @@ class PodEnd:
             started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
             is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            disruption_reason=sys.intern(str(disruption.get("reason", ""))),
+            disruption_message=one_line(str(disruption.get("message", ""))),
+            node_name=sys.intern(pod_state.node_of(pod)),
             message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
         )
 
@@ -58,9 +66,11 @@ class PodEnd:
         }
         running = {"running": {"startedAt": self.started_at}} if self.started_at is not None else {}
         state = {"terminated": terminated} if self.exit_code is not None else running
-        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
+        disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
+        conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
         status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
         return {
             "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "spec": {"nodeName": self.node_name},
             "status": {"phase": self.phase, "reason": self.reason, **status},
         }

@@ -169,7 +169,9 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
     for key in ("reason", "message"):
         if status.get(key):
             kept[key] = str(status[key])[:MESSAGE_LIMIT]
-    if conditions := _conditions(status.get("conditions"), kinds=_POD_CONDITIONS):
+    conditions = _conditions(status.get("conditions"), kinds=_POD_CONDITIONS)
+    conditions += _unreachable_marks(status.get("conditions") or ())
+    if conditions:
         kept["conditions"] = conditions
     states = [one for one in status.get("containerStatuses") or [] if one.get("name") == CONTAINER]
     if states:
@@ -206,6 +208,16 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
             trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
         kept.append(trimmed)
     return kept
+
+
+def _unreachable_marks(conditions: Iterable[Object]) -> list[Object]:
+    """The conditions of a Pod whose containers are ready while it is not: its node does not respond."""
+    by_type = {one.get("type"): one for one in conditions}
+    ready, containers = by_type.get("Ready"), by_type.get("ContainersReady")
+    if not ready or not containers or ready.get("status") != "False" or containers.get("status") != "True":
+        return []
+    fields = ("type", "status", "lastTransitionTime")
+    return [_picked(ready, fields), _picked(containers, fields)]
 
 
 def _picked(values: Mapping[str, object] | None, keys: tuple[str, ...]) -> Object:

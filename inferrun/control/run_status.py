@@ -1,7 +1,9 @@
 """Computes the next status of a run from its current one. Pure.
 
 The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
-and for users of the Krateo controller `Ready` (same as `Succeeded`) and `Synced` (the spec was accepted).
+and for users of the Krateo controller `Ready` (same as `Succeeded`; True for a schedule that is in place) and `Synced` (the spec
+was accepted). `Stalled` is for tools that compute a health from conditions, such as Flux (kstatus): without it, they would
+wait for a run that has failed.
 """
 
 from collections.abc import Iterable
@@ -109,7 +111,11 @@ def _conditions(
     finished = ConditionStatus.TRUE if phase.is_terminal else ConditionStatus.FALSE
     is_accepted = reason not in (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
     synced = ConditionStatus.TRUE if is_accepted else ConditionStatus.FALSE
-    wanted = {"Succeeded": outcome, "Finished": finished, "Ready": outcome, "Synced": synced}
+    is_in_place = run.spec.is_schedule and is_accepted and phase in (Phase.SCHEDULED, Phase.SUSPENDED)
+    ready = ConditionStatus.TRUE if is_in_place else outcome
+    wanted = {"Succeeded": outcome, "Finished": finished, "Ready": ready, "Synced": synced}
+    if phase is Phase.FAILED or not is_accepted:
+        wanted["Stalled"] = ConditionStatus.TRUE  # present only if true, as kstatus defines it
     return tuple(
         _condition(run, kind=kind, status=status, reason=reason, message=message, now=now)
         for kind, status in wanted.items()

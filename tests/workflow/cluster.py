@@ -457,6 +457,10 @@ class Cluster:
             return LaunchReport(
                 stage=LaunchStage.POD_LOST,
                 pod_uid=request.pod_uid,
+                pod_name=request.pod_uid if known else "",
+                node_name="node-1",
+                loss_reason=Reason.DISRUPTED,
+                loss_message="it was evicted",
                 is_disrupted=True,
                 started_at=rfc3339(known.started) if known else None,
                 lost_at=rfc3339(known.ends) if known else None,
@@ -548,7 +552,7 @@ class Cluster:
     async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = await self._tick()
-        return DeletionResult()
+        return DeletionResult(deleted=True, message=f"deleted: {request.because}")
 
 
 def rfc3339(instant: datetime | None) -> str:

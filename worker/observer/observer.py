@@ -11,6 +11,7 @@ from typing import Protocol
 
 from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
 from activities.rules.manifests import CONTAINER
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, Object
 from worker.observer.cluster_jobs import JobAccess
@@ -50,6 +51,7 @@ class Observer:
         signals: SignalSender,
         writer: ProgressWriter,
         jobs: JobAccess,
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._client = client
         self._watch = watch
@@ -57,6 +59,7 @@ class Observer:
         self._signals = signals
         self._writer = writer
         self._jobs = jobs
+        self._defaults = defaults
 
     @property
     def is_ready(self) -> bool:
@@ -78,6 +81,7 @@ class Observer:
             events=events,
             progress=progress,
             jobs=self._jobs,
+            node_lost_seconds=lambda: self._defaults().node_lost_seconds,
         )
         self._watch.subscribe(reconciler.wake)
         logger.info("the observer acts: this process is the leader")

@@ -7,6 +7,7 @@ API server no signal. Everything is idempotent, so that a second leader does no 
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from activities.rules.observation import (
     REPLACEMENT_SECONDS,
@@ -59,10 +60,12 @@ class Reconciler:
         events: EventRequests,
         progress: ProgressFollower,
         jobs: JobAccess,
+        node_lost_seconds: Callable[[], int],
     ) -> None:
         self._workloads = workloads
         self._events = events
         self._progress = progress
+        self._node_lost_seconds = node_lost_seconds
         self._states: dict[Key, JobState] = {}
         self._reconciled = 0
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1)
@@ -157,7 +160,9 @@ class Reconciler:
             before=_before(state, run),
             now=utc_now(),
             quiet_seconds=now - state.changed_at,
+            node_lost_seconds=self._node_lost_seconds(),
         )
+        state.recheck_due = NEVER if seen.lost_in is None else now + seen.lost_in
         if seen.doing is Doing.RUNNING:
             self._plan_running(key, state, seen, run=run, now=now)
         elif seen.doing is Doing.WAITING:
@@ -168,7 +173,8 @@ class Reconciler:
             pending = WantedSignal(seen.doing, pod_uid=seen.pod_uid) if seen.doing.needs_judgement else None
             state.want_signal(pending, now=now)
             recheck = state.changed_at + REPLACEMENT_SECONDS
-            state.recheck_due = recheck if seen.doing is Doing.ENDING and recheck > now else NEVER
+            if seen.doing is Doing.ENDING and recheck > now:
+                state.recheck_due = min(state.recheck_due, recheck)
         self._schedule(key, state, now=now)
 
     def _plan_running(self, key: Key, state: JobState, seen: Observation, *, run: Object, now: float) -> None:
@@ -183,7 +189,17 @@ class Reconciler:
         state.wait_reason = None
         if state.launch.is_builtin:
             self._progress.follow(key, seen.pod_name, self._on_progress)
-        wanted = Progress(Phase.RUNNING, Reason.RUNNING, message, started_at=seen.started_at, records=state.records)
+        reason = Reason.RUNNING
+        if seen.unreachable:
+            reason, message = Reason.NODE_UNREACHABLE, f"{message}; {seen.unreachable}"
+        wanted = Progress(
+            Phase.RUNNING,
+            reason,
+            message,
+            started_at=seen.started_at,
+            records=state.records,
+            is_warning=bool(seen.unreachable),
+        )
         self._plan_status(state, wanted, run=run, now=now)
 
     def _plan_waiting(

@@ -4,12 +4,13 @@ from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.pod_end import PodEnd
 from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
 from tests.unit.launches import DISRUPTED, live_job, live_pod, running
-from tests.unit.objects import Json, at, snapshot, terminated
+from tests.unit.objects import NOW, Json, at, snapshot, terminated
 from workflows.messages import LaunchReport, LaunchStage
 
 
 def report(*pods: Json, pod_uid: str = "", ended: tuple[Json, ...] = ()) -> LaunchReport:
-    return report_on(LaunchObjects(live_job(), list(pods), (), ended), snapshot=snapshot(), pod_uid=pod_uid)
+    objects = LaunchObjects(live_job(), list(pods), (), ended)
+    return report_on(objects, snapshot=snapshot(), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
 
 
 def test_the_deadline_counts_from_the_start_by_the_servers_clock() -> None:

@@ -55,6 +55,13 @@ def test_a_new_workflow_resumes_after_the_launches_in_the_status() -> None:
     assert [item.launch for item in resumed.attempts] == [1, 2]
 
 
+@pytest.mark.parametrize(("replaced", "launch"), [(None, 3), (True, 2)])
+def test_a_launch_whose_pod_was_replaced_goes_on(*, replaced: bool | None, launch: int) -> None:
+    listed = [ENDED[0], {**ENDED[1], "replaced": replaced}]
+    resumed = resume(LaunchInput(run=RUN), run(status={"attempt": 1, "attempts": listed}))
+    assert (resumed.launch, resumed.seconds_used) == (launch, 60)
+
+
 def test_a_workflow_with_progress_of_its_own_is_not_resumed() -> None:
     request = LaunchInput(run=RUN, launch=3, seconds_used=5)
     assert resume(request, run(status={"attempt": 2, "attempts": ENDED})) == request

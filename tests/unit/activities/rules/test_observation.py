@@ -58,7 +58,16 @@ def seen(
         (trim_job(job) or {}, kept, trim_events(events)),
     )
     observations = [
-        observe(one, live, events=read, ends=ends, before=before or Before(), now=NOW, quiet_seconds=quiet)
+        observe(
+            one,
+            live,
+            events=read,
+            ends=ends,
+            before=before or Before(),
+            now=NOW,
+            quiet_seconds=quiet,
+            node_lost_seconds=300,
+        )
         for one, live, read in inputs
     ]
     assert observations[0] == observations[1]
@@ -69,6 +78,47 @@ def waits(observation: Observation) -> tuple[Reason, bool]:
     assert observation.doing is Doing.WAITING
     assert observation.wait is not None
     return observation.wait.reason, observation.wait.is_warning
+
+
+def unreachable(seconds: float, *, containers_ready: str = "True") -> Json:
+    """A running Pod whose node stopped responding so many seconds ago."""
+    conditions: list[Json] = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": at(seconds)},
+        {"type": "ContainersReady", "status": containers_ready},
+    ]
+    return live_pod(running(at(900)), phase="Running", conditions=conditions)
+
+
+def test_a_node_that_does_not_respond_is_reported_while_the_run_waits_for_it() -> None:
+    observed = seen(live_job(), unreachable(100))
+    assert (observed.doing, observed.lost_in) == (Doing.RUNNING, 200)
+    assert observed.unreachable == (
+        f"node node-1 has not responded since {at(100)}; the run continues in another Pod after 300 s (nodeLostSeconds)"
+    )
+
+
+def test_a_node_that_does_not_respond_for_long_is_lost() -> None:
+    assert seen(live_job(), unreachable(300)) == Observation(Doing.STUCK, pod_uid="pod-a", pod_name=f"{JOB_NAME}-pod-a")
+
+
+def test_a_pod_that_is_not_ready_because_of_its_containers_has_a_node_that_responds() -> None:
+    observed = seen(live_job(), unreachable(300, containers_ready="False"))
+    assert (observed.doing, observed.unreachable, observed.lost_in) == (Doing.RUNNING, "", None)
+
+
+def test_a_pod_that_outlives_its_grace_period_by_far_is_on_a_lost_node() -> None:
+    """Also one that had not started: the control plane cannot mark it, but deletes it."""
+    waits_there = live_pod(waiting("ContainerCreating"), deletionTimestamp=at(300))
+    assert seen(live_job(), waits_there).doing is Doing.STUCK
+    observed = seen(live_job(), live_pod(running(at(900)), phase="Running", deletionTimestamp=at(10)))
+    assert (observed.doing, observed.unreachable, observed.lost_in) == (Doing.RUNNING, "", 290)
+
+
+def test_a_pod_without_a_node_or_with_an_ended_container_is_on_no_lost_node() -> None:
+    unbound = live_pod(node=None, deletionTimestamp=at(3000))
+    held = live_pod(terminated(1), phase="Running", deletionTimestamp=at(3000))
+    for one in (unbound, held):
+        assert seen(live_job(), one).doing is not Doing.STUCK
 
 
 def test_a_job_without_a_pod_waits_for_it() -> None:

@@ -9,7 +9,7 @@ from activities.rules.output_evidence import is_unclear, unanswerable
 from activities.rules.snapshot import Endpoint
 from inferrun.reasons import Reason
 from inferrun.runner_report import OutputState, RunnerResult, dump_result
-from tests.unit.objects import Json, job, pod, snapshot, terminated, waiting
+from tests.unit.objects import NOW, Json, job, pod, snapshot, terminated, waiting
 from workflows.messages import VerdictKind
 
 FAILURE = dump_result(RunnerResult(reason=Reason.INFERENCE_FAILED, message="no model"))
@@ -89,14 +89,16 @@ def test_the_exit_code_of_a_custom_image_is_clear(code: int) -> None:
     ],
 )
 def test_a_report_on_a_launch_that_ended_says_whether_it_is_clear(*, objects: LaunchObjects, expected: bool) -> None:
-    verdict = report_on(objects, snapshot=snapshot(), pod_uid="").verdict
+    verdict = report_on(objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW).verdict
     assert verdict is not None
     assert verdict.is_unclear is expected
 
 
 def test_a_pod_that_waited_too_long_is_clear() -> None:
     waited = pod(waiting("ContainerCreating"), phase="Failed", reason="DeadlineExceeded")
-    verdict = report_on(LaunchObjects(job=FAILED, pods=[waited]), snapshot=snapshot(), pod_uid="").verdict
+    verdict = report_on(
+        LaunchObjects(job=FAILED, pods=[waited]), snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW
+    ).verdict
     assert verdict is not None
     assert (verdict.kind, verdict.is_unclear) == (VerdictKind.NEVER_RAN, False)
 

@@ -62,6 +62,7 @@ class Stage:
             events=self.events,
             progress=self.progress,
             jobs=self.api,
+            node_lost_seconds=lambda: 300,
         )
         return self.reconciler
 
