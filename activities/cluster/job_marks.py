@@ -42,7 +42,7 @@ async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installat
     """Restore the labels and the annotation by which the observer finds a Job that has not ended, if any was changed."""
     metadata = job["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    creator = labels.get(wellknown.LABEL_INSTALLATION)
+    creator = str(labels.get(wellknown.LABEL_INSTALLATION) or "")
     is_known = is_of_same_cluster(creator, installation=installation)
     wanted = labels_of(launch.run, installation=creator if is_known else installation)
     is_named = annotations.get(wellknown.ANNOTATION_RUN) == launch.run.name
