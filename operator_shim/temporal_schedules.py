@@ -32,8 +32,8 @@ from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.search_attributes import SearchAttributes, Send
+from operator_shim.memo import run_of_memo
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
-from operator_shim.workflows import run_of_memo
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,

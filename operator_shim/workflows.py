@@ -1,18 +1,15 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
-from inferrun.control.installation import is_of_same_cluster
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
@@ -23,6 +20,7 @@ from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
+from operator_shim.memo import run_of_memo
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged
@@ -207,16 +205,6 @@ class RunWorkflows:
             self._failures.add()
             raise
         self._failures.end()
-
-
-def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
-    """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
-    if not is_of_same_cluster(memo.get("installation"), installation=installation) or "run" not in memo:
-        return None
-    try:
-        return RunRef.model_validate(memo["run"])
-    except ValidationError:
-        return None
 
 
 def _details(run: InferenceRun) -> str:
