@@ -195,7 +195,7 @@ class LaunchFollowing:
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
         successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
-            return report.verdict
+            return self._unless_expired(report)
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
             is_lost = report.verdict.kind is VerdictKind.NODE_LOST
             return await (self._fence(report.verdict) if is_lost else self._conclude(report.verdict))
@@ -203,6 +203,17 @@ class LaunchFollowing:
             return await self._lose_pod(report, successor=successor)
         self._continue(report)
         return None
+
+    def _unless_expired(self, report: LaunchReport) -> Verdict | None:
+        """The verdict on a launch that ended. If its Job is gone although its time was up, an earlier stop deleted it, whose
+        result was lost in a crash.
+        """
+        left = self._seconds_left()
+        if report.verdict is None or report.verdict.kind is not VerdictKind.JOB_GONE or left is None or left > 0:
+            return report.verdict
+        is_running = self._state.started_at is not None
+        verdict = self._deadline_verdict(report) if is_running else self._waited_too_long(report)
+        return _with_end(report.verdict, verdict)
 
     def _continue(self, report: LaunchReport) -> None:
         """Take over what the report says about a launch that goes on."""
@@ -282,7 +293,7 @@ class LaunchFollowing:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
             return await self._act_on(stopped.report)
-        verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped)
+        verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped.report)
         return _with_end(stopped.report.verdict, verdict)
 
     async def _stop_at_deadline(self) -> StopLaunchResult:
@@ -305,9 +316,9 @@ class LaunchFollowing:
             node_name=report.node_name,
         )
 
-    def _waited_too_long(self, stopped: StopLaunchResult) -> Verdict:
+    def _waited_too_long(self, report: LaunchReport) -> Verdict:
         waited = f"the run waited for more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
-        last = stopped.report.wait_message
+        last = report.wait_message
         message = f"{waited}; last reason: {last}" if last else waited
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
 

@@ -101,6 +101,7 @@ class RunInput(RunRef, RunProgress):
     lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
+    submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
     unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
 
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
@@ -329,6 +330,7 @@ class RecordInput(Frozen):
     snapshot: str = Field(
         default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
     )
+    submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
 
 
 class StatusResult(Frozen):

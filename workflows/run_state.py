@@ -37,6 +37,7 @@ class RunState:
     def __init__(self, given: RunInput) -> None:
         self.run = given.ref
         self.lifecycle = given.lifecycle
+        self._submitter = given.submitter
         self.progress = given.progress
         self.job = given.following
         self.started_at = given.following.started_at if given.following is not None else None
@@ -67,6 +68,7 @@ class RunState:
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
                 "lifecycle": self.lifecycle,
+                "submitter": self._submitter,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
@@ -267,6 +269,7 @@ class RunState:
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
+            submitter=self._submitter,
         )
 
     def failure(self, reason: Reason, message: str) -> RecordInput:

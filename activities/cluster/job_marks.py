@@ -10,7 +10,7 @@ from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.control.installation import is_of_same_cluster
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Conflict, Invalid, NotFound
+from inferrun.kube.errors import Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
@@ -68,5 +68,6 @@ async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> No
 
 
 async def _patch(api: KubeClient, namespace: str, name: str, body: Object) -> None:
-    with suppress(NotFound, Conflict, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+    """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy."""
+    with suppress(NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
         await api.patch(JOBS, namespace, name, body)

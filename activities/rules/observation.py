@@ -70,6 +70,7 @@ class Launch:
     attempt: int
     has_clock: bool
     is_builtin: bool
+    is_verifying: bool = False
 
     @classmethod
     def of_job(cls, job: Object) -> Self | None:
@@ -87,6 +88,7 @@ class Launch:
             attempt=_number(labels.get(wellknown.LABEL_ATTEMPT)),
             has_clock=ANNOTATION_SECONDS_LEFT in annotations,
             is_builtin=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN,
+            is_verifying=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_VERIFY,
         )
 
     @classmethod
@@ -265,9 +267,12 @@ def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:
-    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first."""
+    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first.
+
+    A Job that verifies the output of an earlier launch is not superseded: the run's outcome waits for it.
+    """
     reference = (run.get("status") or {}).get("jobStatus") or {}
-    if not reference.get("name") or reference.get("uid") == launch.job_uid:
+    if not reference.get("name") or reference.get("uid") == launch.job_uid or launch.is_verifying:
         return False
     return launch_number(str(reference["name"]), run=launch.run) > launch.launch
 

@@ -17,6 +17,9 @@ def main() -> int:
         "--seed", type=int, default=1, help="order of the cases, and which are in a sample (default: 1)"
     )
     parser.add_argument("--sample", type=int, help="number of cases (default: all)")
+    parser.add_argument(
+        "--per-call", type=int, default=1, help="scenarios in which each fault hits a call (default: 1)"
+    )
     parser.add_argument("--installations", type=int, default=3, help="installations of the product (default: 3)")
     parser.add_argument("--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)")
     parser.add_argument("--only", nargs="*", default=(), help="scenarios (default: all)")
@@ -29,6 +32,7 @@ def main() -> int:
         options = Options(
             folder,
             seed=given.seed,
+            per_call=given.per_call,
             installations=given.installations,
             at_a_time=given.at_a_time,
             sample=given.sample,

@@ -52,7 +52,7 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.record_outcome:OutcomeRecorder._notify_submitter", "signal run_ended"),
+        ("activities.record_outcome:OutcomeRecorder._notify", "signal run_ended"),
         ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.stop_job:JobStopper._delete", "delete jobs"),
         ("activities.stop_job:JobStopper._delete", "delete pods"),

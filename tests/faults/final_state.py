@@ -27,17 +27,35 @@ ATTEMPT_FIELDS = ("launch", "attempt", "exitCode", "reason")
 
 
 async def final_state(
-    token: str, *, submissions: tuple[str, ...], recorder: Recorder, node: PlayedNode, temporal: Client
+    token: str,
+    *,
+    submissions: tuple[str, ...],
+    deletes: bool,
+    recorder: Recorder,
+    node: PlayedNode,
+    temporal: Client,
 ) -> State:
     """The state of everything that belongs to the case with this token."""
+    return {
+        **cluster_state(token, deletes=deletes, recorder=recorder, node=node),
+        **await temporal_state(token, submissions=submissions, recorder=recorder, temporal=temporal),
+    }
+
+
+def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: PlayedNode) -> State:
+    """What the API server has and had of the case, which is known without a request.
+
+    Of a run that its user `deletes` counts that it is gone, not what its last status happened to say.
+    """
     traces = recorder.traces(token)
-    runs = dict(traces.runs)
     jobs = recorder.present(recorder.jobs, token)
     pods = recorder.present(recorder.pods, token)
     return {
         "runs that exist": sorted(_run_state(item) for item in recorder.present(recorder.runs, token)),
-        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in runs),
-        "terminal statuses of a run": sorted(len(traces.terminal.get(uid, ())) for uid in runs),
+        "last status of each run": sorted(_status_text(traces.last[uid]) for uid in traces.runs) if not deletes else [],
+        "most terminal statuses of a run": max((len(one) for one in traces.terminal.values()), default=0)
+        if not deletes
+        else 0,
         "configs": sorted(_config_state(item) for item in recorder.present(recorder.configs, token)),
         "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),
@@ -47,11 +65,16 @@ async def final_state(
         ),
         "verifications under way": sum(verifies(item) and not job_state.is_finished(item) for item in jobs),
         "containers started per launch": sorted(_starts(node, token).items()),
-        "workflows": sorted([await _workflows_of(temporal, ref) for ref in runs.values()]),
-        "clean-ups": sorted(
-            [await _outcome(temporal, cleanup_workflow_id(run_workflow_id(ref))) for ref in runs.values()]
-        ),
-        "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs.values()]),
+    }
+
+
+async def temporal_state(token: str, *, submissions: tuple[str, ...], recorder: Recorder, temporal: Client) -> State:
+    """What Temporal has of the case."""
+    runs = list(recorder.traces(token).runs.values())
+    return {
+        "workflows": sorted([await _workflows_of(temporal, ref) for ref in runs]),
+        "clean-ups": sorted([await _outcome(temporal, cleanup_workflow_id(run_workflow_id(ref))) for ref in runs]),
+        "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs]),
         "submissions": [await _outcome(temporal, identity) for identity in submissions],
     }
 

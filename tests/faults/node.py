@@ -58,10 +58,14 @@ Behave = Callable[[str, int, bool], Container]
 class PlayedNode:
     """Run it as one task."""
 
-    def __init__(self, api: KubeClient, *, name: str, behave: Behave) -> None:
+    def __init__(
+        self, api: KubeClient, *, name: str, behave: Behave, serves: Callable[[str], bool] = lambda _run: True
+    ) -> None:
+        """`serves` says by the run's name whether a Pod comes to this node, if there are several."""
         self._api = api
         self._name = name
         self._behave = behave
+        self._serves = serves
         self._informer = Informer(api, PODS, namespace=None, listener=self._on_pod)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Event] = {}
@@ -76,6 +80,11 @@ class PlayedNode:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._beat())
             tasks.create_task(self._informer.run())
+
+    def stop_playing(self) -> None:
+        """End at once and report nothing more, as a kubelet that is killed. The caller cancels the node's task."""
+        for task in self._tasks.values():
+            task.cancel()
 
     async def release(self, run: str) -> None:
         """Let the containers of a run end."""
@@ -113,7 +122,7 @@ class PlayedNode:
             if task is not None:
                 task.cancel()
             return
-        if uid not in self._tasks and run_of(after):
+        if uid not in self._tasks and run_of(after) and self._serves(run_of(after)):
             self._stops[uid] = asyncio.Event()
             self._tasks[uid] = asyncio.create_task(self._play(after, self._stops[uid]))
         if uid in self._stops and after["metadata"].get("deletionTimestamp"):

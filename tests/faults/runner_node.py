@@ -58,8 +58,7 @@ class RunnerNode(PlayedNode):
         for process in self._processes.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGKILL)
-        for task in self._tasks.values():
-            task.cancel()
+        self.stop_playing()
 
     async def _execute(self, pod: Object, stop: asyncio.Event) -> None:
         async with self._slots:

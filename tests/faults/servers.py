@@ -19,15 +19,23 @@ class Servers:
 
     async def kill(self, name: str, *, down_seconds: float) -> None:
         """Kill a server, and start it again after a while."""
+        await self.stop(name)
+        await asyncio.sleep(down_seconds)
+        self.start(name)
+
+    async def stop(self, name: str) -> None:
+        """Kill a server and leave it so."""
         killed = self._running[name]
         killed.child.kill()
         await asyncio.to_thread(killed.child.wait)
-        await asyncio.sleep(down_seconds)
+
+    def start(self, name: str) -> None:
+        """Start a server again, without waiting until it is ready."""
         self._logs += 1
         logs = self._folder / f"again-{self._logs}"
         logs.mkdir()
         environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder)}
-        command = [str(word) for word in killed.child.args]  # type: ignore[union-attr]  # a list, as it was started with
+        command = [str(word) for word in self._running[name].child.args]  # type: ignore[union-attr]  # a list
         self._running[name] = start(name, command, logs=logs, environment=environment)
         self._restarted.append(self._running[name])
 

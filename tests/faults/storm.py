@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any  # JSON
 
 from aiohttp import web
 from temporalio.client import Client
@@ -24,11 +25,12 @@ from temporalio.service import RPCError
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
-from inferrun.kube.objects import CONFIGS, RUNS, Object
+from inferrun.kube.objects import RUNS, Object
 from inferrun.names import job_base_name
 from tests.faults.page import PAGE, machine, replace_section
 from tests.faults.runner_node import Disk, RunnerNode
 from tests.faults.servers import Servers
+from tests.faults.users import create_config, create_run
 from tests.faults.world import Installation, World, world
 
 NAMESPACE = "storm"
@@ -170,27 +172,15 @@ class Storm:
             kserve = {"modelName": model, "modelUrl": f"{self._model}/v2/models/{model}/infer", "modelVersion": "v2"}
             limit = 1 if name == "missing" else BACKOFF_LIMIT
             spec = {"kserve": kserve, "storage": storage, "backoffLimit": limit}
-            await self._create(CONFIGS, wellknown.CONFIG_KIND, name, spec)
-
-    async def _create(self, resource: object, kind: str, name: str, spec: Object) -> None:
-        """Create an object as a patient user does; a lost response is found out by trying again."""
-        assert resource in (CONFIGS, RUNS)
-        body = {
-            "apiVersion": wellknown.API_VERSION,
-            "kind": kind,
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": spec,
-        }
-        with suppress(AlreadyExists):
-            await _insist(lambda: self._ground.api.create(CONFIGS if resource == CONFIGS else RUNS, NAMESPACE, body))
+            await create_config(self._ground.api, NAMESPACE, name, **spec)
 
     async def _use(self, planned: Planned, number: int) -> None:
         """Create a run in the course of the storm, and cancel or delete it if that is planned."""
         await asyncio.sleep(number / len(self._planned) * self._options.storm_seconds * 0.8)
-        spec: Object = {"configRef": {"name": planned.config}}
-        if planned.timeout_seconds is not None:
-            spec["timeoutSeconds"] = planned.timeout_seconds
-        await self._create(RUNS, wellknown.RUN_KIND, planned.name, spec)
+        limit: dict[str, Any] = {} if planned.timeout_seconds is None else {"timeoutSeconds": planned.timeout_seconds}
+        api, name, config = self._ground.api, planned.name, planned.config
+        with suppress(AlreadyExists):  # after a lost response
+            await _insist(lambda: create_run(api, NAMESPACE, name, config=config, **limit))
         self._account.accepted += 1
         if planned.cancelled_after is not None:
             await asyncio.sleep(planned.cancelled_after)

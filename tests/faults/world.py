@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,14 +166,20 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, *, behave: Behave | None) -> AsyncIterator[World]:
-    """Start everything but installations, with data and logs in `folder`; without `behave`, without a node."""
+async def world(
+    folder: Path, *, behave: Behave | None, serves: Callable[[str], bool] = lambda _run: True
+) -> AsyncIterator[World]:
+    """Start everything but installations, with data and logs in `folder`; without `behave`, without a node.
+
+    `serves` says by the run's name which Pods come to the node.
+    """
     with _plane(folder) as plane:
         api = await connect(kubeconfig=plane.kubeconfig)
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:
             await _define(api)
-            node = PlayedNode(node_api, name="played", behave=behave or (lambda _run, _launch, _verifies: Container()))
+            played = behave or (lambda _run, _launch, _verifies: Container())
+            node = PlayedNode(node_api, name="played", behave=played, serves=serves)
             recorder = Recorder(api)
             temporal = await _healthy_temporal(plane.temporal_address)
             tasks = [asyncio.create_task(recorder.run())]

@@ -218,6 +218,8 @@ class Cluster:
     is_loss_unseen: bool = False
     """Whether nobody watches while a Pod is taken away: only the start of the next one is signalled."""
     found_by_stop: Verdict | None = None
+    loses_result_of_stop: bool = False
+    """Whether the first stop deletes the Job and then fails, as with a worker that is killed."""
     """What a stop finds the Job to have achieved, whatever its plan."""
     left_over: Job | None = None
     """A Job that an earlier workflow of the run left."""
@@ -490,6 +492,8 @@ class Cluster:
         if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
             return StopLaunchResult(report=report)
         job.stopped_at, job.grace = now, request.grace_seconds
+        if self.loses_result_of_stop:
+            raise ApplicationError("the worker was killed", category=ApplicationErrorCategory.BENIGN)
         if not self.pods_left and report.verdict is None:
             report = report.model_copy(update={"verdict": self._gone()})
         return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)

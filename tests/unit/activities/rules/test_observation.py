@@ -424,6 +424,15 @@ def test_a_name_with_odd_digits_is_not_one_of_ours(last: str) -> None:
     assert launch_number(f"{JOB_NAME}-{last}", run=RUN) == 1
 
 
+def test_a_job_that_verifies_an_earlier_launch_is_not_superseded() -> None:
+    job = live_job()
+    job["metadata"]["annotations"][wellknown.ANNOTATION_RUNNER] = wellknown.RUNNER_VERIFY
+    verifying = Launch.of_job(job)
+    assert verifying is not None
+    later = live_run(job_uid="job-uid-3", job_name=job_name(JOB_NAME, 3))
+    assert not is_superseded(later, launch=verifying)
+
+
 def test_a_launch_is_superseded_by_a_later_one_only() -> None:
     second = Launch.of_job(live_job(launch=2, name=job_name(JOB_NAME, 2), uid="job-uid-2"))
     assert second is not None
