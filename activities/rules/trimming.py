@@ -105,7 +105,9 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object | None:
         return None
     kept = _metadata(metadata)
     kept["generation"] = metadata.get("generation", 0)
-    if owners := metadata.get("ownerReferences"):
+    if labels := _picked(metadata.get("labels"), (wellknown.LABEL_SCHEDULE_UID,)):
+        kept["labels"] = labels
+        owners = metadata.get("ownerReferences") or []
         kept["ownerReferences"] = [_picked(owner, _OWNER_FIELDS) for owner in owners]
     config = {"configRef": {"name": (spec.get("configRef") or {}).get("name")}}
     trimmed: Object = {"metadata": kept, "spec": share(config)}

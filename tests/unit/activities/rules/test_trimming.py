@@ -223,7 +223,7 @@ def test_a_run_keeps_what_the_writers_of_its_status_must_know() -> None:
         "uid": "u",
         "controller": True,
     }
-    run["metadata"]["ownerReferences"] = [owner]
+    run["metadata"] |= {"ownerReferences": [owner], "labels": {wellknown.LABEL_SCHEDULE_UID: "u", "other": "x"}}
     trimmed = trim_run(run)
     assert trimmed is not None
     assert (trimmed["status"]["runningSince"], trimmed["status"]["endedLaunches"]) == (STARTED, 2)
