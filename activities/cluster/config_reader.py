@@ -48,7 +48,7 @@ class ConfigReader:
         name, namespace = run.spec.config_ref.name, run.config_namespace
         try:
             self._check_namespace(run, namespace)
-            config, _ = _parse(await self._get(name, namespace), allowed=self._allowed)
+            config, _ = _parse(await self._get(name, namespace, after=None), allowed=self._allowed)
         except LaunchBlocked:
             return None
         return config
