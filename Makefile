@@ -95,7 +95,7 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 tests/attacks
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 tests/attacks
 
 bench: venv cluster ## run the benchmarks on a control plane of their own
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks

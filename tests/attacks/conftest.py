@@ -53,7 +53,7 @@ def victim(stage: Stage, pytestconfig: pytest.Config) -> Iterator[Victim]:
     """
     before = Components.read(stage)
     space = Space(stage, create_namespace(stage, "victim"))
-    space.apply(config("actor", backoffLimit=0))
+    space.apply(config("actor", backoffLimit=0, ttlSecondsAfterFinished=10))  # leaves the node to the attacked runs
     bystander = Victim(space)
     bystander.start()
     try:

@@ -12,7 +12,7 @@ import httpx
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, run, until
 from tests.integration.crds.server import call, connected
 
-INTERVAL_SECONDS = 3
+INTERVAL_SECONDS = 5
 RUNS = "/apis/ai.krateo.io/v1/namespaces/{}/inferenceruns"
 GIVE_UP_SECONDS = 60
 START_SECONDS = 1.0
