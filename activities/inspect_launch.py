@@ -1,6 +1,7 @@
 """`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has."""
 
 import asyncio
+from collections.abc import Callable
 
 from temporalio import activity
 
@@ -11,8 +12,12 @@ from activities.rules import pod_state
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of
 from activities.rules.snapshot import Snapshot
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.resources.status import LOG_LIMIT
+from inferrun.runner_report import last_messages
 from inferrun.text import one_line
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import InspectInput, LaunchReport, LaunchStage
 
@@ -24,8 +29,11 @@ reads of all runs share a budget."""
 class LaunchInspector:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, launches: LaunchReader, *, logs: PodLogs) -> None:
+    def __init__(
+        self, api: KubeClient, launches: LaunchReader, *, logs: PodLogs, defaults: Callable[[], Defaults]
+    ) -> None:
         self._api = api
+        self._defaults = defaults
         self._launches = launches
         self._logs = logs
 
@@ -34,7 +42,14 @@ class LaunchInspector:
         """The state of the launch, with its verdict if it ended."""
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
-        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        report = report_on(
+            objects,
+            snapshot=snapshot,
+            pod_uid=request.pod_uid,
+            node_lost_seconds=self._defaults().node_lost_seconds,
+            now=utc_now(),
+        )
+        report = await self._launches.with_start(request, report)
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         return await self._with_log_tail(request, objects, report, snapshot)
@@ -42,13 +57,17 @@ class LaunchInspector:
     async def _with_log_tail(
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None
     ) -> LaunchReport:
-        """Add the end of the log of a custom image that failed, if the operator allows that."""
+        """Add the end of the log of a container that failed: of a custom image only if the operator allows that."""
         verdict, pod = report.verdict, pod_state.newest(objects.pods)
         if verdict is None or not verdict.exit_code or pod is None or snapshot is None:
             return report
-        if snapshot.is_our_runner or not snapshot.foreign_log_tail:
+        if not snapshot.is_our_runner and not snapshot.foreign_log_tail:
             return report
-        tail = one_line(await self._tail(request.run.namespace, name_of(pod)))
+        log = await self._tail(request.run.namespace, name_of(pod))
+        if snapshot.is_our_runner:
+            messages = last_messages(log, limit=LOG_LIMIT)
+            return report.model_copy(update={"verdict": verdict.model_copy(update={"log": messages})})
+        tail = one_line(log)
         if not tail:
             return report
         return report.model_copy(

@@ -16,6 +16,7 @@ from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
+from activities.rules.adopted_run import read_from_job
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from activities.rules.snapshot import CompiledRun, compile_run
@@ -32,7 +33,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
 
@@ -77,8 +78,11 @@ class JobLauncher:
             return launch_results.blocked(run, blocker, now=utc_now())
 
     async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
-        compiled = await self._compile(request.run, run)
-        self._configs.check_launch(compiled.snapshot)
+        try:
+            compiled = await self._compile(request.run, run)
+            self._configs.check_launch(compiled.snapshot)
+        except LaunchBlocked as blocker:
+            return await self._adopt(request, run, blocker)
         body = manifests.job(
             request.run,
             compiled,
@@ -88,6 +92,27 @@ class JobLauncher:
             seconds_left=launch_results.seconds_left(request, run),
         )
         job, is_adopted = await self._create_or_adopt(run, body)
+        return await self._follow(request, run, compiled, job, is_adopted=is_adopted)
+
+    async def _adopt(self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked) -> LaunchResult:
+        """Follow a Job of this launch that exists, or did: what prevents a new one does not concern it.
+
+        Raises the blocker if there is none.
+        """
+        name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        job = await self._find_known_job(run, name) or await self._find_job(request.run, name)
+        if job is None:
+            raise blocker
+        try:
+            compiled = await find_config_map(self._api, request.run)
+        except LaunchBlocked:
+            compiled = None
+        compiled = compiled or read_from_job(job, run, defaults=self._defaults())
+        return await self._follow(request, run, compiled, job, is_adopted=True)
+
+    async def _follow(
+        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool
+    ) -> LaunchResult:
         written = await self._publish_job(request, run, compiled, job)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
@@ -112,9 +137,10 @@ class JobLauncher:
 
     async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
-        name, known = name_of(body), run.status.job_status
-        if known is not None and known.name == name and known.uid:
-            return await self._find_job(run.ref, name) or _lost_job(name, known.uid, run), True
+        name = name_of(body)
+        known = await self._find_known_job(run, name)
+        if known is not None:
+            return known, True
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
@@ -124,6 +150,14 @@ class JobLauncher:
             return stored, True
         except (Invalid, Forbidden) as error:
             raise creation_rejected("Job", name, error) from error
+
+    async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
+        """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
+        known = run.status.job_status
+        if known is None or known.name != name or not known.uid:
+            return None
+        found = await self._find_job(run.ref, name)
+        return found or launch_results.lost_job(name, known.uid, run=run, now=utc_now())
 
     async def _find_job(self, run: RunRef, name: str) -> Object | None:
         """The run's Job of that name, None if there is none."""
@@ -154,9 +188,9 @@ class JobLauncher:
                 message=message,
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
+                cleared=("running_since",),
                 workflow=self._workflow(),
+                **_progress_of(request),
             )
 
         written = await self._runs.update_status(request.run, decide, read=run)
@@ -193,9 +227,9 @@ class JobLauncher:
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
-                contract=base64.b64encode(compiled.contract_json.encode()).decode(),
+                cleared=("running_since", "records"),
+                **_progress_of(request),
+                contract=base64.b64encode(compiled.contract_json.encode()).decode() or None,
                 job_status=_job_reference(request.run, job),
                 workflow=workflow,
             )
@@ -235,10 +269,14 @@ class JobLauncher:
         return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
 
 
-def _lost_job(name: str, uid: str, run: InferenceRun) -> Object:
-    """Stands for a Job that is gone, as far as a launch needs to know it."""
-    created = run.metadata.creation_timestamp or utc_now()
-    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": rfc3339(created)}}
+def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
+    """What the status says about the launches before this one."""
+    return {
+        "attempt": request.attempt,
+        "attempts": [item.model_dump() for item in request.attempts] or None,
+        "ended_launches": request.launch - 1 or None,
+        "seconds_used": round(request.seconds_used) or None,
+    }
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -33,6 +33,9 @@ class StatusPublisher:
                 reason=request.reason,
                 message=request.message,
                 now=utc_now(),
+                cleared=("running_since",),
+                ended_launches=request.ended_launches or None,
+                seconds_used=round(request.seconds_used),
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )

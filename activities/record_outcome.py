@@ -31,6 +31,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult, deleted_result
 from inferrun.temporal.run_workflows import signal_workflow
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options, messages
@@ -68,6 +69,7 @@ class OutcomeRecorder:
         written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request))
         result = result_of_update(written.run)
         if written.run is None:
+            await self._notify(request.submitter, deleted_result(request.run))
             return result
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
@@ -114,7 +116,7 @@ class OutcomeRecorder:
             await set_time_to_live(self._api, run.ref, seconds=snapshot.ttl_seconds_after_finished)
             if schedule is None:  # the runs of a schedule are subject to its history limits instead
                 await self._schedule_deletion(run, snapshot)
-        await self._notify_submitter(run)
+        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), result_of(run))
         if schedule is not None:
             await self._prune_history(schedule)
 
@@ -124,13 +126,14 @@ class OutcomeRecorder:
                 self._temporal,
                 run.ref,
                 delay_seconds=snapshot.auto_delete_delay_seconds,
+                because=snapshot.deletion_policy,
                 installation=self._installation,
             )
 
-    async def _notify_submitter(self, run: InferenceRun) -> None:
-        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
+    async def _notify(self, submitter: str, result: RunResult) -> None:
+        """Signal the end to the workflow that submitted the run, if there is one."""
         if submitter:
-            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result_of(run))
+            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result)
 
     async def _prune_history(self, schedule: RunRef) -> None:
         """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""

@@ -5,6 +5,7 @@ containers have ended is learned from the watch; a second call reports what the 
 """
 
 import asyncio
+from collections.abc import Callable
 
 from temporalio import activity
 
@@ -16,6 +17,7 @@ from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Snapshot
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
@@ -34,8 +36,11 @@ START_TOLERANCE = 1.0
 class LaunchStopper:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader) -> None:
+    def __init__(
+        self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, defaults: Callable[[], Defaults]
+    ) -> None:
         self._api = api
+        self._defaults = defaults
         self._runs = runs
         self._launches = launches
 
@@ -44,7 +49,8 @@ class LaunchStopper:
         """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
-        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid)
+        report = self._report(request, objects, snapshot)
+        report = await self._launches.with_start(request, report)
         if _is_spared(request, report):
             return StopLaunchResult(report=report)
         if report.stage is LaunchStage.ENDED:
@@ -56,7 +62,27 @@ class LaunchStopper:
         running, vanishing = await self._settle(request)
         if running and await self._runs.read(request.run) is None:
             running = []  # nothing follows a run that was deleted
+        elif not running:
+            report = await self._with_end(request, report, snapshot)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
+
+    async def _with_end(
+        self, request: StopLaunchInput, report: LaunchReport, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """The report with how the launch ended, now that none of its Pods is left."""
+        if report.verdict is not None:
+            return report
+        objects = await self._launches.objects(request)
+        return report.model_copy(update={"verdict": self._report(request, objects, snapshot).verdict})
+
+    def _report(self, request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
+        return report_on(
+            objects,
+            snapshot=snapshot,
+            pod_uid=request.pod_uid,
+            node_lost_seconds=self._defaults().node_lost_seconds,
+            now=utc_now(),
+        )
 
     async def _delete(self, request: StopLaunchInput) -> None:
         """Delete the Job, then the Pods."""

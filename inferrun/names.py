@@ -43,6 +43,17 @@ def job_name(base: str, launch: int) -> str:
     return base[: LABEL_LIMIT - len(suffix)].rstrip("-") + suffix
 
 
+def verify_job_name(base: str, launch: int, *, is_final: bool) -> str:
+    """The name of the Job that verifies a run's output after a launch; at most 63 characters.
+
+    It differs from the names of all launches, which end with the run's part of the UID or with nothing but their number
+    after it, and between a verification that a launch may follow and the final one.
+    """
+    stem, _, uid = base.rpartition("-")
+    suffix = f"-{uid}-{'final' if is_final else 'verify'}-{launch}"
+    return stem[: LABEL_LIMIT - len(suffix)].rstrip("-") + suffix
+
+
 def run_workflow_id(run: RunRef) -> str:
     """The id of the workflow that executes a run, or of the schedule of a scheduled run.
 

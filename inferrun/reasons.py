@@ -27,9 +27,12 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"
+    DISRUPTED = "Disrupted"
+    VERIFYING = "Verifying"
 
     # Running and succeeded.
     RUNNING = "Running"
+    NODE_UNREACHABLE = "NodeUnreachable"
     SUCCEEDED = "Succeeded"
 
     # Failed.
@@ -50,9 +53,11 @@ class Reason(StrEnum):
     ROOT_NOT_ALLOWED = "RootNotAllowed"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     POD_LOST = "PodLost"
+    NODE_LOST = "NodeLost"
     RESULT_UNREADABLE = "ResultUnreadable"
     DISRUPTED_TOO_OFTEN = "DisruptedTooOften"
     JOB_DELETED = "JobDeleted"
+    OUTCOME_UNKNOWN = "OutcomeUnknown"
     NAME_TAKEN = "NameTaken"
     CANCELLED = "Cancelled"
     RUN_DELETED = "RunDeleted"
@@ -65,6 +70,8 @@ class Reason(StrEnum):
     MISSED = "Missed"
     INVALID_SCHEDULE = "InvalidSchedule"
     INVALID_TIME_ZONE = "InvalidTimeZone"
+    AUTO_DELETED = "AutoDeleted"
+    HISTORY_PRUNED = "HistoryPruned"
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
     CONFIG_CHANGED = "ConfigChanged"

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
 from inferrun.runner_report import Delivery, Output, RecordCounts
 
 
@@ -26,3 +27,15 @@ class RunResult(BaseModel):
     delivery: Delivery | None = None
     output: Output | None = None
     duration: str = ""
+
+
+def deleted_result(run: RunRef) -> RunResult:
+    """The result of a run that was deleted before it ended."""
+    return RunResult(
+        namespace=run.namespace,
+        name=run.name,
+        uid=run.uid,
+        phase=Phase.FAILED,
+        reason=Reason.RUN_DELETED,
+        message=f"InferenceRun {run} was deleted before it ended",
+    )

@@ -6,17 +6,25 @@ by `kubectl explain`.
 """
 
 import json
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.reasons import Reason
+from inferrun.text import one_line
 
 MESSAGE_LIMIT = 3 * 1024
 """Maximum size of a termination message in bytes; the kubelet truncates at 4,096."""
 
 MAX_COUNT = 2**63 - 1
 """The largest integer that the API server stores."""
+
+END_MESSAGE = "run ended"
+"""The message with which a runner logs its end."""
+
+LAST_MESSAGES = 3
+"""Number of log messages that are shown of a failed attempt."""
 
 LOCATION_LIMIT = 1024
 """Maximum number of characters of a location in a runner's report, so that the report fits in its termination message."""
@@ -88,6 +96,27 @@ class RunnerResult(BaseModel):
     retryable: bool = True
 
 
+class OutputState(StrEnum):
+    """Whether the output of a run is committed, as found in its store."""
+
+    COMMITTED = "Committed"
+    NOT_COMMITTED = "NotCommitted"
+    UNKNOWN = "Unknown"
+
+
+class OutputFinding(BaseModel):
+    """What the verification of a run's output found; the rest is set only if the output is committed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inferrun: Literal["v1"] = "v1"
+    state: OutputState
+    message: str = Field(default="", max_length=2048)
+    records: RecordCounts = RecordCounts()
+    delivery: Delivery = "Unknown"
+    output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
+
+
 class Progress(BaseModel):
     """A progress line in a runner's log."""
 
@@ -97,7 +126,10 @@ class Progress(BaseModel):
     records: RecordCounts
 
 
-def dump_result(result: RunnerResult) -> str:
+Report = TypeVar("Report", RunnerResult, OutputFinding)
+
+
+def dump_result(result: Report) -> str:
     """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
     message = result.message
     while True:
@@ -114,6 +146,36 @@ def parse_result(message: str) -> RunnerResult | None:
         return RunnerResult.model_validate_json(message)
     except ValidationError:
         return None
+
+
+def parse_finding(message: str) -> OutputFinding | None:
+    """What a verification found, from its termination message, or None if the message is something else."""
+    try:
+        return OutputFinding.model_validate_json(message)
+    except ValidationError:
+        return None
+
+
+def last_messages(log: str, *, limit: int) -> str:
+    """The last messages in a log excerpt of a runner, oldest first, on one line of at most `limit` characters.
+
+    Progress is left out, and so is the report of the end, which the result contains.
+    """
+    messages = [text for line in log.splitlines() if (text := _message_in(line))]
+    return one_line("; ".join(messages[-LAST_MESSAGES:]), limit=limit)
+
+
+def _message_in(line: str) -> str:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return line.strip()
+    if not isinstance(fields, dict):
+        return line.strip()
+    if fields.get("event") != "log" or fields.get("message") == END_MESSAGE:
+        return ""
+    detail = next((fields[key] for key in ("error", "detail") if fields.get(key)), "")
+    return f"{fields.get('message', '')}: {detail}" if detail else str(fields.get("message", ""))
 
 
 def parse_progress(log: str) -> Progress | None:

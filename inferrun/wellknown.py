@@ -72,6 +72,8 @@ ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
 
 RUNNER_BUILTIN: Final = "builtin"
 RUNNER_CUSTOM: Final = "custom"
+RUNNER_VERIFY: Final = "verify"
+"""The Job is no launch: it checks whether the run's output is committed."""
 
 ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
 """On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

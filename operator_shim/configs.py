@@ -90,7 +90,11 @@ class ConfigStatuses:
         )
         if condition == before:
             return None
-        return InferenceConfigStatus(conditions=(condition,), observed_generation=generation)
+        is_stalled = status is ConditionStatus.FALSE  # present only if true, as kstatus defines it
+        stalled = (
+            (condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}),) if is_stalled else ()
+        )
+        return InferenceConfigStatus(conditions=(condition, *stalled), observed_generation=generation)
 
     def _verdict(self, item: Object) -> tuple[Reason, str]:
         allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)

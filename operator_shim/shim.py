@@ -22,7 +22,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.kube.runs import RunStore
-from inferrun.reasons import Phase
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from operator_shim.acceptance import Acceptance
 from operator_shim.configs import ConfigStatuses
@@ -150,6 +150,8 @@ class Shim:
             return
         if _is_schedule(item):
             self._scheduling.add(key, background=is_listed)
+        elif is_listed and _waits_for_config(item) and item["status"].get("reason") != Reason.ACCEPTED:
+            self._executions.recheck(key, background=True)  # a change of its config may have been missed
         else:
             self._executions.add(key, item, background=is_listed)
         if is_new or _is_rejected(item):

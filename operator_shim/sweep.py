@@ -1,6 +1,8 @@
 """Periodically compares what Temporal lists with the watched runs, and repairs what no event reports.
 
 - Workflows that somebody terminated although their run has not ended: ensured again within seconds.
+- Runs that were accepted a while ago and have no open workflow, as after Temporal's database was restored from a backup: ensured
+  again as soon as fewer workflows are open than there should be.
 - Open workflows whose run is gone, or ended a while ago: cancelled, after which they close on their own.
 - Schedules whose run is gone: deleted.
 
@@ -15,6 +17,7 @@ from typing import Final, Protocol
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
+from inferrun import wellknown
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import Object
@@ -23,7 +26,8 @@ from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
-from inferrun.timestamps import utc_now
+from inferrun.timestamps import rfc3339, utc_now
+from operator_shim.decisions import REJECTIONS
 from operator_shim.schedules import Schedules
 from operator_shim.workflows import RunWorkflows
 
@@ -32,16 +36,16 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS: Final = 300.0
 
 FIRST_SWEEP_SECONDS: Final = 30.0
-"""After a start: what was deleted while no shim was running is left over now."""
+"""After a start, because what was deleted while no shim was running is left over; and after a sweep that failed."""
 
 SWEEP_LIMIT: Final = 120.0
 """Maximum number of seconds of one sweep; an interrupted one starts over."""
 
-TERMINATED_SECONDS: Final = 15.0
-"""Interval at which terminated workflows are listed: normally an empty answer."""
+RESTART_SECONDS: Final = 15.0
+"""Interval at which terminated workflows are listed, normally an empty answer, and open ones are counted."""
 
 LISTING_DELAY: Final = timedelta(seconds=60)
-"""Time within which Temporal certainly lists a workflow that has closed."""
+"""Time within which Temporal certainly lists a workflow that was started or has closed."""
 
 CLOSING_TIME: Final = timedelta(minutes=5)
 """Time that a workflow has for closing after its run ended."""
@@ -78,7 +82,7 @@ class Sweep:
         """Sweep until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat_all())
-            tasks.create_task(self._repeat_terminated())
+            tasks.create_task(self._repeat_restarts())
 
     async def _repeat_all(self) -> None:
         pause = FIRST_SWEEP_SECONDS
@@ -90,17 +94,19 @@ class Sweep:
                     await self.sweep()
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
+                pause = FIRST_SWEEP_SECONDS
 
-    async def _repeat_terminated(self) -> None:
+    async def _repeat_restarts(self) -> None:
         since = utc_now()
         while True:
-            await asyncio.sleep(TERMINATED_SECONDS)
+            await asyncio.sleep(RESTART_SECONDS)
             now = utc_now()
             try:
                 async with call_deadline(seconds=SWEEP_LIMIT):
                     await self.restart_terminated(since=since)
+                    await self.restart_missing(created_before=now - LISTING_DELAY)
             except (RPCError, TimeoutError) as error:
-                logger.warning("terminated workflows could not be listed", extra={"error": str(error)[:500]})
+                logger.warning("terminated and missing workflows could not be found", extra={"error": str(error)[:500]})
             else:
                 since = now - LISTING_DELAY
 
@@ -123,6 +129,25 @@ class Sweep:
                 logger.info("the workflow of an unfinished run was terminated", extra={"run": "/".join(key)})
                 self._ensure_again(key, uid, background=False)
 
+    async def restart_missing(self, *, created_before: datetime) -> None:
+        """Make sure that a workflow executes each accepted run that was created before that time and has no open workflow.
+
+        They are listed only if fewer workflows are open than there should be, because counting is cheap.
+        """
+        executed = {
+            uid: key
+            for uid, (key, item) in self._watched().items()
+            if _is_executed(item, created_before=created_before)
+        }
+        if not executed or await self._workflows.count_open() >= len(executed):
+            return
+        found = {run.uid for run in await self._workflows.list_open()}
+        missing = {uid: key for uid, key in executed.items() if uid not in found}
+        if missing:
+            logger.warning("unfinished runs have no workflow", extra={"runs": len(missing)})
+        for uid, key in missing.items():
+            self._ensure_again(key, uid, background=True)
+
     def _watched(self) -> dict[str, tuple[Key, Object]]:
         """The watched runs by UID."""
         return {item["metadata"]["uid"]: (key, item) for key, item in self._watch.items()}
@@ -139,6 +164,19 @@ class Sweep:
             return False  # it cannot be read, which must not keep the others from being swept
         ended = status.completion_time
         return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
+
+
+def _is_executed(item: Object, *, created_before: datetime) -> bool:
+    """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
+
+    A run without a phase is new, or the Krateo controller's; one that is rejected or paused has no workflow.
+    """
+    metadata, status = item["metadata"], item.get("status") or {}
+    is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
+    is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in REJECTIONS
+    is_old = metadata["creationTimestamp"] < rfc3339(created_before)
+    return is_open and is_old and not is_left_alone and item["spec"].get("schedule") is None
 
 
 def _phase_of(item: Object) -> object:

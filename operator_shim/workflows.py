@@ -12,10 +12,9 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
-from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import deleted_result
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
@@ -110,6 +109,11 @@ class RunWorkflows:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
         return await self._list("ExecutionStatus = 'Running'")
 
+    async def count_open(self) -> int:
+        """The number of open workflows of runs on our task queue."""
+        query = f"{self._of_ours} AND ExecutionStatus = 'Running'"
+        return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
+
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:
         """The runs whose workflow was terminated."""
         return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
@@ -119,39 +123,38 @@ class RunWorkflows:
 
         A workflow of an earlier version has no run in its memo and is left out: the run's name in its id may be cut.
         """
-        of_ours = f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
         found = []
-        async for item in self._client.list_workflows(f"{of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
+        async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
             run = run_of_memo(await item.memo(), installation=self._installation)
             if run is not None:
                 found.append(run)
         return found
+
+    @property
+    def _of_ours(self) -> str:
+        return f"WorkflowType = '{messages.RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
         if not submitter:
             return
-        metadata = run.metadata
-        end = RunResult(
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            phase=Phase.FAILED,
-            reason=Reason.RUN_DELETED,
-            message=f"InferenceRun {metadata.namespace}/{metadata.name} was deleted before it finished",
-        )
-        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, end)
+        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, deleted_result(run.ref))
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
         title = f"{metadata.namespace}/{metadata.name}"
+        given = RunInput(
+            **run.ref.model_dump(),
+            lifecycle=SIGNALLED_LIFECYCLE,
+            submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
+        )
 
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
                 await self._client.start_workflow(
                     messages.RUN_WORKFLOW,
-                    RunInput.model_validate({**run.ref.model_dump(), "lifecycle": SIGNALLED_LIFECYCLE}),
+                    given,
                     id=workflow_id,
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,

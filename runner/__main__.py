@@ -22,7 +22,7 @@ import uvloop
 from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
 from inferrun.plugins import Counts, RunnerError
-from inferrun.runner_report import RunnerResult
+from inferrun.runner_report import END_MESSAGE, RunnerResult
 from runner.contract_file import read_contract
 from runner.errors import DeadlineReached, Stopped, first_error
 from runner.execution import execute
@@ -67,7 +67,7 @@ class Process:
         if self._progress and self._counts:
             self._progress.report_now(self._counts)
         fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **resource_usage()}
-        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, "run ended", extra=fields)
+        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

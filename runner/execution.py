@@ -48,7 +48,7 @@ async def execute(
     `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
-    context = _store_context(contract, settings)
+    context = store_context(contract, settings)
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
@@ -94,7 +94,7 @@ def _labels(contract: Contract) -> tuple[tuple[str, StorageObject], tuple[str, S
     return only_label(contract.input, side="input"), only_label(contract.output, side="output")
 
 
-def _store_context(contract: Contract, settings: Settings) -> StoreContext:
+def store_context(contract: Contract, settings: Settings) -> StoreContext:
     return StoreContext(
         contract=contract,
         limits=settings.limits,

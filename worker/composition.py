@@ -30,6 +30,7 @@ from activities.rules import manifests
 from activities.stop_job import JobStopper
 from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
+from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
@@ -41,6 +42,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
 from worker.lanes import Activity, LaneSettings, lane_workers
+from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
 from worker.observer.run_signals import RunSignals
 from worker.observer.status_writer import StatusWriter
@@ -86,6 +88,8 @@ class WorkerProcess:
             leadership=self._election,
             signals=RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
+            defaults=defaults.current,
+            jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
@@ -165,17 +169,20 @@ class WorkerProcess:
             events=self._events,
             temporal=self._client,
             installation=self._installation,
-            prune=HistoryPruner(self._api, self._runs).prune,
+            prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
         launches = LaunchReader(self._api, ended_pods=self._ended_pods)
         return [
             launcher.launch_job,
-            LaunchInspector(self._api, launches, logs=PodLogs(self._api)).inspect_launch,
-            LaunchStopper(self._api, self._runs, launches).stop_launch,
+            LaunchInspector(
+                self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
+            ).inspect_launch,
+            LaunchStopper(self._api, self._runs, launches, defaults=self._defaults.current).stop_launch,
             JobStopper(self._api).stop_job,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
+            OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api).delete_run,
+            RunDeleter(self._api, self._runs, events=self._events).delete_run,
         ]
 
     def _ended_pods(self, job_uid: str) -> list[Object]:

@@ -68,6 +68,9 @@ INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="
 STOP_LAUNCH = ActivityOptions("StopLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="stop")
 """Deletes and returns: the end of the Pods is signalled."""
 
+VERIFY = ActivityOptions("VerifyOutput", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
+"""Creates a Job or reads its result and returns: the Job's end is signalled."""
+
 PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")
 
 RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")

@@ -16,9 +16,11 @@ class InferenceRunCleanup:
         """Delete the run with that UID; a run that no longer exists is success."""
         workflow.set_current_details(f"Deletes InferenceRun `{request.run}` after {request.delay_seconds} s.")
         await workflow.sleep(request.delay_seconds, summary="autoDeleteDelaySeconds")
-        return await execute(
+        result = await execute(
             activity_options.DELETE_RUN,
-            DeleteRunInput(run=request.run),
+            DeleteRunInput(run=request.run, because=request.because),
             DeletionResult,
             summary="delete the InferenceRun",
         )
+        workflow.set_current_details(result.message)
+        return result

@@ -25,6 +25,7 @@ from workflows.launch_following import LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.launch_supervision import STOP_GRACE, LaunchSupervision
 from workflows.messages import (
+    LATEST_LIFECYCLE,
     SIGNALLED_LIFECYCLE,
     LaunchResult,
     LaunchState,
@@ -37,6 +38,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
+from workflows.output_verification import find_output, verdict_with
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -53,6 +55,18 @@ SUSPENDED_RECHECK_SECONDS = 6 * 3600
 UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED)
 
 R = TypeVar("R")
+
+
+class NewerLifecycle(Exception):
+    """The run was started by a later version. This is no failure of the run: the workflow's task fails, and Temporal
+    retries it until a worker of that version takes it.
+    """
+
+    def __init__(self, lifecycle: int) -> None:
+        super().__init__(
+            f"the run has lifecycle {lifecycle}, this worker knows {LATEST_LIFECYCLE}; upgrade all workers to the version of "
+            "the shim"
+        )
 
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
@@ -90,8 +104,10 @@ class InferenceRun:
         self._state.signal_count += 1
 
     @workflow.run
-    async def run(self, _given: RunInput) -> RunResult:
+    async def run(self, given: RunInput) -> RunResult:
         """Execute the run until its outcome is recorded; a failed run fails the workflow with its reason as the type."""
+        if given.lifecycle > LATEST_LIFECYCLE:
+            raise NewerLifecycle(given.lifecycle)
         try:
             outcome = await self._execute()
         except (asyncio.CancelledError, ActivityError) as error:
@@ -107,23 +123,45 @@ class InferenceRun:
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
         while True:
-            launched = await self._launch()
+            launched = self._state.take_following() or await self._launch()
             if isinstance(launched, RecordInput):
                 return launched
             verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
-            step = next_step(
-                verdict,
-                attempt=self._state.progress.attempt,
-                backoff_limit=launched.backoff_limit,
-                seconds_left=self._state.running_seconds_left(now=workflow.now()),
-            )
+            verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
+            step = self._step_after(verdict, launched)
             self._state.add_attempt(launched, verdict, step.reason)
             if step.kind is not StepKind.LAUNCH:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
             await self._back_off(step, limit=launched.backoff_limit)
+            if self._is_signalled:  # workflows of earlier versions replay without this
+                self._limit_history()
+
+    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
+        return next_step(
+            verdict,
+            attempt=self._state.progress.attempt,
+            backoff_limit=launched.backoff_limit,
+            seconds_left=self._state.running_seconds_left(now=workflow.now()),
+        )
+
+    async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
+        """The verdict, after the store was asked if the launches leave open whether the output is committed."""
+        if not self._is_signalled or success_of(verdict) is not None:
+            return verdict
+        if not self._state.must_verify(verdict, is_final=is_final):
+            return verdict
+        finding = await find_output(self._state, self._signals, because=verdict.message, is_final=is_final)
+        return verdict_with(finding, verdict)
+
+    async def _fail(self, reason: Reason, message: str, *, is_unclear: bool = False) -> RecordInput:
+        """The outcome of a run that ends without the verdict on a launch."""
+        failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, is_unclear=is_unclear)
+        verdict = await self._verify(failed, is_final=True)
+        phase = Phase.SUCCEEDED if success_of(verdict) is not None else Phase.FAILED
+        return self._state.outcome(verdict, phase, verdict.reason)
 
     async def _supervise(self, launched: LaunchResult) -> Verdict:
         if self._is_signalled:
@@ -144,7 +182,7 @@ class InferenceRun:
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
         while True:
-            seen, seen_edits = self._state.signal_count, self._state.edit_count
+            seen = self._state.edit_count
             launched = await self._create_job()
             if launched.state is LaunchState.LAUNCHED:
                 workflow.set_current_details(f"**Pending**: Job `{launched.job_name}` was created.")
@@ -152,15 +190,17 @@ class InferenceRun:
             if launched.state is LaunchState.CANCELLED:
                 return await self._cancel()
             if launched.state is LaunchState.SUSPENDED:
-                await self._wait_until_resumed(launched, seen_edits)
+                await self._wait_until_resumed(launched, seen)
                 continue
             if launched.state is not LaunchState.WAITING:
+                if launched.state is LaunchState.REFUSED:
+                    return await self._fail(launched.reason, launched.message)
                 reason = Reason.RUN_DELETED if launched.state is LaunchState.GONE else launched.reason
                 return self._state.failure(reason, launched.message)
             workflow.set_current_details(f"**Pending** ({launched.reason}): {launched.message}")
             if not await self._wait_for_change(launched, seen):
                 message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
-                return self._state.failure(Reason.PENDING_TIMEOUT, message)
+                return await self._fail(Reason.PENDING_TIMEOUT, message)
             self._limit_history()
 
     def _limit_history(self) -> None:
@@ -194,7 +234,7 @@ class InferenceRun:
         seconds = recheck if left is None else min(recheck, left)
         try:
             await workflow.wait_condition(
-                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
+                lambda: self._state.edit_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
             )
         except TimeoutError:
             left = self._state.pending_seconds_left(launched, now=workflow.now())
@@ -229,6 +269,7 @@ class InferenceRun:
 
     async def _back_off(self, step: Step, *, limit: int) -> None:
         """Publish why the run waits for its next launch, and wait."""
+        ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted)
         if not step.delay:
             return  # it was suspended: the next launch says so
@@ -243,6 +284,8 @@ class InferenceRun:
             message=message,
             attempt=attempt,
             attempts=self._state.progress.attempts,
+            ended_launches=ended_launches,
+            seconds_used=self._state.progress.seconds_used,
             warning=True,
             ended_job=self._state.job.job_name if self._state.job else "",
         )
@@ -260,21 +303,23 @@ class InferenceRun:
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
+        is_unclear = False
         if self._state.job is not None:
-            success = await self._stop_job(self._state.job)
-            if success is not None:
-                return self._state.outcome(success, Phase.SUCCEEDED, Reason.SUCCEEDED)
-        return self._state.failure(Reason.CANCELLED, "the run was cancelled")
+            verdict = await self._stop_job(self._state.job)
+            if success_of(verdict) is not None and verdict is not None:
+                return self._state.outcome(verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+            is_unclear = verdict is not None and verdict.is_unclear
+        return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 
     async def _stop_job(self, job: LaunchResult) -> Verdict | None:
-        """Stop the Job; the verdict if it had succeeded."""
+        """Stop the Job; how it ended, if that is known."""
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
             followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
-            return success_of(followed.report.verdict)
+            return followed.report.verdict
         request = self._state.stop_input(job, grace=STOP_GRACE)
         stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")
-        return success_of(stopped.verdict)
+        return stopped.verdict
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from temporalio import workflow
 
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute_locally
@@ -20,6 +20,8 @@ from workflows.messages import (
     LaunchReport,
     LaunchResult,
     LaunchStage,
+    PublishInput,
+    StatusResult,
     StopLaunchInput,
     StopLaunchResult,
     Verdict,
@@ -54,9 +56,12 @@ class LaunchFollowing:
         self._state = state
         self._launched = launched
         self._signals = signals
-        self._pod_uid = ""
+        self._lost_pods: set[str] = set()
+        """The Pods whose loss was dealt with: more than one observer may signal it."""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
+        self._successor: Started | None = None
+        """The start of another Pod than the one that is known to run: the loss of that one has not been dealt with."""
 
     async def supervise(self) -> Verdict:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
@@ -78,7 +83,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
-            pod_uid=self._pod_uid,
+            pod_uid=self._state.pod_uid,
             grace_seconds=grace,
             only_waiting=only_waiting,
             only_after_seconds=only_after_seconds,
@@ -87,7 +92,8 @@ class LaunchFollowing:
         if not first.is_stopped:
             return first
         last = await self._until_no_pod_is_left(request, first, because=because)
-        verdict = success_of(last.report.verdict) or first.report.verdict
+        before, end = first.report.verdict, last.report.verdict
+        verdict = _with_end(end, before) if before is not None else end
         return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
 
     async def _until_no_pod_is_left(
@@ -127,12 +133,21 @@ class LaunchFollowing:
                 self._hinted_pod_uid = pod_uid
                 return _Event.INSPECT
             started = self._signals.take_started(job_uid)
+            if started is not None and self._is_successor(started):
+                self._successor = started
+                return _Event.INSPECT
             if started is not None:
                 self._begin(started)
             left = self._seconds_left()
             if left is not None and left <= 0:
                 return _Event.EXPIRED
+            self._limit_history()
             await self._wait(left)
+
+    def _limit_history(self) -> None:
+        """Continue as new if the history is long, because of many replaced Pods, edits or signals. The Job lives on."""
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._state.continued(following=self._launched))
 
     async def _wait(self, seconds: float | None) -> None:
         seen = self._state.signal_count
@@ -144,12 +159,18 @@ class LaunchFollowing:
         except TimeoutError:
             return
 
+    def _is_successor(self, started: Started) -> bool:
+        """Whether it is the start of another Pod than the known one, which has used time."""
+        return (
+            bool(self._state.pod_uid) and started.pod_uid != self._state.pod_uid and bool(self._state.timeout_seconds)
+        )
+
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
-        if started.pod_uid == self._pod_uid or not self._state.timeout_seconds:
+        if started.pod_uid == self._state.pod_uid or not self._state.timeout_seconds:
             return  # without a limit no clock needs the start, and a forged one would stop that of waiting
         now = workflow.now()
-        self._pod_uid = started.pod_uid
+        self._state.pod_uid = started.pod_uid
         self._state.started_at = rfc3339(min(parse(started.started_at), now))
         self._show_running()
 
@@ -164,7 +185,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
-            pod_uid=self._pod_uid or self._hinted_pod_uid,
+            pod_uid=self._state.pod_uid or self._hinted_pod_uid,
             seconds_left=self._whole_seconds_left(),
         )
         summary = f"inspect {self._launched.job_name}"
@@ -172,35 +193,80 @@ class LaunchFollowing:
         return await self._act_on(report)
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
+        successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
-            return report.verdict
+            return self._unless_expired(report)
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
-            return await self._conclude(report.verdict)
+            is_lost = report.verdict.kind is VerdictKind.NODE_LOST
+            return await (self._fence(report.verdict) if is_lost else self._conclude(report.verdict))
         if report.stage is LaunchStage.POD_LOST:
-            return await self._lose_pod(report)
+            return await self._lose_pod(report, successor=successor)
         self._continue(report)
         return None
+
+    def _unless_expired(self, report: LaunchReport) -> Verdict | None:
+        """The verdict on a launch that ended. If its Job is gone although its time was up, an earlier stop deleted it, whose
+        result was lost in a crash.
+        """
+        left = self._seconds_left()
+        if report.verdict is None or report.verdict.kind is not VerdictKind.JOB_GONE or left is None or left > 0:
+            return report.verdict
+        is_running = self._state.started_at is not None
+        verdict = self._deadline_verdict(report) if is_running else self._waited_too_long(report)
+        return _with_end(report.verdict, verdict)
 
     def _continue(self, report: LaunchReport) -> None:
         """Take over what the report says about a launch that goes on."""
         if report.stage is LaunchStage.RUNNING and report.started_at is not None:
-            self._pod_uid = report.pod_uid
+            self._state.pod_uid = report.pod_uid
             self._state.started_at = report.started_at
             self._show_running()
 
-    async def _lose_pod(self, report: LaunchReport) -> Verdict | None:
+    async def _lose_pod(self, report: LaunchReport, *, successor: Started | None = None) -> Verdict | None:
         """The clock stops. Only time that the cluster confirms counts: the start came with a signal, which can be forged."""
-        self._pod_uid = ""
+        if report.pod_uid and report.pod_uid in self._lost_pods:
+            return None
+        self._lost_pods.add(report.pod_uid)
         self._state.started_at = report.started_at
-        lost_at = parse(report.lost_at) if report.lost_at else workflow.now()
-        self._state.lose_pod(is_disrupted=report.is_disrupted, now=lost_at)
+        lost_at = report.lost_at or rfc3339(workflow.now())
+        is_known = bool(report.pod_name) or report.pod_uid == self._state.pod_uid
+        if is_known:  # anybody with access to Temporal can claim that a Pod existed
+            self._state.add_replaced_pod(self._launched, report, lost_at=lost_at)
+        self._state.pod_uid = ""
+        self._state.lose_pod(is_disrupted=report.is_disrupted, now=parse(lost_at))
         exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
-        return await self._conclude(exceeded) if exceeded is not None else None
+        if exceeded is not None:
+            return await self._conclude(exceeded)
+        if successor is not None:
+            self._begin(successor)
+        elif is_known:
+            await self._publish_loss(report)
+        return None
 
-    async def _conclude(self, verdict: Verdict) -> Verdict:
+    async def _publish_loss(self, report: LaunchReport) -> None:
+        request = PublishInput(
+            run=self._state.run,
+            phase=Phase.PENDING,
+            reason=report.loss_reason,
+            message=report.loss_message,
+            attempt=self._state.progress.attempt,
+            attempts=self._state.progress.attempts,
+            seconds_used=self._state.progress.seconds_used,
+            warning=report.is_disrupted,
+        )
+        summary = f"publish the loss of Pod {report.pod_name}"
+        await execute_locally(activity_options.PUBLISH, request, StatusResult, summary=summary)
+
+    async def _fence(self, verdict: Verdict) -> Verdict:
+        """Delete a launch whose node does not respond. Its kubelet cannot confirm that, so there is no grace period."""
+        self._state.disruptions += 1
+        exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
+        return await self._conclude(exceeded or verdict, grace=0)
+
+    async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
-        stopped = await self.stop(grace=STOP_GRACE, because=verdict.reason)
-        return success_of(stopped.report.verdict) or verdict
+        stopped = await self.stop(grace=grace, because=verdict.reason)
+        return _with_end(stopped.report.verdict, verdict)
 
     async def _suspend(self) -> Verdict:
         """Stop the launch. If it had ended, how it ended counts, unless its Job is gone: an earlier stop deleted it."""
@@ -208,13 +274,16 @@ class LaunchFollowing:
         report = (await self.stop(grace=STOP_GRACE, because=Reason.SUSPENDED)).report
         if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
             return report.verdict
-        return Verdict(
+        suspended = Verdict(
             kind=VerdictKind.SUSPENDED,
             reason=Reason.SUSPENDED,
             message="the run was suspended by spec.suspend",
             started_at=report.started_at or self._state.started_at,
             finished_at=report.lost_at or now,
+            pod_name=report.pod_name,
+            node_name=report.node_name,
         )
+        return _with_end(report.verdict, suspended)
 
     async def _expire(self) -> Verdict | None:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
@@ -224,8 +293,8 @@ class LaunchFollowing:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
             return await self._act_on(stopped.report)
-        success = success_of(stopped.report.verdict)
-        return success or (self._deadline_verdict() if is_running else self._waited_too_long(stopped))
+        verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped.report)
+        return _with_end(stopped.report.verdict, verdict)
 
     async def _stop_at_deadline(self) -> StopLaunchResult:
         allowed = self._state.timeout_seconds - self._state.progress.seconds_used
@@ -236,18 +305,20 @@ class LaunchFollowing:
     async def _stop_waiting(self) -> StopLaunchResult:
         return await self.stop(grace=STOP_GRACE, because=Reason.PENDING_TIMEOUT, only_waiting=True)
 
-    def _deadline_verdict(self) -> Verdict:
+    def _deadline_verdict(self, report: LaunchReport) -> Verdict:
         return Verdict(
             kind=VerdictKind.OUT_OF_TIME,
             reason=Reason.DEADLINE_EXCEEDED,
             message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
             started_at=self._state.started_at,
             finished_at=rfc3339(workflow.now()),
+            pod_name=report.pod_name,
+            node_name=report.node_name,
         )
 
-    def _waited_too_long(self, stopped: StopLaunchResult) -> Verdict:
+    def _waited_too_long(self, report: LaunchReport) -> Verdict:
         waited = f"the run waited for more than {self._launched.pending_timeout_seconds} s (pendingTimeoutSeconds)"
-        last = stopped.report.wait_message
+        last = report.wait_message
         message = f"{waited}; last reason: {last}" if last else waited
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
 
@@ -279,3 +350,10 @@ class LaunchFollowing:
         if self._state.started_at is not None:
             return self._state.running_seconds_left(now=now)
         return self._state.pending_seconds_left(self._launched, now=now)
+
+
+def _with_end(end: Verdict | None, verdict: Verdict) -> Verdict:
+    """The verdict on a launch that was stopped: its success replaces it, an end that says nothing makes it unclear."""
+    if end is None:
+        return verdict
+    return success_of(end) or verdict.model_copy(update={"is_unclear": end.is_unclear})

@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, RecordCounts
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts
 from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
@@ -36,30 +36,19 @@ class RunProgress(Frozen):
     attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+    first_started_at: str | None = Field(default=None, description="When the run's first container started")
 
     @property
     def progress(self) -> "RunProgress":
         """These fields alone, without those of the message."""
-        return RunProgress(
-            launch=self.launch, attempt=self.attempt, attempts=self.attempts, seconds_used=self.seconds_used
-        )
+        return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
 
 
 SIGNALLED_LIFECYCLE = 2
 """From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
 
-
-class RunInput(RunRef, RunProgress):
-    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
-
-    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
-    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
-    disruptions: int = 0
-
-    @property
-    def ref(self) -> RunRef:
-        """The run's identity."""
-        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
+"""Of the workflows that this version can execute."""
 
 
 class LaunchInput(RunProgress):
@@ -100,8 +89,27 @@ class LaunchResult(RunProgress):
     snapshot: str = Field(
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
     )
+    started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
+
+
+class RunInput(RunRef, RunProgress):
+    """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
+
+    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
+    pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
+    disruptions: int = 0
+    submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
+    unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
+
+    following: LaunchResult | None = Field(default=None, description="The launch that is under way")
+    pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
 
 
 class FollowUntil(StrEnum):
@@ -134,6 +142,8 @@ class VerdictKind(StrEnum):
     JOB_GONE = "JobGone"
     SUSPENDED = "Suspended"
     """The launch was stopped because the run was suspended."""
+    NODE_LOST = "NodeLost"
+    """The node of its Pod has not responded for too long: the launch was fenced off."""
 
 
 class Verdict(Frozen):
@@ -149,6 +159,12 @@ class Verdict(Frozen):
     records: RecordCounts | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
+    pod_name: str = ""
+    node_name: str = ""
+    log: str = Field(default="", description="The last messages of our runner, if it failed; on one line")
+    is_unclear: bool = Field(
+        default=False, description="Whether a container may have committed the output without leaving a readable result"
+    )
 
 
 class FollowResult(Frozen):
@@ -220,6 +236,10 @@ class LaunchReport(Frozen):
     started_at: str | None = None
     pod_name: str = ""
     pod_uid: str = ""
+    node_name: str = ""
+    exit_code: int | None = Field(default=None, description="Of the container of a lost Pod, if known")
+    loss_reason: Reason = Reason.POD_LOST
+    loss_message: str = Field(default="", description="Why a Pod was lost")
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
     wait_message: str = Field(default="", description="What a waiting launch waits for")
@@ -249,6 +269,32 @@ class StopLaunchResult(Frozen):
     pods_vanishing: int = 0
 
 
+class VerifyInput(Frozen):
+    """Find out whether the run's output is committed, after a launch that left no readable result.
+
+    With `is_final`, no launch follows, so that an output that is not committed must not be committed any more. With
+    `must_conclude`, the time for it is up.
+    """
+
+    run: RunRef
+    job_name: str = Field(default="", description="The Job of the launch, whose end has been dealt with")
+    launch: int
+    attempt: int
+    attempts: tuple[Attempt, ...] = ()
+    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap")
+    because: str = Field(default="", description="How the launch ended, for the status")
+    is_final: bool = False
+    must_conclude: bool = False
+
+
+class VerifyResult(Frozen):
+    """What was found, or None while the Job of that UID is under way. `gone` if the run no longer exists."""
+
+    finding: OutputFinding | None = None
+    job_uid: str = ""
+    gone: bool = False
+
+
 class PublishInput(Frozen):
     """Write the status of a run that has not ended."""
 
@@ -258,6 +304,8 @@ class PublishInput(Frozen):
     message: str
     attempt: int = 1
     attempts: tuple[Attempt, ...] = ()
+    ended_launches: int = 0
+    seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
 
@@ -280,6 +328,7 @@ class RecordInput(Frozen):
     snapshot: str = Field(
         default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
     )
+    submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
 
 
 class StatusResult(Frozen):
@@ -303,6 +352,7 @@ class DeleteRunInput(Frozen):
     """Delete a finished run with exactly this UID."""
 
     run: RunRef
+    because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
 class CleanupInput(Frozen):
@@ -310,6 +360,7 @@ class CleanupInput(Frozen):
 
     run: RunRef
     delay_seconds: int
+    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):
@@ -322,6 +373,8 @@ class DeletionResult(Frozen):
     """The object no longer exists, whether this deletion removed it or an earlier one."""
 
     gone: bool = True
+    deleted: bool = Field(default=False, description="Whether this deletion removed it")
+    message: str = Field(default="", description="What was deleted and why, or why nothing was deleted")
 
 
 class SubmitInput(Frozen):

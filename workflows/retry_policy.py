@@ -40,7 +40,7 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
         return Step(StepKind.SUCCEED, Reason.SUCCEEDED, verdict.message)
-    if verdict.kind is VerdictKind.NEVER_RAN:
+    if verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.NODE_LOST):
         return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
     if verdict.kind is VerdictKind.SUSPENDED:
         return Step(StepKind.LAUNCH, verdict.reason, verdict.message)
@@ -73,8 +73,8 @@ def backoff_after(attempt: int) -> int:
 
 
 def check_disruptions(count: int, *, limit: int) -> Verdict | None:
-    """The verdict on a launch whose Pods were evicted or preempted more than `limit` times; None up to the limit."""
+    """The verdict on a launch whose Pods were evicted, preempted or lost more than `limit` times; None up to the limit."""
     if count <= limit:
         return None
-    message = f"the Pods were evicted or preempted {count} times, more than maxDisruptions ({limit})"
+    message = f"the Pods were evicted, preempted or lost {count} times, more than maxDisruptions ({limit})"
     return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)

@@ -3,16 +3,18 @@
 Pure: the current time is always a parameter. Only this class changes the state; the workflow decides when.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
-from inferrun.resources.status import ATTEMPTS_LIMIT
+from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
     FollowInput,
     FollowUntil,
     LaunchInput,
+    LaunchReport,
     LaunchResult,
     LaunchState,
     RecordInput,
@@ -21,6 +23,7 @@ from workflows.messages import (
     StopInput,
     Verdict,
     VerdictKind,
+    VerifyInput,
 )
 from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
 
@@ -34,25 +37,43 @@ class RunState:
     def __init__(self, given: RunInput) -> None:
         self.run = given.ref
         self.lifecycle = given.lifecycle
+        self._submitter = given.submitter
         self.progress = given.progress
-        self.job: LaunchResult | None = None
-        self.started_at: str | None = None
+        self.job = given.following
+        self.started_at = given.following.started_at if given.following is not None else None
+        self.pod_uid = given.pod_uid
+        self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
         self.disruptions = given.disruptions
+        self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
         self._edited_timeout: int | None = None
         self._edited_suspend: bool | None = None
 
-    def continued(self) -> RunInput:
-        """The input with which the workflow continues as new; only a run without a Job does so."""
+    def take_following(self) -> LaunchResult | None:
+        """The launch that was under way when the workflow continued as new, once."""
+        following, self._following = self._following, None
+        return following
+
+    def continued(self, *, following: LaunchResult | None = None) -> RunInput:
+        """The input with which the workflow continues as new. The launch that is `following` is inspected first: signals
+        about it may have been received and not dealt with.
+        """
+        if following is not None:
+            changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
+            following = following.model_copy(update={**changes, "started_at": self.started_at, "is_adopted": True})
         return RunInput.model_validate(
             {
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
                 "lifecycle": self.lifecycle,
+                "submitter": self._submitter,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
+                "unverified_launch": self.unverified_launch,
+                "following": following,
+                "pod_uid": self.pod_uid if following is not None else "",
             }
         )
 
@@ -92,8 +113,10 @@ class RunState:
         if launched.job_name:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
-            self.started_at = None
+            self.started_at, self.pod_uid = launched.started_at, ""
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+            if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
+                self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
@@ -102,15 +125,13 @@ class RunState:
         if started is None:
             return verdict
         finished = verdict.finished_at or rfc3339(now)
-        self._add_seconds(seconds_between(started, finished))
-        self.started_at = None
+        self._end_running(started, finished)
         return verdict.model_copy(update={"started_at": started, "finished_at": finished})
 
     def lose_pod(self, *, is_disrupted: bool, now: datetime) -> None:
         """The Pod is gone and the Job replaces it: the run's clock stops and the run waits again."""
         if self.started_at is not None:
-            self._add_seconds(seconds_between(self.started_at, rfc3339(now)))
-            self.started_at = None
+            self._end_running(self.started_at, rfc3339(now))
         self.wait_since(rfc3339(now))
         if is_disrupted:
             self.disruptions += 1
@@ -126,9 +147,58 @@ class RunState:
             exit_code=verdict.exit_code,
             reason=reason,
             message=verdict.message[:ATTEMPT_MESSAGE_LIMIT],
+            pod_name=verdict.pod_name or None,
+            node_name=verdict.node_name or None,
+            log=verdict.log[:LOG_LIMIT] or None,
         )
+        self._list(attempt)
+
+    def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
+        """List a Pod that its Job replaces; the launch goes on."""
+        attempt = Attempt(
+            launch=self.progress.launch,
+            attempt=self.progress.attempt,
+            replaced=True,
+            job_name=launched.job_name,
+            pod_name=report.pod_name or None,
+            node_name=report.node_name or None,
+            start_time=parse(report.started_at) if report.started_at else None,
+            completion_time=parse(lost_at),
+            exit_code=report.exit_code,
+            reason=report.loss_reason,
+            message=report.loss_message[:ATTEMPT_MESSAGE_LIMIT] or None,
+        )
+        self._list(attempt)
+
+    def _list(self, attempt: Attempt) -> None:
         attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
         self.progress = self.progress.model_copy(update={"attempts": attempts})
+
+    def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
+        """Whether the store must be asked before the verdict stands.
+
+        A launch that left no readable result may also commit late, if its node was lost: the end of the run is final
+        only after that has been ruled out.
+        """
+        if verdict.is_unclear:
+            self.unverified_launch = self.progress.launch
+        is_fenced = (
+            verdict.kind is VerdictKind.NODE_LOST
+        )  # the next launch finds what is committed; no attempt to judge
+        return (verdict.is_unclear and not is_fenced) or (is_final and self.unverified_launch > 0)
+
+    def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
+        """Find out about the output of the latest launch that left no readable result."""
+        return VerifyInput(
+            run=self.run,
+            job_name=self.job.job_name if self.job else "",
+            launch=self.unverified_launch,
+            attempt=self.progress.attempt,
+            attempts=self.progress.attempts,
+            snapshot=self.job.snapshot if self.job else "",
+            because=because,
+            is_final=is_final,
+        )
 
     def next_launch(self, *, is_counted: bool) -> None:
         """Advance to the next launch, which is a new attempt if it is counted."""
@@ -189,6 +259,7 @@ class RunState:
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
+            submitter=self._submitter,
         )
 
     def failure(self, reason: Reason, message: str) -> RecordInput:
@@ -197,12 +268,20 @@ class RunState:
         return self.outcome(verdict, Phase.FAILED, reason)
 
     def _first_start(self) -> str | None:
-        attempts = self.progress.attempts
-        if not attempts:
-            return self.started_at
-        first = attempts[0].start_time
-        return rfc3339(first) if first else None
+        first = self.progress.first_started_at or self.started_at
+        if first is not None:
+            return first
+        started = next((item.start_time for item in self.progress.attempts if item.start_time is not None), None)
+        return rfc3339(started) if started is not None else None
 
-    def _add_seconds(self, seconds: float) -> None:
-        used = self.progress.seconds_used + seconds
-        self.progress = self.progress.model_copy(update={"seconds_used": used})
+    def _end_running(self, started: str, finished: str) -> None:
+        """Add the seconds of a container to the run's clock."""
+        used = self.progress.seconds_used + seconds_between(started, finished)
+        first = self.progress.first_started_at or started
+        self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
+        self.started_at = None
+
+
+def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
+    """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
+    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)

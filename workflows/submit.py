@@ -18,7 +18,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from inferrun import names
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import RunResult, deleted_result
 from inferrun.submission import WORKFLOW_TYPE, Following, InvalidSubmission, Submission, parse_submission
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, start
@@ -187,20 +187,9 @@ def _show_progress(run: RunRef) -> None:
 
 def _close(end: SubmissionStatus) -> RunResult:
     """The result of the run; raises ApplicationError if it failed or was deleted."""
-    result = end.result or _deleted(_run_of(end))
+    result = end.result or deleted_result(_run_of(end))
     workflow.set_current_details(f"**{result.phase}** ({result.reason}): {result.message}")
     if result.phase is not Phase.SUCCEEDED:
         text = f"{result.reason}: {result.message}"
         raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
     return result
-
-
-def _deleted(run: RunRef) -> RunResult:
-    return RunResult(
-        namespace=run.namespace,
-        name=run.name,
-        uid=run.uid,
-        phase=Phase.FAILED,
-        reason=Reason.RUN_DELETED,
-        message=f"InferenceRun {run} was deleted before it ended",
-    )

@@ -11,12 +11,14 @@ from workflows import messages
 from workflows.messages import CleanupInput
 
 
-async def start_cleanup(temporal: Client, run: RunRef, *, delay_seconds: int, installation: Installation) -> None:
+async def start_cleanup(
+    temporal: Client, run: RunRef, *, delay_seconds: int, because: str, installation: Installation
+) -> None:
     """Start the clean-up; one that an earlier try started is success, even if it has already finished."""
     try:
         await temporal.start_workflow(
             messages.CLEANUP_WORKFLOW,
-            CleanupInput(run=run, delay_seconds=delay_seconds),
+            CleanupInput(run=run, delay_seconds=delay_seconds, because=because),
             id=cleanup_workflow_id(run_workflow_id(run)),
             task_queue=installation.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

@@ -1,11 +1,13 @@
 """Deletes the finished runs of a schedule that its history limits do not keep."""
 
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.events import EventRecorder
 from activities.rules.child_runs import to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 
@@ -15,9 +17,10 @@ LIST_PAGE = "500"
 class HistoryPruner:
     """Prunes the runs of any schedule."""
 
-    def __init__(self, api: KubeClient, runs: RunStore) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
         self._api = api
         self._runs = runs
+        self._events = events
 
     async def prune(self, parent: RunRef) -> list[str]:
         """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
@@ -29,8 +32,13 @@ class HistoryPruner:
             return []
         deleted = []
         for child in to_prune(schedule, await self._children(parent)):
-            name = child.metadata.name
+            name, limit = child.metadata.name, _limit_of(child)
+            message = (
+                f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
+            )
+            await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
             if await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
+                await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
                 deleted.append(name)
         return deleted
 
@@ -44,3 +52,9 @@ class HistoryPruner:
             if not token:
                 return found
             params["continue"] = token
+
+
+def _limit_of(child: InferenceRun) -> str:
+    """The field that limits runs of this outcome."""
+    is_success = child.status.phase is Phase.SUCCEEDED
+    return "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"

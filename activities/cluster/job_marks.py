@@ -4,11 +4,12 @@ before: the Job controller must not delete a Job whose result nobody has read. M
 
 from contextlib import suppress
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Conflict, Invalid, NotFound
+from inferrun.kube.errors import Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
@@ -17,19 +18,41 @@ async def set_time_to_live(api: KubeClient, run: RunRef, *, seconds: int) -> Non
     """Set ttlSecondsAfterFinished of all Jobs that the run owns."""
     found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
     for job in found.get("items") or []:
-        if not is_owned_by(job, run):
-            continue
-        body = {
-            "metadata": {"uid": uid_of(job), "labels": {wellknown.LABEL_ENDED: "true"}},
-            "spec": {"ttlSecondsAfterFinished": seconds},
-        }
-        await _patch(api, run.namespace, name_of(job), body)
+        if is_owned_by(job, run):
+            await end_job(api, run, job, seconds=seconds)
+
+
+async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) -> None:
+    """Mark one Job and set its ttlSecondsAfterFinished."""
+    body = {
+        "metadata": {"uid": uid_of(job), "labels": {wellknown.LABEL_ENDED: "true"}},
+        "spec": {"ttlSecondsAfterFinished": seconds},
+    }
+    await _patch(api, run.namespace, name_of(job), body)
 
 
 async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
     """Mark one Job of the run; its run goes on with another launch."""
     owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
     await _patch(api, run.namespace, job, owned)
+
+
+async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installation: str) -> None:
+    """Restore the labels and the annotation by which the observer finds a Job that has not ended, if any was changed."""
+    wanted = labels_of(launch.run, installation=installation)
+    metadata = job["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    is_named = annotations.get(wellknown.ANNOTATION_RUN) == launch.run.name
+    if is_named and wellknown.LABEL_ENDED not in labels and wanted.items() <= labels.items():
+        return
+    body = {
+        "metadata": {
+            "uid": uid_of(job),
+            "labels": {**wanted, wellknown.LABEL_ENDED: None},
+            "annotations": {wellknown.ANNOTATION_RUN: launch.run.name},
+        }
+    }
+    await _patch(api, launch.run.namespace, name_of(job), body)
 
 
 async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> None:
@@ -42,5 +65,6 @@ async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> No
 
 
 async def _patch(api: KubeClient, namespace: str, name: str, body: Object) -> None:
-    with suppress(NotFound, Conflict, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+    """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy."""
+    with suppress(NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
         await api.patch(JOBS, namespace, name, body)

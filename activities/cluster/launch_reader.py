@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from activities.cluster.config_maps import find_config_map
-from activities.cluster.job_objects import list_pods_and_orphans
+from activities.cluster.job_objects import list_events, list_pods_and_orphans
+from activities.rules.container_clock import start_in
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects
 from activities.rules.object_metadata import uid_of
@@ -11,7 +12,7 @@ from activities.rules.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
-from workflows.messages import InspectInput
+from workflows.messages import InspectInput, LaunchReport, LaunchStage
 
 EndedPods = Callable[[str], Sequence[Object]]
 """The Pods of the Job with this UID that this process has seen to end: when a Job is stopped, they do not last."""
@@ -39,6 +40,14 @@ class LaunchReader:
         except LaunchBlocked:
             return None
         return compiled.snapshot if compiled is not None else None
+
+    async def with_start(self, request: InspectInput, report: LaunchReport) -> LaunchReport:
+        """The report, with the start of a lost Pod that nobody in this process has seen, from the kubelet's Event."""
+        if report.stage is not LaunchStage.POD_LOST or report.started_at is not None or not request.pod_uid:
+            return report
+        pod = {"metadata": {"uid": request.pod_uid}}
+        events = await list_events(self._api, request.run.namespace, pod)
+        return report.model_copy(update={"started_at": start_in(events)})
 
     async def _job(self, request: InspectInput) -> Object | None:
         try:

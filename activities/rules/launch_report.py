@@ -1,20 +1,24 @@
 """The state of a launch, from its Job and its Pods. Pure."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.output_evidence import is_unclear
+from activities.rules.pod_state import ContainerEnd
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import (
     Evidence,
     judge_deleted_job,
     judge_finished_job,
+    judge_lost_node,
     judge_stuck_pod,
     judge_success,
 )
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.timestamps import parse, rfc3339
+from inferrun.text import one_line
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 
 
@@ -35,21 +39,38 @@ class LaunchObjects:
         return [pod for pod in (*self.pods, *self.orphans) if pod_state.may_run(pod)]
 
 
-def report_on(objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str) -> LaunchReport:
+def report_on(
+    objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str, node_lost_seconds: int, now: datetime
+) -> LaunchReport:
     """The state of the launch; `pod_uid` is the Pod that is known to have started, empty if none is.
 
     Without a snapshot nothing that a container reports can be trusted.
     """
     success = _success(objects, snapshot)
     if success is not None:
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=success)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_placed(success, objects))
     if objects.job is None:
         is_over = not objects.pods_that_may_run
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
-        return LaunchReport(stage=stage, verdict=judge_deleted_job())
+        return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
     if job_state.is_finished(objects.job):
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_judge(objects, objects.job, snapshot))
+        verdict = _placed(_judge(objects, objects.job, snapshot), objects)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
+    pod = pod_state.newest(objects.pods)
+    lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
+    if lost is not None:
+        return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
     return _report_on_active(objects, pod_uid=pod_uid)
+
+
+def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict, marked if it leaves open whether the output was committed."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return verdict
+    seen = {uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}
+    may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
+    unclear = is_unclear(seen.values(), orphans=objects.orphans, snapshot=snapshot, may_be_unseen=may_be_unseen)
+    return verdict.model_copy(update={"is_unclear": unclear})
 
 
 def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
@@ -60,35 +81,75 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     if pod_uid and (known is None or pod_state.is_lost(known)):
-        return _lost(known or _seen_to_end(objects, pod_uid), pod_uid=pod_uid)
-    started = started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
+        replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
+        is_queued = objects.job is not None and job_state.is_suspended(objects.job)
+        seen = known or _seen_to_end(objects, pod_uid)
+        return _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
+    started = container_clock.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
-    return LaunchReport(stage=LaunchStage.RUNNING, started_at=started, pod_name=name_of(pod), pod_uid=uid_of(pod))
+    return LaunchReport(
+        stage=LaunchStage.RUNNING,
+        started_at=started,
+        pod_name=name_of(pod),
+        pod_uid=uid_of(pod),
+        node_name=pod_state.node_of(pod),
+    )
+
+
+def _placed(verdict: Verdict, objects: LaunchObjects) -> Verdict:
+    """The verdict with the Pod whose container ended last and its node."""
+    pods = objects.pods or list(objects.ended_pods)
+    pod = pod_state.newest([one for one in pods if pod_state.container_end(one) is not None]) or pod_state.newest(pods)
+    if pod is None:
+        return verdict
+    return verdict.model_copy(update={"pod_name": name_of(pod), "node_name": pod_state.node_of(pod)})
 
 
 def _seen_to_end(objects: LaunchObjects, pod_uid: str) -> Object | None:
     return next((pod for pod in objects.ended_pods if uid_of(pod) == pod_uid), None)
 
 
-def _lost(pod: Object | None, *, pod_uid: str) -> LaunchReport:
-    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed."""
+def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queued: bool) -> LaunchReport:
+    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed.
+
+    Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
+    """
     end = pod_state.container_end(pod) if pod is not None else None
+    reason, message = _loss_of(pod, is_queued=is_queued)
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
         pod_uid=pod_uid,
+        pod_name=name_of(pod) if pod is not None else "",
+        node_name=pod_state.node_of(pod) if pod is not None else "",
+        exit_code=end.exit_code if end is not None else None,
+        loss_reason=reason,
+        loss_message=message,
         is_disrupted=pod is not None and pod_state.is_disrupted(pod),
-        started_at=pod_state.started_at(pod) if pod is not None else None,
-        lost_at=end.finished_at if end is not None else None,
+        started_at=_start_of(pod, end) if pod is not None else None,
+        lost_at=end.finished_at if end is not None else replaced_at,
     )
 
 
-def started_at(pod: Object) -> str | None:
-    """When the container started, but not before the Pod was created: the clock of its node may be behind."""
-    started = pod_state.started_at(pod)
-    if started is None:
-        return None
-    return rfc3339(max(parse(started), parse(pod["metadata"]["creationTimestamp"])))
+def _loss_of(pod: Object | None, *, is_queued: bool) -> tuple[Reason, str]:
+    """Why a Pod was lost."""
+    name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
+    disruption = pod_state.condition(pod, "DisruptionTarget") if pod is not None else None
+    if disruption is not None:
+        detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)
+        return Reason.DISRUPTED, f"the cluster removed {name} ({detail}); the Job creates another one"
+    if is_queued:
+        text = (
+            f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
+        )
+        return Reason.QUEUED, text
+    return Reason.POD_LOST, f"{name} is gone; the Job creates another one"
+
+
+def _start_of(pod: Object, end: ContainerEnd | None) -> str | None:
+    """By the same clock as its end, so that the difference of the two is right."""
+    is_timed = end is not None and end.finished_at is not None
+    return pod_state.started_at(pod) if is_timed else container_clock.started_at(pod)
 
 
 def _success(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict | None:

@@ -8,7 +8,7 @@ from activities.rules.snapshot import CompiledRun
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
 from inferrun.reasons import Reason, known_reason
-from inferrun.resources import InferenceRun
+from inferrun.resources import Attempt, InferenceRun
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 from workflows.run_clock import timeout_of
@@ -67,6 +67,8 @@ def launched(
         attempt=request.attempt,
         attempts=request.attempts,
         seconds_used=request.seconds_used,
+        first_started_at=request.first_started_at,
+        started_at=_start_of_lost(run, job),
         timeout_seconds=timeout_of(run.spec),
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
         backoff_limit=snapshot.backoff_limit,
@@ -76,6 +78,22 @@ def launched(
         is_adopted=is_adopted,
         is_suspended=bool(run.spec.suspend),
     )
+
+
+def _start_of_lost(run: InferenceRun, job: Object) -> str | None:
+    """When the container of a Job that is gone had started: the status is the only record of it."""
+    since = run.status.running_since
+    return rfc3339(since) if is_lost(job) and since is not None else None
+
+
+def lost_job(name: str, uid: str, *, run: InferenceRun, now: datetime) -> Object:
+    """Stands for a Job that is gone, as far as a launch needs to know it."""
+    return {"metadata": {"name": name, "uid": uid, "creationTimestamp": _creation_time(run, now=now)}}
+
+
+def is_lost(job: Object) -> bool:
+    """Whether it stands for a Job that is gone."""
+    return "spec" not in job
 
 
 def blocked(run: InferenceRun, blocker: LaunchBlocked, *, now: datetime) -> LaunchResult:
@@ -98,21 +116,29 @@ def seconds_left(request: LaunchInput, run: InferenceRun) -> int | None:
 
 
 def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
-    """The request of a new workflow, advanced to the launch after those that the run's status lists."""
-    past = run.status.attempts
-    if request.launch > 1 or not past:
+    """The request, advanced to the launch after those that have ended: the workflow may be new, or as it was when
+    Temporal's database was backed up.
+    """
+    past, status = run.status.attempts, run.status
+    ended = status.ended_launches or max((item.launch for item in past if not item.replaced), default=0)
+    if request.launch > ended and (request.launch > 1 or not past):
         return request
-    used = sum(
-        (item.completion_time - item.start_time).total_seconds()
-        for item in past
-        if item.completion_time is not None and item.start_time is not None
-    )
     return LaunchInput(
         run=request.run,
-        launch=past[-1].launch + 1,
-        attempt=run.status.attempt or past[-1].attempt,
+        launch=ended + 1,
+        attempt=status.attempt or 1,
         attempts=past,
-        seconds_used=used,
+        seconds_used=status.seconds_used if status.seconds_used is not None else _seconds_of(past),
+        first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
+    )
+
+
+def _seconds_of(attempts: tuple[Attempt, ...]) -> float:
+    """Seconds for which these launches ran."""
+    return sum(
+        (item.completion_time - item.start_time).total_seconds()
+        for item in attempts
+        if item.completion_time is not None and item.start_time is not None
     )
 
 

@@ -5,7 +5,7 @@ import json
 from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
 from inferrun.kube.objects import Object
-from inferrun.names import job_name
+from inferrun.names import job_name, verify_job_name
 from inferrun.run_ref import RunRef
 
 CONTAINER = "inference"
@@ -16,6 +16,17 @@ TERMINATION_GRACE = 10
 CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
+
+VERIFY_COMMAND = ("python", "-m", "runner.verify")
+"""A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
+
+VERIFY_SECONDS = 300
+"""Time limit of a verification, including the wait for its Pod: a volume may take minutes to leave a lost node."""
+
+VERIFY_RETRIES = 3
+
+VERIFY_TTL_SECONDS = 600
+"""The result is read within seconds; if not, the verification is repeated."""
 
 ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
@@ -29,7 +40,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Obje
         "metadata": {
             "name": compiled.base_name,
             "namespace": run.namespace,
-            "labels": _labels(run, installation=installation),
+            "labels": labels_of(run, installation=installation),
             "annotations": {wellknown.ANNOTATION_RUN: run.name},
             "ownerReferences": [owner_reference(run)],
         },
@@ -45,7 +56,7 @@ def job(
     snapshot = compiled.snapshot
     labels = {
         **snapshot.labels,
-        **_labels(run, installation=installation),
+        **labels_of(run, installation=installation),
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
@@ -80,6 +91,59 @@ def job(
     }
 
 
+def verify_job(
+    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
+) -> Object:
+    """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch.
+
+    It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
+    """
+    labels = {
+        **labels_of(run, installation=installation),
+        wellknown.LABEL_LAUNCH: str(launch),
+        wellknown.LABEL_ATTEMPT: str(attempt),
+    }
+    annotations = {wellknown.ANNOTATION_RUN: run.name, wellknown.ANNOTATION_RUNNER: wellknown.RUNNER_VERIFY}
+    of_output = CompiledRun(compiled.base_name, compiled.contract_json, _for_output(compiled.snapshot))
+    spec = _pod_spec(of_output, launch=launch, attempt=attempt, seconds_left=None)
+    spec["containers"][0]["command"] = [*VERIFY_COMMAND, *(["--final"] if is_final else [])]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": verify_job_name(compiled.base_name, launch, is_final=is_final),
+            "namespace": run.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(run)],
+        },
+        "spec": {
+            "completions": 1,
+            "parallelism": 1,
+            "backoffLimit": VERIFY_RETRIES,
+            "activeDeadlineSeconds": VERIFY_SECONDS,
+            "ttlSecondsAfterFinished": VERIFY_TTL_SECONDS,
+            "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec},
+        },
+    }
+
+
+def _for_output(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with what only the input and the model need left out, because it may be missing or scarce."""
+    resources = {
+        part: kept
+        for part, amounts in snapshot.resources.items()
+        if (kept := {key: value for key, value in amounts.items() if key in ("cpu", "memory")})
+    }
+    return snapshot.model_copy(
+        update={
+            "endpoints": tuple(item for item in snapshot.endpoints if item.end == "output"),
+            "claims": tuple(item for item in snapshot.claims if item.end == "output"),
+            "resources": resources,
+        }
+    )
+
+
 def _observer_annotations(snapshot: Snapshot, run: RunRef) -> dict[str, str]:
     """What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else."""
     kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
@@ -108,7 +172,8 @@ def selector(installation: str) -> str:
     return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
 
 
-def _labels(run: RunRef, *, installation: str) -> dict[str, str]:
+def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
+    """The labels of everything that is created for a run."""
     return {
         wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY,
         wellknown.LABEL_INSTALLATION: installation,

@@ -12,12 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.diagnosis import Wait, diagnose
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
-from activities.rules.verdict import judge_stuck_pod
+from activities.rules.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
@@ -28,6 +29,9 @@ from inferrun.timestamps import parse, rfc3339
 REPLACEMENT_SECONDS = 10.0
 """Seconds without a Pod after which a Pod whose end nobody saw counts as taken away. A Job controller that is merely
 slow needs less; if it needs more, an additional signal is sent, and whoever judges finds nothing to judge."""
+
+FOLLOW_A_LAUNCH = (Reason.RETRY_BACKOFF, Reason.VERIFYING)
+"""Reasons of a status that says what follows the Job that it names."""
 
 MAX_LAUNCH_DIGITS = 9
 """A Job's name comes from a status or from metadata, which may say anything."""
@@ -43,7 +47,7 @@ class Doing(StrEnum):
     TAKEN = "Taken"
     """The Pod that was running was taken away; the Job goes on."""
     STUCK = "Stuck"
-    """Its Pod can never start; the Job goes on."""
+    """Its Pod can never start, or its node has not responded for too long; the Job goes on."""
     ENDED = "Ended"
     """The Job is complete or has failed."""
     GONE = "Gone"
@@ -66,6 +70,7 @@ class Launch:
     attempt: int
     has_clock: bool
     is_builtin: bool
+    is_verifying: bool = False
 
     @classmethod
     def of_job(cls, job: Object) -> Self | None:
@@ -83,6 +88,7 @@ class Launch:
             attempt=_number(labels.get(wellknown.LABEL_ATTEMPT)),
             has_clock=ANNOTATION_SECONDS_LEFT in annotations,
             is_builtin=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN,
+            is_verifying=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_VERIFY,
         )
 
     @classmethod
@@ -105,51 +111,6 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
-    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
-
-    pod_uid: str
-    pod_name: str
-    job_uid: str
-    exit_code: int | None = None
-    started_at: str | None = None
-    finished_at: str | None = None
-    is_disrupted: bool = False
-    message: str = ""
-    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
-
-    @classmethod
-    def of_pod(cls, pod: Object) -> Self:
-        """The end of a Pod that is terminal, or that was deleted as it is."""
-        metadata, end = pod["metadata"], pod_state.container_end(pod)
-        return cls(
-            pod_uid=metadata["uid"],
-            pod_name=metadata["name"],
-            job_uid=controller_of(pod) or "",
-            exit_code=end.exit_code if end is not None else None,
-            started_at=pod_state.started_at(pod),
-            finished_at=end.finished_at if end is not None else None,
-            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
-            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
-        )
-
-    def as_pod(self) -> Object:
-        """The Pod as far as a verdict needs it."""
-        terminated = {
-            "exitCode": self.exit_code,
-            "message": self.message,
-            "startedAt": self.started_at,
-            "finishedAt": self.finished_at,
-        }
-        state = {"terminated": terminated} if self.exit_code is not None else {}
-        conditions = [{"type": "DisruptionTarget", "status": "True"}] if self.is_disrupted else []
-        return {
-            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
-            "status": {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions},
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Before:
     """What was observed before: whether the launch was running, and in which Pod, if that is known."""
 
@@ -168,6 +129,10 @@ class Observation:
     pod_name: str = ""
     started_at: str = ""
     wait: Wait | None = None
+    unreachable: str = ""
+    """That the node of the Pod does not respond, if that is so."""
+    lost_in: float | None = None
+    """Seconds after which the node counts as lost, unless it responds again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +165,7 @@ def observe(
     before: Before,
     now: datetime,
     quiet_seconds: float,
+    node_lost_seconds: int,
 ) -> Observation:
     """What the launch of a Job that exists is doing.
 
@@ -209,7 +175,7 @@ def observe(
     if job_state.is_finished(job):
         return Observation(Doing.ENDED)
     pod = pod_state.newest(list(pods))
-    if pod is not None and judge_stuck_pod(pod) is not None:
+    if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
     if pod is not None and _is_running(pod) and not is_another:
@@ -218,37 +184,46 @@ def observe(
             pod_uid=uid_of(pod),
             pod_name=name_of(pod),
             started_at=clamped_start(pod, now=now),
+            unreachable=_unreachable(pod, node_lost_seconds=node_lost_seconds),
+            lost_in=_lost_in(pod, node_lost_seconds=node_lost_seconds, now=now),
         )
     if before.is_running:
         is_suspended = job_state.is_suspended(job)
         return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
     if _is_ending(pods, ends):
         return Observation(Doing.ENDING)
-    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now))
+    lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
+    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now), lost_in=lost_in)
+
+
+def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:
+    since = pod_state.unreachable_since(pod)
+    if since is None:
+        return ""
+    return (
+        f"node {pod_state.node_of(pod)} has not responded since {since}; the run continues in another Pod after "
+        f"{node_lost_seconds} s (nodeLostSeconds)"
+    )
+
+
+def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:
+    since = pod_state.silent_since(pod)
+    return None if since is None else max(0.0, node_lost_seconds - (now - parse(since)).total_seconds())
 
 
 def observe_absent(pods: Iterable[Object]) -> Observation | None:
     """What the launch of a Job that is gone is doing: GONE, or None while a Pod of it could still run."""
-    return None if any(could_run(pod) for pod in pods) else Observation(Doing.GONE)
-
-
-def could_run(pod: Object) -> bool:
-    """Whether a container of the Pod runs or may still start. A Pod that was deleted before it had a node never gets one."""
-    if pod_state.is_terminal(pod):
-        return False
-    is_bound = bool((pod.get("spec") or {}).get("nodeName"))
-    return is_bound or not pod["metadata"].get("deletionTimestamp")
+    return None if any(pod_state.may_run(pod) for pod in pods) else Observation(Doing.GONE)
 
 
 def clamped_start(pod: Object, *, now: datetime) -> str:
-    """When container `inference` started: the kubelet's time, no earlier than the Pod's creation, no later than `now`.
+    """When container `inference` started, no later than `now` unless the Pod was created later.
 
-    Clocks of nodes may be wrong by minutes; the run's clock must neither start in the future nor before its Pod.
+    The run's clock must not start in the future, whatever the clocks of nodes say.
     """
+    started = container_clock.started_at(pod)
     earliest = parse(pod["metadata"]["creationTimestamp"])
-    reported = pod_state.started_at(pod)
-    started = parse(reported) if reported else now
-    return rfc3339(max(min(started, now), earliest))
+    return rfc3339(max(min(parse(started), now) if started else now, earliest))
 
 
 def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
@@ -264,22 +239,40 @@ def event_subject(job: Object, pods: Sequence[Object]) -> Object | None:
     return None if is_unscheduled or pod_state.started_at(pod) is not None else pod
 
 
-def is_concluded(run: Object | None, *, job_uid: str) -> bool:
-    """Whether the end of a Job that is gone was acknowledged: its run has finished or is gone (None), the status names
-    another Job, or it says what follows this one.
+def is_concluded(run: Object | None, *, launch: Launch) -> bool:
+    """Whether the end of a launch was acknowledged: its run has finished or is gone (None), the status names another Job,
+    or it counts the launch among those that have ended.
     """
     if run is None:
         return True
     status = run.get("status") or {}
-    if (status.get("jobStatus") or {}).get("uid") != job_uid:
+    if (status.get("jobStatus") or {}).get("uid") != launch.job_uid:
         return True
-    return status.get("reason") == Reason.RETRY_BACKOFF or status.get("phase") == Phase.SUSPENDED
+    if status.get("reason") in FOLLOW_A_LAUNCH or status.get("phase") == Phase.SUSPENDED:
+        return True
+    return int(status.get("endedLaunches") or 0) >= launch.launch
+
+
+def is_launch_left_over(run: Object | None, *, launch: Launch) -> bool:
+    """Whether nothing follows the launch any more: its run is gone (None), has finished, or is past this launch.
+
+    `run` is as the API server has it. A Job that does not have the name of its launch is not one that we created.
+    """
+    if job_name(job_base_name(launch.run.name, launch.run.uid), launch.launch) != launch.job_name:
+        return False
+    if run is None:
+        return True
+    is_finished = (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+    return is_finished or is_superseded(run, launch=launch)
 
 
 def is_superseded(run: Object, *, launch: Launch) -> bool:
-    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first."""
+    """Whether the status names a Job of a later launch. It may still name the one before: the Job is created first.
+
+    A Job that verifies the output of an earlier launch is not superseded: the run's outcome waits for it.
+    """
     reference = (run.get("status") or {}).get("jobStatus") or {}
-    if not reference.get("name") or reference.get("uid") == launch.job_uid:
+    if not reference.get("name") or reference.get("uid") == launch.job_uid or launch.is_verifying:
         return False
     return launch_number(str(reference["name"]), run=launch.run) > launch.launch
 
@@ -311,7 +304,7 @@ def _after_running(
     else:
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
-    is_replaced = any(could_run(pod) and pod is not held for pod in pods)
+    is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
     is_taken = is_disrupted or is_lost or is_replaced or (is_suspended and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 

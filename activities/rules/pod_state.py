@@ -82,6 +82,32 @@ def is_disrupted(pod: Object) -> bool:
     return condition(pod, "DisruptionTarget") is not None
 
 
+def node_of(pod: Object) -> str:
+    """The node that the Pod was bound to; empty before."""
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def unreachable_since(pod: Object) -> str | None:
+    """Since when the node of a Pod that is not terminal has not responded; None if it responds.
+
+    The control plane, which watches the nodes, marks their Pods: one whose containers are ready is not, because its node is
+    not. A Pod that has not started yet cannot be marked so.
+    """
+    mark = condition(pod, "Ready", "False")
+    if mark is None or is_terminal(pod) or condition(pod, "ContainersReady") is None:
+        return None
+    return str(mark["lastTransitionTime"]) if _is_time(mark.get("lastTransitionTime")) else None
+
+
+def silent_since(pod: Object) -> str | None:
+    """As `unreachable_since`; also if a Pod should have ended at that time, because its grace period was over, and did not."""
+    since = unreachable_since(pod)
+    if since is not None or is_terminal(pod) or not node_of(pod) or container_end(pod) is not None:
+        return since
+    deleted = pod["metadata"].get("deletionTimestamp")
+    return str(deleted) if deleted else None
+
+
 def is_lost(pod: Object) -> bool:
     """Whether the cluster removed the Pod and its container has ended: the Job creates another Pod."""
     return is_disrupted(pod) and container_end(pod) is not None

@@ -79,6 +79,12 @@ class Snapshot(BaseModel):
             return phase is Phase.SUCCEEDED
         return self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_COMPLETION
 
+    @property
+    def deletion_policy(self) -> str:
+        """Why a run is deleted, for its Event and the result of the clean-up."""
+        delay = self.auto_delete_delay_seconds
+        return f"autoDeletePolicy is {self.auto_delete_policy} and autoDeleteDelaySeconds {delay}"
+
 
 @dataclass(frozen=True)
 class CompiledRun:

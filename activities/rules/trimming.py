@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from activities.rules import pod_state
+from activities.rules import container_clock, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from activities.rules.object_metadata import controller_of
 from inferrun import wellknown
@@ -46,7 +46,16 @@ _JOB_ANNOTATIONS = (
 _POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
 _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
 _EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
-_STATUS_FIELDS = ("phase", "reason", "message", "startTime", "records", "attempt", "observedGeneration")
+_STATUS_FIELDS = (
+    "phase",
+    "reason",
+    "message",
+    "startTime",
+    "records",
+    "attempt",
+    "endedLaunches",
+    "observedGeneration",
+)
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
@@ -79,7 +88,8 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     kept = _metadata(metadata)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
     kept["ownerReferences"] = [{"uid": owner, "controller": True}]
-    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {})
+    started = container_clock.started_at(pod)
+    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {}, started_at=started)
     return {"metadata": kept, "spec": share(spec), "status": share(status)}
 
 
@@ -154,16 +164,21 @@ def _pod_spec(spec: Object) -> Object:
     return kept
 
 
-def _pod_status(status: Object) -> Object:
+def _pod_status(status: Object, *, started_at: str | None) -> Object:
     kept: Object = {"phase": _shared(status.get("phase", ""))}
     for key in ("reason", "message"):
         if status.get(key):
             kept[key] = str(status[key])[:MESSAGE_LIMIT]
-    if conditions := _conditions(status.get("conditions"), kinds=_POD_CONDITIONS):
+    conditions = _conditions(status.get("conditions"), kinds=_POD_CONDITIONS)
+    conditions += _unreachable_marks(status.get("conditions") or ())
+    if conditions:
         kept["conditions"] = conditions
     states = [one for one in status.get("containerStatuses") or [] if one.get("name") == CONTAINER]
     if states:
-        kept["containerStatuses"] = [{"name": CONTAINER, "state": _state(states[0].get("state") or {})}]
+        state = _state(states[0].get("state") or {})
+        if started_at is not None and "running" in state:
+            state["running"]["startedAt"] = started_at  # the times that correct it are not kept
+        kept["containerStatuses"] = [{"name": CONTAINER, "state": state}]
     return kept
 
 
@@ -193,6 +208,16 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
             trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
         kept.append(trimmed)
     return kept
+
+
+def _unreachable_marks(conditions: Iterable[Object]) -> list[Object]:
+    """The conditions of a Pod whose containers are ready while it is not: its node does not respond."""
+    by_type = {one.get("type"): one for one in conditions}
+    ready, containers = by_type.get("Ready"), by_type.get("ContainersReady")
+    if not ready or not containers or ready.get("status") != "False" or containers.get("status") != "True":
+        return []
+    fields = ("type", "status", "lastTransitionTime")
+    return [_picked(ready, fields), _picked(containers, fields)]
 
 
 def _picked(values: Mapping[str, object] | None, keys: tuple[str, ...]) -> Object:

@@ -4,8 +4,9 @@ The termination message is untrusted: it is cut to one bounded line, and interpr
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from activities.rules import job_state, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import name_of
 from activities.rules.pod_state import ContainerEnd
@@ -15,6 +16,7 @@ from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, parse_progress, parse_result
 from inferrun.text import one_line
+from inferrun.timestamps import parse
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
@@ -39,6 +41,23 @@ def judge_deleted_job() -> Verdict:
     """The verdict on a Job that another client deleted while its run was in progress."""
     message = "another client deleted the Job while the run was in progress"
     return Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
+
+
+def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdict | None:
+    """The verdict on a Pod whose node has not responded for that long; None for any other Pod."""
+    since = pod_state.silent_since(pod)
+    if since is None or (now - parse(since)).total_seconds() < after_seconds:
+        return None
+    message = f"node {pod_state.node_of(pod)} of Pod {name_of(pod)} has not responded since {since}; the Pod was deleted by force"
+    return Verdict(
+        kind=VerdictKind.NODE_LOST,
+        reason=Reason.NODE_LOST,
+        message=message,
+        started_at=container_clock.started_at(pod),
+        finished_at=since,
+        pod_name=name_of(pod),
+        node_name=pod_state.node_of(pod),
+    )
 
 
 def judge_stuck_pod(pod: Object) -> Verdict | None:

@@ -35,6 +35,16 @@ annotations of the original. Values are never printed. An existing Secret is not
 COPY_SECRET_EXIT_CODES = "exit codes: 0 copied, 1 not copied, 2 invalid command line or kubeconfig"
 
 
+MIGRATE = """\
+Takes over the runs and schedules of the earlier Go controller (kserve-controller), with your own permissions: records the
+outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its finalizers. It never executes a run again
+and never ends a Job that runs. It can be interrupted and repeated."""
+
+MIGRATE_EXIT_CODES = (
+    "exit codes: 0 nothing left or dry run, 1 something left or failed, 2 invalid command line or kubeconfig"
+)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     root = argparse.ArgumentParser(prog="inferrun", description="Durable batch inference on Kubernetes")
@@ -42,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_doctor(commands)
     _add_copy_secret(commands)
+    _add_migrate(commands)
     return root
 
 
@@ -90,6 +101,25 @@ def _add_copy_secret(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     copy_secret.set_defaults(run=_run_copy_secret)
 
 
+def _add_migrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    migrate = commands.add_parser(
+        "migrate",
+        help="take over from the earlier Go controller",
+        description=MIGRATE,
+        epilog=MIGRATE_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    modes = migrate.add_mutually_exclusive_group(required=True)
+    modes.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    modes.add_argument("--apply", action="store_true", help="do it")
+    migrate.add_argument("--wait", action="store_true", help="with --apply: wait for the Jobs that are running")
+    migrate.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", type=_namespace, help="only this namespace (default: all)"
+    )
+    _add_cluster_options(migrate)
+    migrate.set_defaults(run=_run_migrate)
+
+
 def _add_cluster_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig (default: as in kubectl)")
     command.add_argument("--context", metavar="NAME", help="context in the kubeconfig (default: the current context)")
@@ -133,3 +163,10 @@ def _run_copy_secret(words: argparse.Namespace) -> int:
 
     copy = Copy(name=words.name, source=words.source, target=words.target)
     return run(copy, kubeconfig=words.kubeconfig, context=words.context)
+
+
+def _run_migrate(words: argparse.Namespace) -> int:
+    from inferrun.cli.migrate import Options, run  # noqa: PLC0415 -- an extra may be missing
+
+    options = Options(namespace=words.namespace, is_dry_run=words.dry_run, must_wait=words.wait)
+    return run(options, kubeconfig=words.kubeconfig, context=words.context)

@@ -43,7 +43,11 @@ class Defaults(BaseModel):
     which the kubelet accepts the Pod, so a short margin would terminate Pods that wait for an image or a Secret."""
 
     max_disruptions: int = Field(default=20, ge=0)
-    """Maximum number of evictions and preemptions tolerated per run."""
+    """Maximum number of evictions, preemptions and lost nodes tolerated per run."""
+
+    node_lost_seconds: int = Field(default=300, ge=10)
+    """Seconds after which a run no longer waits for a node that does not respond, and continues in another Pod. The Pod on that
+    node is deleted by force, so the value should exceed the time that a node needs to restart."""
 
     allowed_service_accounts: Names = ()
     """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""

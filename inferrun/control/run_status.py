@@ -1,9 +1,12 @@
 """Computes the next status of a run from its current one. Pure.
 
 The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
-and for users of the Krateo controller `Ready` (same as `Succeeded`) and `Synced` (the spec was accepted).
+and for users of the Krateo controller `Ready` (same as `Succeeded`; True for a schedule that is in place) and `Synced` (the spec
+was accepted). `Stalled` is for tools that compute a health from conditions, such as Flux (kstatus): without it, they would
+wait for a run that has failed.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,9 +27,11 @@ def status_after(
     message: str,
     now: datetime,
     read_generation: int | None = None,
+    cleared: Iterable[str] = (),
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The status with this phase. `changes` are further fields; a field that is None remains unchanged.
+    """The status with this phase. `changes` are further fields; one that is None remains unchanged, unless `cleared`
+    names it: what describes an earlier launch must not be taken for the current one.
 
     `read_generation` is the generation that whatever executes the run has read, if the writer read the spec for it.
     Otherwise `status.observedGeneration` stays as it is. An edit counts as acknowledged once it is at most that value:
@@ -35,7 +40,7 @@ def status_after(
     spec may be written after an edit that was signalled to the workflow in the meantime, and the workflow handles that
     signal after the launch.
     """
-    kept = run.status.model_dump()
+    kept = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
     given = {key: value for key, value in changes.items() if value is not None}
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
     merged = {
@@ -70,6 +75,7 @@ def ended_status(
         message=message,
         now=now,
         read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
+        cleared=("running_since",),
         completion_time=end,
         duration=duration_text(end - since),
         **changes,
@@ -105,7 +111,11 @@ def _conditions(
     finished = ConditionStatus.TRUE if phase.is_terminal else ConditionStatus.FALSE
     is_accepted = reason not in (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
     synced = ConditionStatus.TRUE if is_accepted else ConditionStatus.FALSE
-    wanted = {"Succeeded": outcome, "Finished": finished, "Ready": outcome, "Synced": synced}
+    is_in_place = run.spec.is_schedule and is_accepted and phase in (Phase.SCHEDULED, Phase.SUSPENDED)
+    ready = ConditionStatus.TRUE if is_in_place else outcome
+    wanted = {"Succeeded": outcome, "Finished": finished, "Ready": ready, "Synced": synced}
+    if phase is Phase.FAILED or not is_accepted:
+        wanted["Stalled"] = ConditionStatus.TRUE  # present only if true, as kstatus defines it
     return tuple(
         _condition(run, kind=kind, status=status, reason=reason, message=message, now=now)
         for kind, status in wanted.items()

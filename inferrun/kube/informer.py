@@ -36,8 +36,9 @@ first (before, None), then (None, after). `before` and `after` always have the s
 Transform = Callable[[Object], Object | None]
 """Called for each object that is new or changed; returns what to cache, or None to cache nothing.
 
-It may modify its argument. The result must keep the name, namespace, UID and resourceVersion in `metadata`. An object that
-was cached before a None is removed, and the listener is notified. It is not called for deletions.
+It gets the object as the API server sent it, including managedFields, and may modify it. The result must keep the name,
+namespace, UID and resourceVersion in `metadata`. An object that was cached before a None is removed, and the listener is
+notified. It is not called for deletions.
 """
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -227,12 +228,15 @@ class Informer:
             self._notify(key, before, after)
 
     def _trim(self, item: Object) -> Object | None:
-        """Without what no rule reads: managedFields and the last applied configuration are half of an object's size."""
-        metadata = item["metadata"]
+        """Without what nobody reads: managedFields and the last applied configuration are half of an object's size."""
+        kept = item if self._transform is None else self._transform(item)
+        if kept is None:
+            return None
+        metadata = kept["metadata"]
         metadata.pop("managedFields", None)
         if annotations := metadata.get("annotations"):
             annotations.pop(LAST_APPLIED, None)
-        return item if self._transform is None else self._transform(item)
+        return kept
 
     def _delete(self, item: Object, *, version: str) -> None:
         metadata = item["metadata"]

@@ -16,6 +16,7 @@ from inferrun.contract import Contract, Model
 from inferrun.plugins.errors import ContractError, InferenceError, InputError, OutputError, RunnerError, TransientError
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.seams import (
+    AbortableStore,
     ModelProtocol,
     OpenInput,
     OpenModel,
@@ -44,6 +45,7 @@ from inferrun.plugins.values import (
 from inferrun.runner_report import Delivery, Output
 
 __all__ = [
+    "AbortableStore",
     "Batch",
     "Checkpoint",
     "Chunk",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 from inferrun.contract import Contract, Model
 from inferrun.plugins.limits import Limits
@@ -114,6 +114,22 @@ class OutputStore(Protocol):
         If the call is cancelled after the commit, it returns the result; if it raises CancelledError, nothing is committed
         later. Cancellation happens when the process is stopped and the call has not returned within a few seconds.
         """
+        ...
+
+
+@runtime_checkable
+class AbortableStore(Protocol):
+    """An opened output that can be asked about its run without executing it; optional for an `OutputStore`.
+
+    Used to settle a run whose Pod disappeared. `open` is not called before.
+    """
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Return the run's commit, None if there is none. Changes nothing."""
+        ...
+
+    async def abort(self) -> CommittedRun | None:
+        """Return the run's commit; if there is none, ensure that no attempt commits the run later, and return None."""
         ...
 
 

@@ -17,6 +17,7 @@ from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
 from inferrun.runner_report import Delivery, Output, RecordCounts
 
 ATTEMPTS_LIMIT: Final = 20
+LOG_LIMIT: Final = 512
 NEXT_TIMES_LIMIT: Final = 10
 ACTIVE_LIMIT: Final = 64
 
@@ -36,7 +37,8 @@ class Condition(ResourceModel):
     """A condition as in Kubernetes, for use with kubectl wait."""
 
     type: Annotated[str, Field(max_length=316)]
-    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded) and Synced. Configs: Ready."""
+    """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a schedule that is in place) and
+    Synced. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
 
     status: ConditionStatus
     """True, False or Unknown."""
@@ -55,7 +57,7 @@ class Condition(ResourceModel):
 
 
 class Attempt(ResourceModel):
-    """One launch of the run, which is one Job."""
+    """One launch of the run, which is one Job; or, if replaced is true, a Pod of it that its Job replaced."""
 
     launch: int
     """Number of the launch, starting from 1; every Job is a launch."""
@@ -63,8 +65,17 @@ class Attempt(ResourceModel):
     attempt: int
     """Number of the attempt, starting from 1; attempts count towards backoffLimit."""
 
+    replaced: bool | None = None
+    """True if only a Pod ended, for example because it was evicted, and the Job of the launch went on with another one."""
+
     job_name: ShortText | None = None
     """Name of the Job."""
+
+    pod_name: ShortText | None = None
+    """Name of the Pod."""
+
+    node_name: ShortText | None = None
+    """Node on which the Pod ran."""
 
     start_time: Instant | None = None
     """Start of the launch."""
@@ -80,6 +91,9 @@ class Attempt(ResourceModel):
 
     message: Message | None = None
     """Human-readable explanation of the end of the launch."""
+
+    log: Annotated[str, Field(max_length=LOG_LIMIT)] | None = None
+    """Last messages in the log of the built-in runner if it failed, on one line."""
 
 
 class WorkflowReference(ResourceModel):
@@ -139,7 +153,16 @@ class InferenceRunStatus(ResourceModel):
     """Number of the current or last attempt, starting from 1."""
 
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=ATTEMPTS_LIMIT)] = ()
-    """The last 20 launches, oldest first."""
+    """The last 20 launches and replaced Pods, oldest first."""
+
+    ended_launches: int | None = None
+    """Number of launches that have ended, including those that attempts no longer lists."""
+
+    seconds_used: int | None = None
+    """Seconds of timeoutSeconds that the launches which have ended used."""
+
+    running_since: Instant | None = None
+    """Start of the container that is running; not set while none is."""
 
     exit_code: int | None = None
     """Exit code of the last attempt."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from inferrun.plugins import Contract
@@ -59,6 +59,19 @@ class Manifest(Document):
     fingerprint: str
     records: ManifestRecords
     parts: tuple[ManifestPart, ...]
+
+
+class AbortedRun(Document):
+    """Takes the place of the manifest of a run that failed without a commit: no attempt can commit it later."""
+
+    inferrun: Literal["v1"] = "v1"
+    run_id: str
+    job_name: str
+    aborted: Literal[True] = True
+
+
+ENDED_RUN: TypeAdapter[Manifest | AbortedRun] = TypeAdapter(Manifest | AbortedRun)
+"""What `manifest.json` contains."""
 
 
 def run_id_of(contract: Contract) -> str:

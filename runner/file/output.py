@@ -35,7 +35,16 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
-from runner.file.documents import Manifest, ManifestPart, ManifestRecords, RunDocument, read_run, run_id_of
+from runner.file.documents import (
+    ENDED_RUN,
+    AbortedRun,
+    Manifest,
+    ManifestPart,
+    ManifestRecords,
+    RunDocument,
+    read_run,
+    run_id_of,
+)
 from runner.file.exclusive_publish import check_volume, create_folder, publish, publish_name, sync_folder
 from runner.file.hashing import HashingReader
 from runner.file.layout import Layout, Part
@@ -51,6 +60,10 @@ _ABANDON_SECONDS = 0.3
 """Seconds for which an abandoned commit waits for a volume that does not respond."""
 
 _UNSUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class Aborted(OutputError):
+    """The run was aborted, and can never be committed."""
 
 
 class FileOutput:
@@ -104,6 +117,14 @@ class FileOutput:
             if committed_run is None:
                 raise
             return committed_run
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the manifest."""
+        return await self._on_disk(self._find_commit, committed=lambda run: run)
+
+    async def abort(self) -> CommittedRun | None:
+        """Publish a document in place of the manifest, unless an attempt has published the manifest."""
+        return await self._on_disk(self._publish_abort, committed=lambda run: run)
 
     def close(self) -> None:
         """Discard uncommitted work.
@@ -262,6 +283,20 @@ class FileOutput:
             )
         return self._committed_run
 
+    def _find_commit(self) -> CommittedRun | None:
+        committed_run = self._read_commit()
+        if committed_run is not None:
+            sync_folder(self._layout.folder)  # the attempt that published the name may have died before it did
+        return committed_run
+
+    def _publish_abort(self) -> CommittedRun | None:
+        create_folder(self._layout.folder, root=self._root)
+        document = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
+        draft = self._write_draft(document.text(), name=self._layout.manifest.name)
+        publish_name(draft, self._layout.manifest)
+        sync_folder(self._layout.folder)
+        return self._read_commit()
+
     def _describe(self, part: Part) -> tuple[ManifestPart, ResultCounts]:
         """Read a part that another attempt committed, once."""
         with HashingReader(part.path) as reader:
@@ -293,8 +328,13 @@ class FileOutput:
             text = self._layout.manifest.read_bytes()
         except FileNotFoundError:
             return None
-        manifest = Manifest.model_validate_json(text)
+        manifest = ENDED_RUN.validate_json(text)
         self._check_owner(manifest.run_id)
+        if isinstance(manifest, AbortedRun):
+            raise Aborted(
+                f"output.file: the run in {self._location} has failed and was aborted; start a new run",
+                is_retryable=False,
+            )
         output = Output(
             location=self._location[:1024],
             manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
@@ -302,6 +342,12 @@ class FileOutput:
         )
         records = manifest.records
         return CommittedRun(total=records.total, completed=records.completed, failed=records.failed, output=output)
+
+    def _read_commit(self) -> CommittedRun | None:
+        try:
+            return self._read_manifest()
+        except Aborted:
+            return None
 
     def _check_owner(self, run_id: str) -> None:
         if run_id != run_id_of(self._contract):

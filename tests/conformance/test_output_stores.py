@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from inferrun.plugins import (
+    AbortableStore,
     Batch,
     Checkpoint,
     Chunk,
@@ -12,6 +13,7 @@ from inferrun.plugins import (
     ContractError,
     Counts,
     InputPlan,
+    OutputError,
     OutputStore,
     RecordError,
     ResultCounts,
@@ -187,3 +189,42 @@ async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWor
     assert (run.completed, run.failed) == (29, 1)
     assert once.stored()[:9] == WHOLE[:9]
     assert once.stored()[9] != 9.0
+
+
+async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWorld) -> None:
+    async with once.open(run="verified-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() is None
+    async with once.open(run="verified-1") as store:
+        await store.open()
+        await store.begin(PLAN)
+        await predict(store, CHUNKS)
+        finished = await finish(store)
+    async with once.open(run="verified-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() == finished
+        assert await store.abort() == finished
+    assert once.stored(run="verified-1") == WHOLE
+
+
+async def test_a_run_that_was_aborted_is_never_committed(once: OutputWorld) -> None:
+    async with once.open(run="aborted-1", pod="late") as late:
+        await late.open()
+        await late.begin(PLAN)
+        await predict(late, CHUNKS)
+        async with once.open(run="aborted-1", pod="verify") as store:
+            assert isinstance(store, AbortableStore)
+            assert await store.abort() is None
+            assert await store.abort() is None
+        with pytest.raises(OutputError, match="aborted"):
+            await finish(late)
+    async with once.open(run="aborted-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() is None
+
+
+async def test_a_run_may_be_aborted_before_it_began(once: OutputWorld) -> None:
+    async with once.open(run="early-1", pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.abort() is None
+        assert await store.find_commit() is None

@@ -152,11 +152,16 @@ def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Calla
 
 def kill_9(stage: Stage, namespace: str, pod: str) -> None:
     """Send SIGKILL from the node to every process of a Pod's container."""
+    subprocess.run(["kill", "-9", *processes_of(stage, namespace, pod)], check=True)
+
+
+def processes_of(stage: Stage, namespace: str, pod: str) -> list[str]:
+    """The processes of a Pod's container, on the node."""
     path = ["-n", namespace, "get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}"]
     container = stage.kubectl(*path).removeprefix("containerd://")
     found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cgroup") if container in _text(path)]
     assert found, f"no process of container {container}"
-    subprocess.run(["kill", "-9", *found], check=True)
+    return found
 
 
 def _text(path: Path) -> str:

@@ -21,6 +21,7 @@ from temporalio.service import RPCError
 from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
 from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import (
@@ -44,12 +45,22 @@ from workflows.messages import (
     StopResult,
     Verdict,
     VerdictKind,
+    VerifyInput,
+    VerifyResult,
 )
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 DURATION = "1m5s"
 """What the status says about the duration of any run."""
 
+NOT_COMMITTED = OutputFinding(state=OutputState.NOT_COMMITTED)
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="150 of 150 records predicted",
+    records=RecordCounts(total=150, completed=150),
+    delivery="ExactlyOnce",
+    output=Output(location="claim/out"),
+)
 NEVER = timedelta(days=30)
 RUN = RunRef(namespace="models", name="iris", uid="5be07ada-5fe0-4c9e-a8bc-aaae67d8d344")
 
@@ -204,7 +215,11 @@ class Cluster:
     """Whether the follower never sees an end."""
     start_is_seen_after: int | None = 0
     """Seconds after which the follower sees a start; None: never."""
+    is_loss_unseen: bool = False
+    """Whether nobody watches while a Pod is taken away: only the start of the next one is signalled."""
     found_by_stop: Verdict | None = None
+    loses_result_of_stop: bool = False
+    """Whether the first stop deletes the Job and then fails, as with a worker that is killed."""
     """What a stop finds the Job to have achieved, whatever its plan."""
     left_over: Job | None = None
     """A Job that an earlier workflow of the run left."""
@@ -216,6 +231,14 @@ class Cluster:
     pods_left: int = 0
     """How many Pods a stop leaves, until its deletion is forced."""
     stops: list[StopLaunchInput] = field(default_factory=list)
+    is_stop_unclear: bool = False
+    """Whether a container that is stopped leaves no readable result."""
+    finding: OutputFinding = NOT_COMMITTED
+    """What a verification of the output finds, after `verification_seconds`; None: it does not end."""
+    verification_seconds: int | None = 3
+    verifications: list[VerifyInput] = field(default_factory=list)
+    verifying: dict[str, datetime] = field(default_factory=dict)
+    """When the verifying Jobs were created, by UID."""
     observers: list[WorkflowHandle[Any, Any]] = field(default_factory=list)  # Any: they return nothing
 
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -239,7 +262,8 @@ class Cluster:
     @property
     def activities(self) -> list[Callable[..., object]]:
         """All but the follower's."""
-        return [self.launch, self.stop, self.publish, self.record, self.delete, self.inspect, self.stop_launch]
+        followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify]
+        return [self.launch, self.stop, self.publish, self.record, self.delete, *followed]
 
     @property
     def running(self) -> list[str]:
@@ -308,11 +332,14 @@ class Cluster:
 
     async def _observe(self, job: Job, *, launch: int) -> None:
         """Have the signals sent that the worker's observer would send, at their times."""
+        await self._send_later(*self._signals_of(job, launch=launch))
+
+    async def _send_later(self, *signals: PlannedSignal) -> None:
         target = activity.info().workflow_id
         assert target is not None
         observer = await activity.client().start_workflow(
             JobObserver.run,
-            ObserverInput(target=target, signals=tuple(self._signals_of(job, launch=launch))),
+            ObserverInput(target=target, signals=signals),
             id=f"observer-{uuid.uuid4().hex}",
             task_queue=activity.info().task_queue,
         )
@@ -333,7 +360,8 @@ class Cluster:
                 seen = pod.started + timedelta(seconds=self.start_is_seen_after)
                 started = Started(job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started))
                 yield PlannedSignal(at=seen, name=STARTED_SIGNAL, started=started)
-            if pod.ends is not None and not self.is_follower_blind:
+            is_seen = not self.is_follower_blind and not (self.is_loss_unseen and index < job.plan.disruptions)
+            if pod.ends is not None and is_seen:
                 ended = Ended(job_uid=job.uid, launch=launch, pod_uid=uid)
                 yield PlannedSignal(at=pod.ends, name=ENDED_SIGNAL, ended=ended)
 
@@ -423,8 +451,7 @@ class Cluster:
     def _report(self, request: InspectInput, now: datetime) -> LaunchReport:
         job = self._job_of(request.job_name, request.job_uid)
         if job.stopped_at is not None:
-            gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
-            return LaunchReport(stage=LaunchStage.ENDED, verdict=gone)
+            return LaunchReport(stage=LaunchStage.ENDED, verdict=self._gone())
         if job.ended is not None and job.ended <= now:
             stage = LaunchStage.STUCK if job.plan.must_stop else LaunchStage.ENDED
             return LaunchReport(stage=stage, verdict=job.verdict())
@@ -435,6 +462,10 @@ class Cluster:
             return LaunchReport(
                 stage=LaunchStage.POD_LOST,
                 pod_uid=request.pod_uid,
+                pod_name=request.pod_uid if known else "",
+                node_name="node-1",
+                loss_reason=Reason.DISRUPTED,
+                loss_message="it was evicted",
                 is_disrupted=True,
                 started_at=rfc3339(known.started) if known else None,
                 lost_at=rfc3339(known.ends) if known else None,
@@ -464,7 +495,41 @@ class Cluster:
         if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
             return StopLaunchResult(report=report)
         job.stopped_at, job.grace = now, request.grace_seconds
+        if self.loses_result_of_stop:
+            raise ApplicationError("the worker was killed", category=ApplicationErrorCategory.BENIGN)
+        if not self.pods_left and report.verdict is None:
+            report = report.model_copy(update={"verdict": self._gone()})
         return StopLaunchResult(report=report, is_stopped=True, pods_left=self.pods_left)
+
+    def _gone(self) -> Verdict:
+        return Verdict(
+            kind=VerdictKind.JOB_GONE,
+            reason=Reason.JOB_DELETED,
+            message="its Job was deleted",
+            is_unclear=self.is_stop_unclear,
+        )
+
+    @activity.defn(name=activity_options.VERIFY.name)
+    async def verify(self, request: VerifyInput) -> VerifyResult:
+        now = await self._tick()
+        self.verifications.append(request)
+        if self.is_deleted:
+            return VerifyResult(gone=True)
+        uid = f"uid-{'final' if request.is_final else 'verify'}-{request.launch}"
+        seconds = self.verification_seconds
+        if uid not in self.verifying:
+            self.verifying[uid] = now
+            if seconds is not None:
+                ended = Ended(job_uid=uid, launch=request.launch)
+                await self._send_later(
+                    PlannedSignal(at=now + timedelta(seconds=seconds), name=ENDED_SIGNAL, ended=ended)
+                )
+        if seconds is not None and now >= self.verifying[uid] + timedelta(seconds=seconds):
+            return VerifyResult(finding=self.finding, job_uid=uid)
+        if request.must_conclude:
+            late = OutputFinding(state=OutputState.UNKNOWN, message="it did not end in time")
+            return VerifyResult(finding=late, job_uid=uid)
+        return VerifyResult(job_uid=uid)
 
     def _job_of(self, name: str, uid: str) -> Job:
         return self.left_over if self.left_over and self.left_over.uid == uid else self.jobs[name]
@@ -494,7 +559,7 @@ class Cluster:
     async def delete(self, request: DeleteRunInput) -> DeletionResult:
         assert request.run == RUN
         self.deleted_at = await self._tick()
-        return DeletionResult()
+        return DeletionResult(deleted=True, message=f"deleted: {request.because}")
 
 
 def rfc3339(instant: datetime | None) -> str:

@@ -94,6 +94,29 @@ async def test_the_deadline_holds_if_the_start_is_signalled_late(followed: Stage
     assert (job.stopped_at - job.started).total_seconds() < 70
 
 
+async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(followed: Staged) -> None:
+    """The observer changed meanwhile: the new one signals the start of the next Pod, and nothing else."""
+    evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
+    async with followed(cluster := Cluster(plans=[evicted], timeout_seconds=100, is_loss_unseen=True)) as stage:
+        assert (await failure_of(await stage.start())).type == Reason.DEADLINE_EXCEEDED
+    [job] = cluster.jobs.values()
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(50 + 40 + 50 + 60, abs=4)
+
+
+async def test_a_forged_start_of_another_pod_changes_nothing(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=2, ends_after=None)], timeout_seconds=100)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(20)
+        [job] = cluster.jobs.values()
+        forged = Started(job_uid=job.uid, launch=1, pod_uid="forged", started_at="2020-01-01T00:00:00Z")
+        await handle.signal(STARTED_SIGNAL, forged)
+        assert (await failure_of(handle)).type == Reason.DEADLINE_EXCEEDED
+    assert job.stopped_at is not None
+    assert (job.stopped_at - job.created).total_seconds() == pytest.approx(102, abs=4)
+
+
 async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(followed: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
     async with followed(cluster) as stage:
@@ -116,3 +139,10 @@ async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(followed
         await handle.signal(ENDED_SIGNAL, Ended(job_uid=job.uid, launch=1))
         assert await is_cancelled(handle)
     assert [stop.grace_seconds for stop in cluster.stops] == [10, 10, 0]
+
+
+async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(followed: Staged) -> None:
+    failing = Plan(ends_after=40, verdict=fails().verdict)
+    async with followed(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)) as stage:
+        await stage.execute()
+    assert [(one.ended_launches, round(one.seconds_used)) for one in cluster.published] == [(1, 40), (2, 80)]

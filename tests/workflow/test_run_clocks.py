@@ -43,6 +43,24 @@ async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_ru
     assert not cluster.running
 
 
+async def test_a_stop_at_the_deadline_whose_result_was_lost_is_not_blamed_on_somebody_else(staged: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, backoff_limit=5, loses_result_of_stop=True)
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "DeadlineExceeded"
+    assert len(cluster.jobs) == 1
+
+
+async def test_a_stop_of_waiting_whose_result_was_lost_is_not_blamed_on_somebody_else(staged: Staged) -> None:
+    cluster = Cluster(
+        plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=30, loses_result_of_stop=True
+    )
+    async with staged(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == "PendingTimeout"
+    assert len(cluster.jobs) == 1
+
+
 async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, backoff_limit=5)
     async with staged(cluster) as stage:

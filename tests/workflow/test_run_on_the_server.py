@@ -1,5 +1,6 @@
 """Runs on a real Temporal server, for behaviour in which the time-skipping server differs from it."""
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
@@ -7,6 +8,7 @@ from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import failure_of, in_time, is_cancelled, on_stage, result_of, until
 from workflows import activity_options, messages
+from workflows.signals import ENDED_SIGNAL, Ended
 
 AT_ONCE = succeeds(starts_after=0, ends_after=0)
 
@@ -63,3 +65,70 @@ async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client
         assert (await in_time(latest.result()))["phase"] == "Succeeded"
     [job] = cluster.jobs.values()
     assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (2, 2, 55)
+
+
+FLOOD = 60
+"""Signals at a time; after a few hundred events the server suggests to continue as new."""
+
+
+async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on(temporal: Client) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], timeout_seconds=3600)
+    environment = WorkflowEnvironment.from_client(temporal)
+    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=2) as stage:
+        handle = await stage.start()
+        latest = temporal.get_workflow_handle(handle.id)
+        await in_time(cluster.launching.wait())
+        first = (await latest.describe()).run_id
+
+        async def is_continued() -> bool:
+            for _ in range(FLOOD):
+                await latest.signal(ENDED_SIGNAL, Ended(job_uid="uid-inf-iris-1", launch=1))
+            return (await latest.describe()).run_id != first
+
+        await until(is_continued)
+        await stage.change_timeout(latest, 1)
+        assert (await failure_of(latest)).type == "DeadlineExceeded"
+        stage.started.clear()  # the end of the first execution is no result
+    assert len(cluster.looks) == 1, "the launch is not created anew"
+    assert [job.stopped_at is not None for job in cluster.jobs.values()] == [True]
+    assert cluster.recorded is not None
+    assert cluster.recorded.started_at is not None
+
+
+async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(temporal: Client) -> None:
+    failing = Plan(starts_after=0, ends_after=0, verdict=fails().verdict)
+    cluster = Cluster(plans=[failing, AT_ONCE])
+    environment = WorkflowEnvironment.from_client(temporal)
+    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=2) as stage:
+        handle = await stage.start()
+        latest = temporal.get_workflow_handle(handle.id)
+        first = (await latest.describe()).run_id
+
+        async def is_backing_off() -> bool:
+            return bool(cluster.published)
+
+        await until(is_backing_off)
+        for _ in range(250):
+            await latest.signal(messages.LOOK_AGAIN_SIGNAL)
+        assert (await in_time(latest.result()))["phase"] == "Succeeded"
+        assert (await latest.describe()).run_id != first
+        stage.started.clear()
+    assert [job.request.attempt for job in cluster.jobs.values()] == [1, 2]
+
+
+async def test_a_worker_leaves_a_run_of_a_later_version_to_an_upgraded_one(temporal: Client) -> None:
+    """The shim was upgraded first. The run must not fail, and nothing may be done for it in a wrong way."""
+    cluster = Cluster()
+    environment = WorkflowEnvironment.from_client(temporal)
+    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=messages.LATEST_LIFECYCLE + 1) as stage:
+        handle = await stage.start()
+
+        async def has_failed_task() -> bool:
+            kinds = [event.event_type for event in (await handle.fetch_history()).events]
+            return EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED in kinds
+
+        await until(has_failed_task)
+        assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        await handle.terminate()
+        stage.started.clear()
+    assert (cluster.looks, cluster.records) == ([], 0)

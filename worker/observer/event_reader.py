@@ -6,6 +6,7 @@ When to read is decided by the reconciler: this class reads once per request and
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from activities.cluster.pod_logs import RateLimit
 from activities.rules.trimming import trim_events
@@ -25,6 +26,14 @@ ListEvents = Callable[[str, str], Awaitable[list[Object]]]
 
 OnEvents = Callable[[Key, tuple[Object, ...] | None], None]
 """Called with the key of the Job and the trimmed Events; None if they could not be read."""
+
+
+class EventRequests(Protocol):
+    """What the reconciler needs of it."""
+
+    def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
+        """Read the Events of that object soon and call back."""
+        ...
 
 
 class EventReader:

@@ -68,6 +68,12 @@ class JobState:
     """Whether the API server confirmed that the Job is gone, or finished without being watched."""
     is_probed: bool = False
     probe_due: float = NEVER
+    is_labelled: bool = False
+    """Whether the Job was labelled as ended when the API server was asked about it last."""
+
+    is_left_over: bool = False
+    """Whether the Job exists, but nothing is to be reported about it: its run is not there, or is past this launch."""
+    left_over_pause: float = 0.0
 
     def is_settled(self, inputs: tuple[object, ...], *, now: float) -> bool:
         """Whether a reconcile of these objects would change nothing."""

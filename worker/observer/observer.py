@@ -11,10 +11,10 @@ from typing import Protocol
 
 from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
 from activities.rules.manifests import CONTAINER
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
-from inferrun.kube.informer import Key
-from inferrun.kube.objects import EVENTS, JOBS, Object
+from inferrun.kube.objects import EVENTS, Object
+from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import ProgressReader
 from worker.observer.reconciler import Reconciler
@@ -46,12 +46,16 @@ class Observer:
         leadership: Leadership,
         signals: SignalSender,
         writer: ProgressWriter,
+        jobs: JobAccess,
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._client = client
         self._watch = watch
         self._leadership = leadership
         self._signals = signals
         self._writer = writer
+        self._jobs = jobs
+        self._defaults = defaults
 
     @property
     def is_ready(self) -> bool:
@@ -72,7 +76,8 @@ class Observer:
             writer=self._writer,
             events=events,
             progress=progress,
-            find_job=self._find_job,
+            jobs=self._jobs,
+            node_lost_seconds=lambda: self._defaults().node_lost_seconds,
         )
         self._watch.subscribe(reconciler.wake)
         logger.info("the observer acts: this process is the leader")
@@ -94,9 +99,3 @@ class Observer:
         return await self._client.log(
             namespace, pod_name, container=CONTAINER, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
         )
-
-    async def _find_job(self, key: Key) -> Object | None:
-        try:
-            return await self._client.get(JOBS, *key)
-        except NotFound:
-            return None

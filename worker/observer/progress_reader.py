@@ -7,6 +7,7 @@ after a failure the Pod is read less and less often.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from activities.cluster.pod_logs import RateLimit
 from inferrun.control.work_queue import WorkQueue
@@ -25,6 +26,18 @@ ReadLog = Callable[[str, str], Awaitable[str]]
 
 OnProgress = Callable[[Key, RecordCounts], None]
 """Called with the key of the Job and the counts, each time they were read."""
+
+
+class ProgressFollower(Protocol):
+    """What the reconciler needs of it."""
+
+    def follow(self, key: Key, pod_name: str, on_progress: OnProgress) -> None:
+        """Read the Pod's log from time to time and call back."""
+        ...
+
+    def forget(self, key: Key) -> None:
+        """Stop reading."""
+        ...
 
 
 @dataclass(slots=True)

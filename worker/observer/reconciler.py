@@ -7,17 +7,14 @@ API server no signal. Everything is idempotent, so that a second leader does no 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
-from activities.rules import job_state
 from activities.rules.observation import (
     REPLACEMENT_SECONDS,
     Before,
     Doing,
     Launch,
     Observation,
-    PodEnd,
     event_subject,
     is_concluded,
     is_superseded,
@@ -25,94 +22,30 @@ from activities.rules.observation import (
     observe_absent,
     running_message,
 )
-from inferrun import wellknown
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
-from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from inferrun.timestamps import utc_now
-from worker.observer.event_reader import OnEvents
+from worker.observer.cluster_jobs import JobAccess
+from worker.observer.event_reader import EventRequests
+from worker.observer.job_probes import LEFT_OVER_MAX_SECONDS, LEFT_OVER_SECONDS, PROBE_SECONDS, JobProbes
 from worker.observer.job_state import NEVER, JobState, WantedSignal
-from worker.observer.progress_reader import OnProgress
+from worker.observer.progress_reader import ProgressFollower
 from worker.observer.run_signals import SignalSender
+from worker.observer.signal_queue import SignalQueue
+from worker.observer.status_queue import StatusQueue, is_written, says, write_due
 from worker.observer.status_writer import Progress, ProgressWriter
-from workflows.signals import Ended, Started
+from worker.observer.workloads import Workloads
 
 logger = logging.getLogger(__name__)
-
-STATUS_SECONDS = 5.0
-"""Least time between two writes of a run's status."""
-
-SETTLE_SECONDS = 2.0
-"""How long a wait that needs nobody's attention must last before it is written: most Pods start within that."""
-
-PROBE_SECONDS = 0.2
-"""Time for the status of a run to arrive after its Job left the watch; usually it says that the run has finished."""
-
-PROBE_AGAIN_SECONDS = 5.0
 
 SWEEP_SECONDS = 60.0
 """Between two comparisons of the runs' statuses with the Jobs that exist, in case a change was missed."""
 
 REST_EVERY = 20
 """Reconciles in a row after which the event loop gets its turn, about a millisecond."""
-
-SIGNAL_WORKERS = 50
-WRITE_WORKERS = 20
-PROBE_WORKERS = 5
-
-FindJob = Callable[[Key], Awaitable[Object | None]]
-"""The Job as the API server has it; None if there is none. Raises KubeError."""
-
-
-class Workloads(Protocol):
-    """The caches, as the reconciler reads them."""
-
-    def job(self, key: Key) -> Object | None:
-        """The Job of that key."""
-        ...
-
-    def run_of(self, ref: RunRef) -> Object | None:
-        """The run, if it has not finished and has that UID."""
-        ...
-
-    def pods_of(self, job_uid: str) -> tuple[Object, ...]:
-        """The Job's Pods that are not terminal."""
-        ...
-
-    def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
-        """How other Pods of the Job ended."""
-        ...
-
-    def job_keys(self) -> Iterable[Key]:
-        """The keys of all Jobs."""
-        ...
-
-    def all_runs(self) -> Iterable[Object]:
-        """The runs that have not finished."""
-        ...
-
-
-class EventRequests(Protocol):
-    """Reads Events elsewhere and calls back."""
-
-    def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
-        """Read the Events of that object soon."""
-        ...
-
-
-class ProgressFollower(Protocol):
-    """Reads logs elsewhere and calls back."""
-
-    def follow(self, key: Key, pod_name: str, on_progress: OnProgress) -> None:
-        """Read the Pod's log from time to time."""
-        ...
-
-    def forget(self, key: Key) -> None:
-        """Stop reading."""
-        ...
 
 
 class Reconciler:
@@ -126,20 +59,19 @@ class Reconciler:
         writer: ProgressWriter,
         events: EventRequests,
         progress: ProgressFollower,
-        find_job: FindJob,
+        jobs: JobAccess,
+        node_lost_seconds: Callable[[], int],
     ) -> None:
         self._workloads = workloads
-        self._signals = signals
-        self._writer = writer
         self._events = events
         self._progress = progress
-        self._find_job = find_job
+        self._node_lost_seconds = node_lost_seconds
         self._states: dict[Key, JobState] = {}
         self._reconciled = 0
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1)
-        self._signal_queue: WorkQueue[Key] = WorkQueue(self._send, workers=SIGNAL_WORKERS)
-        self._write_queue: WorkQueue[Key] = WorkQueue(self._write, workers=WRITE_WORKERS)
-        self._probe_queue: WorkQueue[Key] = WorkQueue(self._probe, workers=PROBE_WORKERS)
+        self._signal_queue = SignalQueue(self._states, signals, on_sent=self.wake)
+        self._status_queue = StatusQueue(self._states, workloads, writer, on_written=self.wake)
+        self._probes = JobProbes(self._states, jobs, on_probed=self.wake)
 
     def wake(self, key: Key) -> None:
         """The Job, one of its Pods or its run changed."""
@@ -150,7 +82,7 @@ class Reconciler:
         for key in self._workloads.job_keys():
             self._queue.add(key)
         async with asyncio.TaskGroup() as tasks:
-            for queue in (self._queue, self._signal_queue, self._write_queue, self._probe_queue):
+            for queue in (self._queue, self._signal_queue, self._status_queue, self._probes):
                 tasks.create_task(queue.run())
             tasks.create_task(self._sweep())
 
@@ -212,6 +144,8 @@ class Reconciler:
             self._rest(key, state)  # it has finished, is gone, or was not seen yet
             return
         now = _now()
+        state.is_left_over = state.is_probed = state.is_gone = False
+        state.probe_due = NEVER
         pods = self._workloads.pods_of(state.launch.job_uid)
         inputs = (job, pods, run, state.events, state.records)
         if state.is_settled(inputs, now=now):
@@ -226,7 +160,9 @@ class Reconciler:
             before=_before(state, run),
             now=utc_now(),
             quiet_seconds=now - state.changed_at,
+            node_lost_seconds=self._node_lost_seconds(),
         )
+        state.recheck_due = NEVER if seen.lost_in is None else now + seen.lost_in
         if seen.doing is Doing.RUNNING:
             self._plan_running(key, state, seen, run=run, now=now)
         elif seen.doing is Doing.WAITING:
@@ -237,12 +173,13 @@ class Reconciler:
             pending = WantedSignal(seen.doing, pod_uid=seen.pod_uid) if seen.doing.needs_judgement else None
             state.want_signal(pending, now=now)
             recheck = state.changed_at + REPLACEMENT_SECONDS
-            state.recheck_due = recheck if seen.doing is Doing.ENDING and recheck > now else NEVER
+            if seen.doing is Doing.ENDING and recheck > now:
+                state.recheck_due = min(state.recheck_due, recheck)
         self._schedule(key, state, now=now)
 
     def _plan_running(self, key: Key, state: JobState, seen: Observation, *, run: Object, now: float) -> None:
         message = running_message(state.launch, seen.pod_name)
-        if not state.launch.has_clock or (not state.is_known and _says(run, Phase.RUNNING, Reason.RUNNING, message)):
+        if not state.launch.has_clock or (not state.is_known and says(run, Phase.RUNNING, Reason.RUNNING, message)):
             state.pod_uid, state.is_known = seen.pod_uid, True
         if not state.is_known or state.pod_uid != seen.pod_uid:
             state.want_signal(WantedSignal(Doing.RUNNING, pod_uid=seen.pod_uid, started_at=seen.started_at), now=now)
@@ -252,7 +189,17 @@ class Reconciler:
         state.wait_reason = None
         if state.launch.is_builtin:
             self._progress.follow(key, seen.pod_name, self._on_progress)
-        wanted = Progress(Phase.RUNNING, Reason.RUNNING, message, started_at=seen.started_at, records=state.records)
+        reason = Reason.RUNNING
+        if seen.unreachable:
+            reason, message = Reason.NODE_UNREACHABLE, f"{message}; {seen.unreachable}"
+        wanted = Progress(
+            Phase.RUNNING,
+            reason,
+            message,
+            started_at=seen.started_at,
+            records=state.records,
+            is_warning=bool(seen.unreachable),
+        )
         self._plan_status(state, wanted, run=run, now=now)
 
     def _plan_waiting(
@@ -284,7 +231,7 @@ class Reconciler:
     def _plan_status(self, state: JobState, wanted: Progress, *, run: Object, now: float) -> None:
         status = run.get("status") or {}
         is_ours = (status.get("jobStatus") or {}).get("uid") == state.launch.job_uid
-        if not is_ours or is_concluded(run, job_uid=state.launch.job_uid) or _is_written(state, wanted, run):
+        if not is_ours or is_concluded(run, launch=state.launch) or is_written(state, wanted, run):
             state.progress = None
         else:
             state.want_status(wanted, now=now)
@@ -296,14 +243,14 @@ class Reconciler:
             self._signal_queue.add(key)
         if state.probe_due <= now:
             state.probe_due = NEVER
-            self._probe_queue.add(key)
-        write_due = _write_due(state) if state.progress is not None else NEVER
-        if write_due <= now:
-            self._write_queue.add(key)
+            self._probes.add(key)
+        due = write_due(state) if state.progress is not None else NEVER
+        if due <= now:
+            self._status_queue.add(key)
         later = (
             state.events_due if state.wait_reason is not None else NEVER,
             state.signal_due if state.signal is not None else NEVER,
-            write_due if write_due > now else NEVER,
+            due if due > now else NEVER,
             state.probe_due,
             state.recheck_due,
         )
@@ -314,79 +261,32 @@ class Reconciler:
     def _reconcile_absent(self, key: Key, state: JobState, *, run: Object | None) -> None:
         self._progress.forget(key)
         launch, state.inputs = state.launch, ()
-        if is_concluded(run, job_uid=launch.job_uid):
+        if is_concluded(run, launch=launch):
             del self._states[key]
             if self._workloads.job(key) is not None:
                 self._queue.add(key)  # another Job of that name
             return
         now = _now()
         state.progress, state.wait_reason = None, None
-        if observe_absent(self._workloads.pods_of(launch.job_uid)) is None:
-            state.want_signal(None, now=now)
-        elif state.is_gone:
-            state.want_signal(WantedSignal(Doing.GONE), now=now)
-        elif not state.is_probed:
+        is_over = state.is_gone and observe_absent(self._workloads.pods_of(launch.job_uid)) is not None
+        state.want_signal(WantedSignal(Doing.GONE) if is_over else None, now=now)
+        if not state.is_probed:
             state.is_probed, state.probe_due = True, now + PROBE_SECONDS
         self._schedule(key, state, now=now)
 
     def _rest(self, key: Key, state: JobState) -> None:
-        """Nothing is to be reported about this launch, as far as it is known."""
+        """Nothing is to be reported about this launch, as far as it is known. If that lasts, the Job is left over."""
         self._progress.forget(key)
-        state.signal, state.progress, state.inputs = None, None, ()
-
-    async def _send(self, key: Key) -> None:
-        state = self._states.get(key)
-        if state is None or state.signal is None:
-            return
-        signal = state.signal
-        is_accepted = await self._send_signal(state.launch, signal, is_repeated=state.is_repeated)
-        fields = {"run": state.launch.run.name, "job": state.launch.job_name, "doing": str(signal.doing)}
-        logger.info("signalled" if is_accepted else "no workflow to signal", extra=fields)
-        state.inputs = ()
-        if state.signal is signal:
-            state.plan_repetition(now=_now())
-            if is_accepted:
-                _acknowledge(state, signal)
-        self._queue.add(key)
-
-    async def _send_signal(self, launch: Launch, signal: WantedSignal, *, is_repeated: bool) -> bool:
-        if signal.doing is Doing.RUNNING:
-            started = Started(
-                job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid, started_at=signal.started_at
-            )
-            return await self._signals.started(launch.run, started)
-        ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid)
-        return await self._signals.ended(launch.run, ended, is_repeated=is_repeated)
-
-    async def _write(self, key: Key) -> None:
-        state = self._states.get(key)
-        if state is None or state.progress is None:
-            return
-        run = self._workloads.run_of(state.launch.run)
-        if run is None:
-            return
-        progress, state.written_at = state.progress, _now()
-        await self._writer.write(state.launch, progress, run=run)
-        state.written, state.inputs = progress, ()
-        self._queue.add(key)
-
-    async def _probe(self, key: Key) -> None:
-        state = self._states.get(key)
-        if state is None:
-            return
-        job = await self._find_job(key)
-        if self._states.get(key) is not state:
-            return
-        if job is None or job["metadata"]["uid"] != state.launch.job_uid:
-            state.is_gone = True
-        elif wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {}):
-            del self._states[key]  # its end is recorded: the status follows
-            return
-        elif job_state.is_finished(job):
-            state.is_gone = True  # for whoever judges it; somebody may have removed the labels by which it is watched
-        else:
-            state.probe_due = _now() + PROBE_AGAIN_SECONDS  # the watch has not delivered it yet
-        self._queue.add(key)
+        state.signal, state.progress, state.wait_reason, state.inputs = None, None, None, ()
+        now = _now()
+        if not state.is_left_over:
+            state.is_left_over, state.left_over_pause = True, LEFT_OVER_SECONDS
+            state.probe_due = now + LEFT_OVER_SECONDS
+        elif state.probe_due <= now:
+            state.left_over_pause = min(state.left_over_pause * 2, LEFT_OVER_MAX_SECONDS)
+            self._probes.add(key)
+            state.probe_due = now + state.left_over_pause
+        self._schedule(key, state, now=now)
 
     def _on_events(self, key: Key, events: tuple[Object, ...] | None) -> None:
         state = self._states.get(key)
@@ -408,34 +308,6 @@ def _before(state: JobState, run: Object) -> Before:
     status = run.get("status") or {}
     is_ours = (status.get("jobStatus") or {}).get("uid") == state.launch.job_uid
     return Before(is_running=is_ours and status.get("phase") == Phase.RUNNING)
-
-
-def _acknowledge(state: JobState, signal: WantedSignal) -> None:
-    """A start and a Pod that was taken away are acknowledged by the workflow's acceptance; the others by what follows."""
-    if signal.doing is Doing.RUNNING:
-        state.pod_uid, state.is_known, state.signal = signal.pod_uid, True, None
-    elif signal.doing is Doing.TAKEN:
-        state.pod_uid, state.is_known, state.signal = "", True, None
-
-
-def _is_written(state: JobState, wanted: Progress, run: Object) -> bool:
-    """Whether the status says it, or was written so: the API's limits may have shortened the message."""
-    status = run.get("status") or {}
-    if not _says(run, wanted.phase, wanted.reason, wanted.message):
-        has_phase = (status.get("phase"), status.get("reason")) == (wanted.phase, wanted.reason)
-        return has_phase and state.written == wanted
-    return wanted.records is None or status.get("records") == wanted.records.model_dump(exclude_none=True)
-
-
-def _says(run: Object, phase: Phase, reason: Reason, message: str) -> bool:
-    status = run.get("status") or {}
-    return (status.get("phase"), status.get("reason"), status.get("message")) == (phase, reason, message)
-
-
-def _write_due(state: JobState) -> float:
-    progress = state.progress
-    is_patient = progress is not None and progress.phase is Phase.PENDING and not progress.is_warning
-    return max(state.written_at + STATUS_SECONDS, state.wanted_at + (SETTLE_SECONDS if is_patient else 0.0))
 
 
 def _now() -> float:

@@ -8,7 +8,7 @@ says what follows this Job.
 from dataclasses import dataclass
 from typing import Protocol
 
-from activities.rules.observation import Launch
+from activities.rules.observation import FOLLOW_A_LAUNCH, Launch
 from inferrun.control.run_status import status_after
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -74,7 +74,9 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
     status = run.status
     if status.job_status is None or status.job_status.uid != launch.job_uid:
         return None
-    if status.reason == Reason.RETRY_BACKOFF or status.phase is Phase.SUSPENDED:
+    if status.reason in FOLLOW_A_LAUNCH or status.phase is Phase.SUSPENDED:
+        return None
+    if (status.ended_launches or 0) >= launch.launch:
         return None
     return status_after(
         run,
@@ -82,6 +84,8 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         reason=progress.reason,
         message=progress.message,
         now=utc_now(),
+        cleared=("running_since",),
+        running_since=progress.started_at or None,
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,

@@ -13,7 +13,7 @@ from functools import partial
 
 from activities.rules import pod_state
 from activities.rules.object_metadata import controller_of
-from activities.rules.observation import PodEnd
+from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient

@@ -290,7 +290,10 @@ async def test_an_older_list_is_accepted_once_the_server_stays_there(
         await followed.sees("first", "second")
         proxy.answer_lists = [json.dumps(older).encode()] * 50
         await followed.expire()
-        await until(lambda: followed.changes[-1][0] == "deleted", what="the older list to be accepted")
+        # The watch from the older version delivers the second object again, perhaps before this is looked at.
+        kinds = [kind for kind, *_ in followed.changes]
+        assert "deleted" not in kinds
+        await until(lambda: "deleted" in [kind for kind, *_ in followed.changes], what="the older list to be accepted")
 
 
 async def test_a_name_deleted_and_created_within_a_second_is_reported_as_gone_and_new(running: Followed) -> None:

@@ -129,6 +129,39 @@ async def test_a_retry_continues_a_try_that_ended_before_it_published(
     assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first["metadata"]["uid"])
 
 
+async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    """Temporal's state was lost. The Job runs, its config and its ConfigMap are gone."""
+    config = await make_config()
+    run = await make_run(configRef={"name": config}, backoffLimit=7)
+    first = await launch(launcher, run)
+    for resource, name in ((CONFIGS, config), (CONFIG_MAPS, base_of(run))):
+        stored = await api.get(resource, namespace, name)
+        await api.delete(resource, namespace, name, uid=stored["metadata"]["uid"])
+    contract = (await status_of(api, run))["contract"]
+    again = await launch(launcher, run)
+    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
+    assert again.backoff_limit == 7
+    assert (await status_of(api, run))["contract"] == contract
+    waiting = await launch(launcher, run, launch=2, attempt=2)
+    assert (waiting.state, waiting.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
+
+
+async def test_a_job_is_adopted_although_its_service_account_is_not_allowed_any_more(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    def launcher_with(account: str) -> JobLauncher:
+        return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account=account)
+
+    run = await make_run(configRef={"name": await make_config()})
+    first = await launch(launcher_with("runner"), run)
+    assert first.state is LaunchState.LAUNCHED
+    again = await launch(launcher_with(""), run)
+    assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first.job_uid)
+    assert (await launch(launcher_with(""), run, launch=2)).state is LaunchState.WAITING
+
+
 async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
@@ -388,7 +421,7 @@ async def test_a_forged_config_map_grants_no_service_account(
     await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
     result = await launch(launcher, run)
     assert result.state is LaunchState.WAITING
-    assert "'powerful' is not allowed" in result.message
+    assert 'spec.serviceAccountName is "powerful"' in result.message
     with pytest.raises(NotFound):
         await api.get(JOBS, place, base_of(run))
 

@@ -10,6 +10,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import NAMESPACES, RUNS
 from tests.integration.observer.launches import ObservedLaunch, create_launch, eventually
+from tests.integration.observer.leading import RecordedSignals, leading
+from worker.observer import WorkloadWatch
 
 MakeLaunch = Callable[..., Awaitable[ObservedLaunch]]
 
@@ -49,3 +51,18 @@ def make_launch(api: KubeClient, namespace: str, installation: str) -> MakeLaunc
         return await create_launch(api, namespace, installation=installation, **options)
 
     return made
+
+
+@pytest.fixture
+def signals() -> RecordedSignals:
+    """What the observer sent, to all leaders of a test."""
+    return RecordedSignals()
+
+
+@pytest.fixture
+async def leader(
+    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals
+) -> AsyncIterator[WorkloadWatch]:
+    """One leader for the whole test."""
+    async with leading(api, namespace, installation, signals) as watch:
+        yield watch

@@ -90,14 +90,14 @@ class ObservedLaunch:
 
 
 async def create_launch(
-    client: KubeClient, namespace: str, *, installation: str, clock: int | None = None
+    client: KubeClient, namespace: str, *, installation: str, clock: int | None = None, is_held: bool = False
 ) -> ObservedLaunch:
-    """A run that an installed product leaves alone, its Job, and a status that names the Job."""
+    """A run that an installed product leaves alone, its Job, and a status that names the Job. A queue may hold the Job."""
     name = f"run-{token_hex(4)}"
     metadata = {"name": name, "namespace": namespace, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}}
     body = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata}
     run = parse_run(await client.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}}}))
-    job = await client.create(JOBS, namespace, job_of(run, installation=installation, clock=clock))
+    job = await client.create(JOBS, namespace, job_of(run, installation=installation, clock=clock, is_held=is_held))
     launch = ObservedLaunch(client, run, job)
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"], "uid": launch.job_uid}
     await launch.set_status(phase="Pending", reason="JobCreated", message="created", jobStatus=reference)
@@ -115,7 +115,7 @@ def labels_of(run: InferenceRun, *, installation: str) -> dict[str, str]:
     }
 
 
-def job_of(run: InferenceRun, *, installation: str, clock: int | None) -> Object:
+def job_of(run: InferenceRun, *, installation: str, clock: int | None, is_held: bool = False) -> Object:
     """The Job of the run's first launch."""
     labels = labels_of(run, installation=installation)
     annotations = {wellknown.ANNOTATION_RUN: run.metadata.name, wellknown.ANNOTATION_RUNNER: wellknown.RUNNER_CUSTOM}
@@ -139,6 +139,7 @@ def job_of(run: InferenceRun, *, installation: str, clock: int | None) -> Object
             "ownerReferences": [owner],
         },
         "spec": {
+            "suspend": is_held,
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": [ignored]},

@@ -1,120 +1,23 @@
 """The observer against a real API server: reasons on statuses, signals to workflows, and a change of the leader."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TypeVar
-
-import pytest
+from contextlib import AsyncExitStack
 
 from activities.cluster.events import EventRecorder
-from activities.rules import manifests
 from activities.rules.observation import Launch
 from activities.rules.trimming import trim_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.run_ref import RunRef
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import EVICTED, WAIT_SECONDS, ObservedLaunch, eventually, pod_spec
-from worker.observer import Leadership, Observer, StatusWriter, WorkloadWatch
+from tests.integration.observer.launches import EVICTED, ObservedLaunch, eventually, pod_spec
+from tests.integration.observer.leading import RecordedSignals, leading
+from worker.observer import StatusWriter, WorkloadWatch
 from worker.observer.status_writer import Progress
-from workflows.signals import Ended, Started
+from workflows.signals import Ended
 
 FINALIZER = "tests.inferrun.dev/hold"
-
-
-@dataclass
-class RecordedSignals:
-    """Plays Temporal: every signal is accepted."""
-
-    started_by_job: list[Started] = field(default_factory=list)
-    ended_by_job: list[Ended] = field(default_factory=list)
-
-    async def started(self, run: RunRef, signal: Started) -> bool:
-        assert run.uid
-        self.started_by_job.append(signal)
-        return True
-
-    async def ended(self, run: RunRef, signal: Ended, *, is_repeated: bool) -> bool:
-        assert run.uid
-        assert not is_repeated or signal in self.ended_by_job
-        self.ended_by_job.append(signal)
-        return True
-
-    async def has_ended(self, launch: ObservedLaunch, *, times: int = 1) -> Ended:
-        async def look() -> Ended | None:
-            return nth(self.ended_by_job, launch, times)
-
-        return await eventually(look, what=f"ended, {times} times")
-
-    async def has_started(self, launch: ObservedLaunch, *, times: int = 1) -> Started:
-        async def look() -> Started | None:
-            return nth(self.started_by_job, launch, times)
-
-        return await eventually(look, what=f"started, {times} times")
-
-
-S = TypeVar("S", Started, Ended)
-
-
-def nth(sent: list[S], launch: ObservedLaunch, times: int) -> S | None:
-    """The signal number `times` about the launch."""
-    about = [signal for signal in sent if signal.job_uid == launch.job_uid]
-    return about[times - 1] if len(about) >= times else None
-
-
-class AlwaysLeader:
-    """An election with one candidate."""
-
-    async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
-        await work()
-
-
-@pytest.fixture
-def signals() -> RecordedSignals:
-    """What the observer sent, to all leaders of a test."""
-    return RecordedSignals()
-
-
-@asynccontextmanager
-async def leading(
-    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, *, identity: str = ""
-) -> AsyncIterator[WorkloadWatch]:
-    """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
-    of it.
-    """
-    election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
-    leadership: Leadership = election if identity else AlwaysLeader()
-    runs = RunStore(api)
-    watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
-    writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
-    observer = Observer(api, watch=watch, leadership=leadership, signals=signals, writer=writer)
-    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
-    if identity:
-        tasks.append(asyncio.create_task(election.run()))
-    try:
-        await asyncio.wait_for(watch.synced(), WAIT_SECONDS)
-        assert observer.is_ready
-        yield watch
-        assert not any(task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@pytest.fixture
-async def leader(
-    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals
-) -> AsyncIterator[WorkloadWatch]:
-    """One leader for the whole test."""
-    async with leading(api, namespace, installation, signals) as watch:
-        yield watch
 
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has the CPU"}

@@ -113,6 +113,10 @@ class Machine:
         )
         return Pod(process, Path(variables["INFERRUN_TERMINATION_LOG"]))
 
+    def environment_of_next_pod(self) -> dict[str, str]:
+        """The environment of another program in a Pod of the run."""
+        return self._environment({})
+
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """Write the contract and return the environment of the next Pod."""
         self.pods += 1

@@ -137,3 +137,20 @@ async def test_a_run_that_nobody_has_read_needs_no_signal(
         assert (await read(api, run)).status.observed_generation is None  # LaunchJob will acknowledge what it reads
         assert await workflow_status(temporal, run) is not None
         assert await signals(temporal, run) == []
+
+
+async def test_a_run_that_waits_for_its_config_is_checked_again_after_a_restart(
+    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+) -> None:
+    """The config may have been created between the last event that the shim saw and its end."""
+    waiting = await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "ConfigNotFound"})
+    accepted = await create(api, namespace, "accepted", status={"phase": "Pending", "reason": "Accepted"})
+    async with start_shim():
+
+        async def are_started() -> bool:
+            found = [await workflow_status(temporal, run) for run in (waiting, accepted)]
+            return None not in found and bool(await signals(temporal, waiting))
+
+        await until(are_started)
+    assert await signals(temporal, waiting) == ["look_again"]
+    assert await signals(temporal, accepted) == []

@@ -95,3 +95,44 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_n
     await until(are_cancelled)
     assert not await is_cancel_requested(temporal, ending)
     assert not await is_cancel_requested(temporal, alive)
+
+
+async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enough(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, schedules: Schedules, until: Until
+) -> None:
+    """As after a restore of Temporal's database from a backup that is older than the runs."""
+    accepted = {"phase": "Running", "reason": "Running"}
+    alive = await create(api, namespace, "alive", status=accepted)
+    lost = await create(api, namespace, "lost", status=accepted)
+    await create(api, namespace, "new")
+    await create(api, namespace, "rejected", status={"phase": "Pending", "reason": "InvalidSpec"})
+    await create(api, namespace, "ended", status={"phase": "Succeeded", "reason": "Succeeded"})
+    await workflows.ensure(alive)
+    restarted: list[str] = []
+
+    def restart(_key: Key, uid: str, *, background: bool) -> None:
+        assert background
+        restarted.append(uid)
+
+    watch = Informer(api, RUNS, namespace=namespace)
+    await watch._list()
+    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespace=namespace)
+    later = datetime.now(UTC) + timedelta(seconds=2)
+
+    async def is_listed() -> bool:
+        return await workflows.count_open() == 1
+
+    await until(is_listed)
+    await sweep.restart_missing(created_before=later - timedelta(minutes=1))
+    assert restarted == []
+    await sweep.restart_missing(created_before=later)
+    assert restarted == [lost.metadata.uid]
+    await workflows.ensure(lost)
+
+    async def are_both_listed() -> bool:
+        return await workflows.count_open() == 2
+
+    await until(are_both_listed)
+    await sweep.restart_missing(created_before=later)
+    assert restarted == [lost.metadata.uid]
+    assert await workflow_status(temporal, lost) is WorkflowExecutionStatus.RUNNING

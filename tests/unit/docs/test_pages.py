@@ -52,8 +52,8 @@ LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{
 
 OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
-    *("LaunchJob", "InspectLaunch", "StopLaunch", "FollowJob", "StopJob", "MarkerRecorded"),
-    "IfNotPresent",
+    *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
+    *("IfNotPresent", "InProgress", "ReadWriteOnce"),
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
@@ -279,7 +279,7 @@ def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> 
 
 def test_kubectl_commands_name_resources_that_exist() -> None:
     known = {"inferenceruns", "inferencerun", "inferenceconfigs", "inferenceconfig"}
-    known |= {"jobs", "deployment", "secret", "crd", "pods", "lease"}
+    known |= {"jobs", "cronjob", "events", "deployment", "secret", "crd", "pods", "lease", "node", "nodes"}
     named = {
         found[1].split("/")[0].split(".")[0]
         for command in commands()

@@ -11,6 +11,7 @@ from inferrun.names import (
     run_workflow_id,
     scheduled_run_name,
     submitted_run_name,
+    verify_job_name,
 )
 from inferrun.run_ref import RunRef
 
@@ -99,3 +100,13 @@ def test_runs_of_two_schedules_with_long_names_have_different_names() -> None:
     first, second = (scheduled_run_name("x" * 250 + end, "2026-11-21T03:00:00Z") for end in ("aa", "bb"))
     assert first != second
     assert max(len(first), len(second)) <= 253
+
+
+@pytest.mark.parametrize("run", ["iris", "a" * 200])
+def test_a_verifying_job_has_a_name_of_its_own(run: str) -> None:
+    base = job_base_name(run, UID)
+    names = [verify_job_name(base, launch, is_final=is_final) for launch in range(1, 50) for is_final in (True, False)]
+    launches = {job_name(base, launch) for launch in range(1, 50)}
+    assert len(set(names)) == len(names)
+    assert not launches & set(names)
+    assert all(len(name) <= 63 and UID[:8] in name for name in names)

@@ -11,6 +11,7 @@ from inferrun.runner_report import (
     RecordCounts,
     RunnerResult,
     dump_result,
+    last_messages,
     parse_progress,
     parse_result,
 )
@@ -111,6 +112,35 @@ def test_a_line_without_valid_progress_is_ignored(latest: str) -> None:
 @pytest.mark.parametrize("log", ["", "\n\n", "nothing of ours"])
 def test_a_log_without_progress_gives_none(log: str) -> None:
     assert parse_progress(log) is None
+
+
+def log_line(message: str, **fields: object) -> str:
+    return json.dumps(
+        {"time": "2026-11-21T08:00:00Z", "level": "warning", "event": "log", "message": message, **fields}
+    )
+
+
+def test_the_last_messages_of_a_log_are_one_line_without_progress_and_the_report_of_the_end() -> None:
+    log = "\n".join(
+        [
+            log_line("first"),
+            log_line("a request failed", error="503 from the model server"),
+            progress(10),
+            log_line("a batch was split"),
+            "Fatal Python error: Segmentation fault\x1b[31m",
+            log_line("run ended", detail="the model server did not predict"),
+            "",
+        ]
+    )
+    assert last_messages(log, limit=512) == (
+        "a request failed: 503 from the model server; a batch was split; Fatal Python error: Segmentation fault [31m"
+    )
+    assert len(last_messages(log, limit=20)) == 20
+
+
+@pytest.mark.parametrize("log", ["", "\n", "{}", '{"event": "progress"}', '{"event": "log"}'])
+def test_a_log_without_messages_gives_an_empty_line(log: str) -> None:
+    assert last_messages(log, limit=512) == ""
 
 
 def test_foreign_text_becomes_one_printable_bounded_line() -> None:

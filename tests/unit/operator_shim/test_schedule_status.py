@@ -75,10 +75,10 @@ def test_the_status_is_stable() -> None:
     assert again == stored.status
 
 
-def test_a_schedule_is_neither_finished_nor_succeeded() -> None:
+def test_a_schedule_in_place_is_ready_but_neither_finished_nor_succeeded() -> None:
     status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     values = {condition.type: str(condition.status) for condition in status.conditions}
-    assert values == {"Succeeded": "Unknown", "Finished": "False", "Ready": "Unknown", "Synced": "True"}
+    assert values == {"Succeeded": "Unknown", "Finished": "False", "Ready": "True", "Synced": "True"}
 
 
 def test_an_invalid_edit_of_a_schedule_is_reported_and_removes_the_next_times() -> None:

@@ -8,7 +8,17 @@ import pytest
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from tests.unit.objects import RUN
-from workflows.messages import LaunchInput, LaunchResult, LaunchState, RunInput, SpecChanged, Verdict, VerdictKind
+from workflows.messages import (
+    LaunchInput,
+    LaunchReport,
+    LaunchResult,
+    LaunchStage,
+    LaunchState,
+    RunInput,
+    SpecChanged,
+    Verdict,
+    VerdictKind,
+)
 from workflows.run_state import RunState
 
 NOW = datetime(2026, 11, 21, 8, 1, 0, tzinfo=UTC)
@@ -70,6 +80,23 @@ def test_only_the_latest_attempts_are_kept(state: RunState) -> None:
     assert [item.launch for item in state.progress.attempts] == list(range(31 - ATTEMPTS_LIMIT, 31))
 
 
+def test_a_replaced_pod_is_listed_with_its_launch(state: RunState) -> None:
+    lost = LaunchReport(
+        stage=LaunchStage.POD_LOST,
+        pod_name="inf-iris-abc",
+        node_name="node-1",
+        started_at="2026-11-21T08:00:00Z",
+        exit_code=143,
+        loss_reason=Reason.DISRUPTED,
+        loss_message="x" * 2000,
+    )
+    state.add_replaced_pod(launched(), lost, lost_at="2026-11-21T08:00:30Z")
+    [listed] = state.progress.attempts
+    assert (listed.launch, listed.attempt, listed.replaced, listed.reason) == (1, 1, True, "Disrupted")
+    assert (listed.pod_name, listed.node_name, listed.exit_code) == ("inf-iris-abc", "node-1", 143)
+    assert len(listed.message or "") <= 256
+
+
 @pytest.mark.parametrize(("is_counted", "attempt"), [(True, 2), (False, 1)])
 def test_only_a_counted_launch_is_a_new_attempt(state: RunState, *, is_counted: bool, attempt: int) -> None:
     state.next_launch(is_counted=is_counted)
@@ -124,23 +151,29 @@ def test_continuing_as_new_keeps_the_state(state: RunState) -> None:
 
 def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState) -> None:
     """Recorded histories have it there, and a worker of the previous version reads it there."""
-    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    placed = {"pod_name": "inf-iris-abc", "node_name": "node-1", "log": "the file is empty"}
+    state.add_attempt(launched(), FAILED.model_copy(update=placed), Reason.INPUT_FAILED)
     sent = json.loads(state.begin_launch().model_dump_json())
     assert sent == {
         "run": RUN.model_dump(),
         "launch": 1,
         "attempt": 1,
         "seconds_used": 0.0,
+        "first_started_at": None,
         "attempts": [
             {
                 "launch": 1,
                 "attempt": 1,
+                "replaced": None,
                 "job_name": "inf-iris",
+                "pod_name": "inf-iris-abc",
+                "node_name": "node-1",
                 "start_time": "2026-11-21T08:00:00Z",
                 "completion_time": "2026-11-21T08:00:30Z",
                 "exit_code": 3,
                 "reason": "InputFailed",
                 "message": "exit code 3",
+                "log": "the file is empty",
             }
         ],
     }
@@ -152,3 +185,71 @@ def test_an_outcome_begins_with_the_first_attempts_start(state: RunState) -> Non
     outcome = state.outcome(FAILED, Phase.FAILED, Reason.INPUT_FAILED)
     assert (outcome.started_at, outcome.finished_at) == ("2026-11-21T08:00:00Z", "2026-11-21T08:00:30Z")
     assert (outcome.exit_code, outcome.reason) == (3, Reason.INPUT_FAILED)
+
+
+GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED)
+
+
+def test_a_job_that_was_gone_at_its_launch_uses_the_time_since_its_start() -> None:
+    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    state.accept_launch(launched(started_at="2026-11-21T08:00:20Z"))
+    state.finish_launch(GONE, now=NOW)
+    assert state.progress.seconds_used == 40
+
+
+def test_the_run_started_with_its_first_container_however_many_launches_followed(state: RunState) -> None:
+    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
+    state.add_attempt(launched(), state.finish_launch(never, now=NOW), never.reason)
+    for number in range(ATTEMPTS_LIMIT + 5):
+        began = f"2026-11-21T07:{number:02}:00Z"
+        verdict = FAILED.model_copy(update={"started_at": began, "finished_at": began})
+        state.add_attempt(launched(), state.finish_launch(verdict, now=NOW), verdict.reason)
+        state.next_launch(is_counted=True)
+    outcome = state.outcome(FAILED, Phase.FAILED, Reason.INPUT_FAILED)
+    assert len(outcome.attempts) == ATTEMPTS_LIMIT
+    assert outcome.started_at == "2026-11-21T07:00:00Z"
+    assert (
+        RunState(state.continued()).outcome(FAILED, Phase.FAILED, Reason.INPUT_FAILED).started_at == outcome.started_at
+    )
+
+
+def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(state: RunState) -> None:
+    state.started_at, state.pod_uid = "2026-11-21T08:00:20Z", "pod-a"
+    state.edit_spec(SpecChanged(timeout_seconds=500, suspend=True))
+    state.lose_pod(is_disrupted=True, now=NOW)
+    state.started_at = "2026-11-21T08:00:50Z"
+    continued = RunState(RunInput.model_validate_json(state.continued(following=state.job).model_dump_json()))
+    following = continued.take_following()
+    assert following is not None
+    assert (following.job_uid, following.is_adopted) == ("u", True)
+    assert continued.take_following() is None
+    assert (continued.timeout_seconds, continued.is_suspended, continued.pod_uid) == (500, True, "pod-a")
+    assert continued.running_seconds_left(now=NOW) == state.running_seconds_left(now=NOW) == 500 - 40 - 10
+    assert continued.disruptions == 1
+
+
+UNCLEAR = FAILED.model_copy(update={"reason": Reason.POD_LOST, "is_unclear": True})
+
+
+def test_a_failure_without_a_readable_result_is_verified_and_again_when_the_run_ends(state: RunState) -> None:
+    assert not state.must_verify(FAILED, is_final=True)
+    assert state.must_verify(UNCLEAR, is_final=False)
+    state.next_launch(is_counted=True)
+    assert not state.must_verify(FAILED, is_final=False)
+    assert state.must_verify(FAILED, is_final=True)
+    assert state.verify_input(because="", is_final=True).launch == 1
+
+
+def test_continuing_as_new_keeps_what_must_be_verified(state: RunState) -> None:
+    state.must_verify(UNCLEAR, is_final=False)
+    assert RunState(state.continued()).must_verify(FAILED, is_final=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "launch"), [(Reason.POD_LOST, 3), (Reason.JOB_DELETED, 3), (Reason.INPUT_FAILED, 0)]
+)
+def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, reason: Reason, launch: int) -> None:
+    attempts = [{"launch": 3, "attempt": 1, "reason": reason}, {"launch": 4, "attempt": 2, "reason": "InputFailed"}]
+    state.begin_launch()
+    state.accept_launch(launched(launch=5, attempt=3, attempts=attempts))
+    assert state.unverified_launch == launch

@@ -145,11 +145,23 @@ class SqliteOutput:
             self._connection.execute("insert or ignore into done values (?, ?, ?, ?)", values)
         run = self._committed_run()
         if run is None:
-            raise OutputError("output.sqlite: the commit was deleted")
+            raise OutputError("output.sqlite: the run was aborted", is_retryable=False)
         return run
 
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the commit."""
+        self._connection.executescript(_TABLES)
+        return self._committed_run()
+
+    async def abort(self) -> CommittedRun | None:
+        """Insert a row without a total in place of the commit, unless there is one."""
+        self._connection.executescript(_TABLES)
+        with self._connection:
+            self._connection.execute("insert or ignore into done values (?, null, 0, 0)", (self._run,))
+        return self._committed_run()
+
     def _committed_run(self) -> CommittedRun | None:
-        query = "select total, completed, failed from done where run = ?"
+        query = "select total, completed, failed from done where run = ? and total is not null"
         row = self._connection.execute(query, (self._run,)).fetchone()
         if row is None:
             return None

@@ -3,7 +3,7 @@
 import pytest
 
 from activities.rules.launch_blocked import LaunchBlocked
-from activities.rules.launch_results import blocked, launched, resume, seconds_left
+from activities.rules.launch_results import blocked, launched, lost_job, resume, seconds_left
 from activities.rules.snapshot import CompiledRun
 from inferrun.reasons import Reason
 from tests.unit.objects import NOW, RUN, STARTED, Json, job, run, snapshot
@@ -55,6 +55,35 @@ def test_a_new_workflow_resumes_after_the_launches_in_the_status() -> None:
     assert [item.launch for item in resumed.attempts] == [1, 2]
 
 
+@pytest.mark.parametrize(("replaced", "launch"), [(None, 3), (True, 2)])
+def test_a_launch_whose_pod_was_replaced_goes_on(*, replaced: bool | None, launch: int) -> None:
+    listed = [ENDED[0], {**ENDED[1], "replaced": replaced}]
+    resumed = resume(LaunchInput(run=RUN), run(status={"attempt": 1, "attempts": listed}))
+    assert (resumed.launch, resumed.seconds_used) == (launch, 60)
+
+
 def test_a_workflow_with_progress_of_its_own_is_not_resumed() -> None:
-    request = LaunchInput(run=RUN, launch=2, seconds_used=5)
+    request = LaunchInput(run=RUN, launch=3, seconds_used=5)
     assert resume(request, run(status={"attempt": 2, "attempts": ENDED})) == request
+
+
+def test_a_workflow_from_an_older_backup_does_not_execute_an_ended_launch_again() -> None:
+    status = {"attempt": 2, "attempts": ENDED, "endedLaunches": 2, "secondsUsed": 60, "startTime": STARTED}
+    resumed = resume(LaunchInput(run=RUN, launch=2, seconds_used=30), run(status=status))
+    assert (resumed.launch, resumed.attempt, resumed.seconds_used) == (3, 2, 60)
+
+
+def test_launches_that_the_status_no_longer_lists_count_as_well() -> None:
+    status = {"attempt": 9, "attempts": ENDED, "endedLaunches": 30, "secondsUsed": 4000, "startTime": STARTED}
+    resumed = resume(LaunchInput(run=RUN), run(status=status))
+    assert (resumed.launch, resumed.attempt, resumed.seconds_used) == (31, 9, 4000)
+    assert resumed.first_started_at == STARTED
+
+
+def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() -> None:
+    """A workflow was lost between a stop and the record."""
+    compiled = CompiledRun("inf-iris", "{}", snapshot())
+    stored = run(status={"phase": "Running", "runningSince": STARTED}, timeoutSeconds=60)
+    lost = lost_job("inf-iris", "job-uid", run=stored, now=NOW)
+    assert launched(LaunchInput(run=RUN), stored, compiled, lost, is_adopted=True, now=NOW).started_at == STARTED
+    assert launched(LaunchInput(run=RUN), stored, compiled, job(), is_adopted=True, now=NOW).started_at is None

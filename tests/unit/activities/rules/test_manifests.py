@@ -217,3 +217,40 @@ def test_a_jobs_owner_is_a_run_that_can_be_read() -> None:
     [owner] = job_of()["metadata"]["ownerReferences"]
     stored = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"configRef": {"name": "c"}}}
     assert parse_run(stored).metadata.owner_references[0].uid == UID
+
+
+def verify_job_of(*, is_final: bool = False, **changes: Any) -> Json:
+    return manifests.verify_job(RUN, compiled(**changes), installation="here", launch=2, attempt=1, is_final=is_final)
+
+
+def test_a_verifying_job_mounts_the_output_only() -> None:
+    both = (Claim(end="input", name="data"), Claim(end="output", name="results"))
+    spec = verify_job_of(claims=both)["spec"]["template"]["spec"]
+    paths = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
+    assert paths == ["/tmp", "/tmp/contract.json", "/data/output"]
+    assert spec["securityContext"]["fsGroup"] == 65532
+    assert spec["restartPolicy"] == "Never"
+
+
+def test_a_verifying_job_has_the_identity_of_a_launch_but_no_queue_and_no_accelerator() -> None:
+    limits = {"limits": {"memory": "1Gi", "nvidia.com/gpu": "1"}}
+    made = verify_job_of(resources=limits, labels={"kueue.x-k8s.io/queue-name": "q"}, service_account="reader")
+    spec = made["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "reader"
+    assert spec["containers"][0]["resources"] == {"limits": {"memory": "1Gi"}}
+    assert "kueue.x-k8s.io/queue-name" not in made["metadata"]["labels"]
+    assert made["metadata"]["labels"]["inferrun.dev/launch"] == "2"
+    assert made["metadata"]["annotations"]["inferrun.dev/runner"] == "verify"
+    assert made["metadata"]["ownerReferences"] == [manifests.owner_reference(RUN)]
+
+
+def test_a_verifying_job_is_bounded_and_cleans_up_after_itself() -> None:
+    spec = verify_job_of()["spec"]
+    assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (300, 600, 3)
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+def test_only_the_final_verification_aborts_the_run(*, is_final: bool) -> None:
+    command = verify_job_of(is_final=is_final)["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[:3] == ["python", "-m", "runner.verify"]
+    assert ("--final" in command) is is_final

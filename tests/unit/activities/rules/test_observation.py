@@ -1,5 +1,6 @@
 """What a launch is doing, from its Job, Pods, Events and what was observed before."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,18 +11,19 @@ from activities.rules.observation import (
     Doing,
     Launch,
     Observation,
-    PodEnd,
     WaitContext,
     clamped_start,
-    could_run,
     event_subject,
     is_concluded,
+    is_launch_left_over,
     is_superseded,
     launch_number,
     observe,
     observe_absent,
     running_message,
 )
+from activities.rules.pod_end import PodEnd
+from activities.rules.pod_state import may_run
 from activities.rules.trimming import trim_events, trim_job, trim_pod
 from inferrun import wellknown
 from inferrun.names import job_base_name, job_name
@@ -37,6 +39,8 @@ from tests.unit.launches import (
     running,
 )
 from tests.unit.objects import NOW, RUN, STARTED, Json, at, event, terminated, waiting
+
+LAUNCH = Launch(RUN, job_name=JOB_NAME, job_uid=JOB_UID, launch=1, attempt=1, has_clock=False, is_builtin=False)
 
 
 def seen(
@@ -54,7 +58,16 @@ def seen(
         (trim_job(job) or {}, kept, trim_events(events)),
     )
     observations = [
-        observe(one, live, events=read, ends=ends, before=before or Before(), now=NOW, quiet_seconds=quiet)
+        observe(
+            one,
+            live,
+            events=read,
+            ends=ends,
+            before=before or Before(),
+            now=NOW,
+            quiet_seconds=quiet,
+            node_lost_seconds=300,
+        )
         for one, live, read in inputs
     ]
     assert observations[0] == observations[1]
@@ -65,6 +78,47 @@ def waits(observation: Observation) -> tuple[Reason, bool]:
     assert observation.doing is Doing.WAITING
     assert observation.wait is not None
     return observation.wait.reason, observation.wait.is_warning
+
+
+def unreachable(seconds: float, *, containers_ready: str = "True") -> Json:
+    """A running Pod whose node stopped responding so many seconds ago."""
+    conditions: list[Json] = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": at(seconds)},
+        {"type": "ContainersReady", "status": containers_ready},
+    ]
+    return live_pod(running(at(900)), phase="Running", conditions=conditions)
+
+
+def test_a_node_that_does_not_respond_is_reported_while_the_run_waits_for_it() -> None:
+    observed = seen(live_job(), unreachable(100))
+    assert (observed.doing, observed.lost_in) == (Doing.RUNNING, 200)
+    assert observed.unreachable == (
+        f"node node-1 has not responded since {at(100)}; the run continues in another Pod after 300 s (nodeLostSeconds)"
+    )
+
+
+def test_a_node_that_does_not_respond_for_long_is_lost() -> None:
+    assert seen(live_job(), unreachable(300)) == Observation(Doing.STUCK, pod_uid="pod-a", pod_name=f"{JOB_NAME}-pod-a")
+
+
+def test_a_pod_that_is_not_ready_because_of_its_containers_has_a_node_that_responds() -> None:
+    observed = seen(live_job(), unreachable(300, containers_ready="False"))
+    assert (observed.doing, observed.unreachable, observed.lost_in) == (Doing.RUNNING, "", None)
+
+
+def test_a_pod_that_outlives_its_grace_period_by_far_is_on_a_lost_node() -> None:
+    """Also one that had not started: the control plane cannot mark it, but deletes it."""
+    waits_there = live_pod(waiting("ContainerCreating"), deletionTimestamp=at(300))
+    assert seen(live_job(), waits_there).doing is Doing.STUCK
+    observed = seen(live_job(), live_pod(running(at(900)), phase="Running", deletionTimestamp=at(10)))
+    assert (observed.doing, observed.unreachable, observed.lost_in) == (Doing.RUNNING, "", 290)
+
+
+def test_a_pod_without_a_node_or_with_an_ended_container_is_on_no_lost_node() -> None:
+    unbound = live_pod(node=None, deletionTimestamp=at(3000))
+    held = live_pod(terminated(1), phase="Running", deletionTimestamp=at(3000))
+    for one in (unbound, held):
+        assert seen(live_job(), one).doing is not Doing.STUCK
 
 
 def test_a_job_without_a_pod_waits_for_it() -> None:
@@ -274,7 +328,29 @@ def test_a_container_that_ended_before_it_was_seen_running_is_ending() -> None:
     assert seen(live_job(), ends=(end,)).doing is Doing.ENDING
 
 
-def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_could_run() -> None:
+def test_a_pod_whose_container_has_ended_does_not_hide_that_its_job_is_gone() -> None:
+    """A finalizer, or a kubelet that has not reported the phase yet, keeps the object, but not the container."""
+    pod = live_pod(terminated(137), phase="Running", deletionTimestamp=at(9))
+    assert observe_absent([pod]) == Observation(Doing.GONE)
+
+
+@pytest.mark.parametrize(
+    ("run", "is_so"),
+    [
+        (None, True),
+        (live_run(phase="Failed", reason="Cancelled"), True),
+        (live_run(job_uid="job-2", job_name=job_name(JOB_NAME, 2)), True),
+        (live_run(), False),
+        (live_run(job_uid=None), False),
+    ],
+)
+def test_a_job_is_left_over_once_its_run_has_ended_or_is_past_it(run: Json | None, is_so: bool) -> None:  # noqa: FBT001
+    assert is_launch_left_over(run, launch=LAUNCH) is is_so
+    other = replace(LAUNCH, job_name=f"{JOB_NAME}-other")
+    assert not is_launch_left_over(run, launch=other), "we do not create Jobs of that name"
+
+
+def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_may_run() -> None:
     assert observe_absent(()) == Observation(Doing.GONE)
     assert observe_absent([live_pod(running(STARTED), phase="Running")]) is None
     assert observe_absent([live_pod(waiting("ContainerCreating"), deletionTimestamp=at(0))]) is None
@@ -283,8 +359,8 @@ def test_a_job_that_is_gone_is_gone_once_no_pod_of_it_could_run() -> None:
 
 def test_a_pod_that_was_deleted_before_it_had_a_node_never_runs() -> None:
     """Also if a finalizer keeps its object: the scheduler ignores Pods that are being deleted."""
-    assert not could_run(live_pod(node=None, deletionTimestamp=at(0)))
-    assert could_run(live_pod(node=None))
+    assert not may_run(live_pod(node=None, deletionTimestamp=at(0)))
+    assert may_run(live_pod(node=None))
 
 
 def test_events_are_read_of_what_its_status_does_not_explain() -> None:
@@ -333,17 +409,28 @@ def test_the_number_of_a_launch_is_read_from_the_name_of_its_job(run: str, launc
         (live_run(), False),
         (live_run(job_uid="another"), True),
         (live_run(reason="RetryBackoff"), True),
+        (live_run(reason="QuotaExceeded", endedLaunches=1), True),
+        (live_run(reason="QuotaExceeded", endedLaunches=0), False),
         (live_run(phase="Suspended", reason="Suspended"), True),
         (live_run(phase="Running", reason="Running"), False),
     ],
 )
 def test_the_end_of_a_job_that_is_gone_is_acknowledged_by_the_runs_status(run: Json | None, is_so: bool) -> None:  # noqa: FBT001
-    assert is_concluded(run, job_uid=JOB_UID) is is_so
+    assert is_concluded(run, launch=LAUNCH) is is_so
 
 
 @pytest.mark.parametrize("last", ["²", "٣", "9" * 5000])
 def test_a_name_with_odd_digits_is_not_one_of_ours(last: str) -> None:
     assert launch_number(f"{JOB_NAME}-{last}", run=RUN) == 1
+
+
+def test_a_job_that_verifies_an_earlier_launch_is_not_superseded() -> None:
+    job = live_job()
+    job["metadata"]["annotations"][wellknown.ANNOTATION_RUNNER] = wellknown.RUNNER_VERIFY
+    verifying = Launch.of_job(job)
+    assert verifying is not None
+    later = live_run(job_uid="job-uid-3", job_name=job_name(JOB_NAME, 3))
+    assert not is_superseded(later, launch=verifying)
 
 
 def test_a_launch_is_superseded_by_a_later_one_only() -> None:

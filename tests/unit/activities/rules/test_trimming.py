@@ -7,7 +7,8 @@ import pytest
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of
-from activities.rules.observation import Launch, PodEnd
+from activities.rules.observation import Launch
+from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import MESSAGE_LIMIT, trim_events, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.resources import parse_run

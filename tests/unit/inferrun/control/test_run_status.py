@@ -117,3 +117,22 @@ def test_a_terminal_status_is_about_the_current_generation() -> None:
     before = run(status={"phase": "Running", "observedGeneration": 1})
     after = ended_status(before, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW)
     assert after.observed_generation == 3
+
+
+def test_what_describes_an_earlier_launch_can_be_cleared() -> None:
+    before = run(status={"phase": "Running", "records": {"completed": 5}, "runningSince": EARLIER, "contract": "e30="})
+    after = status_after(
+        before,
+        phase=Phase.PENDING,
+        reason=Reason.JOB_CREATED,
+        message="",
+        now=NOW,
+        cleared=("records", "running_since"),
+    )
+    assert (after.records, after.running_since, after.contract) == (None, None, "e30=")
+
+
+def test_nothing_is_running_after_the_end() -> None:
+    before = run(status={"phase": "Running", "runningSince": EARLIER})
+    ended = ended_status(before, phase=Phase.FAILED, reason=Reason.STOPPED, message="", now=NOW)
+    assert ended.running_since is None

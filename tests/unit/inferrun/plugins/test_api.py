@@ -9,6 +9,7 @@ from inferrun import plugins
 FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflows", "activities"}
 
 EXPORTS = {
+    "AbortableStore",
     *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("Batch", "Checkpoint", "Chunk", "CommittedRun", "Counts", "CustomId", "InputPlan", "Json", "Row"),

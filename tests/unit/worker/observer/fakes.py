@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from activities.rules.object_metadata import controller_of
-from activities.rules.observation import Launch, PodEnd
+from activities.rules.observation import Launch
+from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import trim_job, trim_pod, trim_run
+from inferrun import wellknown
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
@@ -154,14 +156,23 @@ class FakeProgress:
 
 @dataclass
 class FakeApiServer:
-    """Answers the question whether a Job exists."""
+    """Answers the question whether a Job exists, and notes what is done with it."""
 
     jobs: dict[Key, Object] = field(default_factory=dict)
     asked: int = 0
+    restored: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
 
-    async def find_job(self, key: Key) -> Object | None:
+    async def find(self, key: Key) -> Object | None:
         self.asked += 1
         return self.jobs.get(key)
+
+    async def watch_again(self, launch: Launch, job: Object) -> None:
+        if wellknown.LABEL_ENDED in job["metadata"]["labels"]:
+            self.restored.append(launch.job_uid)
+
+    async def withdraw(self, launch: Launch) -> None:
+        self.withdrawn.append(launch.job_uid)
 
 
 class FakeTime:

@@ -61,7 +61,8 @@ class Stage:
             writer=self.writer,
             events=self.events,
             progress=self.progress,
-            find_job=self.api.find_job,
+            jobs=self.api,
+            node_lost_seconds=lambda: 300,
         )
         return self.reconciler
 
@@ -413,14 +414,92 @@ async def test_a_job_that_leaves_the_watch_after_its_end_was_recorded_costs_noth
     assert (leader.signals.sent_ended, leader.api.asked) == ([], 0)
 
 
-async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(leader: Stage) -> None:
-    job = live_job()
+def labelled(job: Json) -> Json:
+    """The Job with the label of one whose end was recorded."""
     job["metadata"]["labels"][wellknown.LABEL_ENDED] = "true"
-    leader.api.jobs[KEY] = job
+    return job
+
+
+async def test_a_job_that_left_the_watch_because_it_is_labelled_is_not_signalled(leader: Stage) -> None:
+    leader.api.jobs[KEY] = labelled(live_job(condition="Complete"))
     leader.workloads.jobs.clear()
     await leader.wake()
+    await leader.time.pass_by(3)
+    await leader.deliver(run=live_run(phase="Succeeded"))
+    await leader.time.pass_by(60)
+    assert (leader.signals.sent_ended, leader.api.restored, leader.api.asked) == ([], [], 1)
+
+
+async def test_a_live_job_that_somebody_labels_as_ended_is_watched_again(leader: Stage) -> None:
+    leader.api.jobs[KEY] = labelled(live_job(clock=60))
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running"))
+    leader.workloads.jobs.clear()
+    await leader.wake()
+    await leader.time.pass_by(1)
+    assert leader.api.restored == [JOB_UID]
+    await leader.deliver(job=live_job(clock=60, version=2))
+    await leader.time.pass_by(60)
+    await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    assert leader.api.asked == 1
+
+
+async def test_the_end_of_a_job_with_a_forged_label_is_signalled(leader: Stage) -> None:
+    """Also if the label comes back each time it is removed."""
+    leader.api.jobs[KEY] = labelled(live_job())
+    leader.workloads.jobs.clear()
+    await leader.wake()
+    await leader.time.pass_by(20)
+    assert leader.signals.sent_ended == []
+    leader.api.jobs[KEY] = labelled(live_job(condition="Failed", version=2))
     await leader.time.pass_by(10)
-    assert (leader.signals.sent_ended, leader.api.asked) == ([], 1)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+async def test_a_new_leader_finds_a_live_job_with_a_forged_label(stage: Stage) -> None:
+    stage.workloads.put(run=live_run())
+    stage.api.jobs[KEY] = labelled(live_job())
+    async with leading(stage):
+        await stage.time.pass_by(1)
+    assert stage.api.restored == [JOB_UID]
+
+
+async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> None:
+    """Its creator died between the creation and the status, and somebody recorded the run as cancelled meanwhile."""
+    await leader.deliver(run=live_run(phase="Failed", reason="Cancelled", job_uid=None))
+    await leader.time.pass_by(10)
+    assert leader.api.withdrawn == []
+    await leader.time.pass_by(6)
+    assert leader.api.withdrawn == [JOB_UID]
+    await leader.time.pass_by(600, step=5)
+    assert 3 <= len(leader.api.withdrawn) <= 8
+
+
+async def test_a_job_of_an_earlier_launch_is_withdrawn(stage: Stage) -> None:
+    second = job_name(JOB_NAME, 2)
+    stage.workloads.put(job=live_job(), run=live_run(job_uid="job-uid-2", job_name=second))
+    stage.api.jobs["models", second] = live_job(name=second, uid="job-uid-2", launch=2)
+    async with leading(stage):
+        await stage.time.pass_by(16)
+        assert stage.api.withdrawn == [JOB_UID]
+
+
+async def test_a_job_whose_run_arrives_late_is_not_withdrawn(stage: Stage) -> None:
+    stage.workloads.put(job=live_job())
+    async with leading(stage):
+        await stage.time.pass_by(10)
+        await stage.deliver(run=live_run())
+        await stage.time.pass_by(60)
+    assert stage.api.withdrawn == []
+
+
+async def test_an_end_that_was_acknowledged_stays_so_whatever_the_status_says_next(leader: Stage) -> None:
+    """The next launch waits for a quota, while the status still names the Job of the last one."""
+    leader.workloads.jobs.clear()
+    await leader.deliver(run=live_run(reason="RetryBackoff", endedLaunches=1))
+    await leader.deliver(run=live_run(reason="QuotaExceeded", endedLaunches=1, version=2))
+    await leader.time.pass_by(600, step=5)
+    assert (leader.signals.sent_ended, leader.writer.written) == ([], [])
 
 
 async def test_a_job_that_the_watch_has_not_delivered_yet_is_not_taken_for_gone(stage: Stage) -> None:

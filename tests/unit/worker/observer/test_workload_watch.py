@@ -1,6 +1,6 @@
 """What is remembered of Pods that ended is bounded in number and age."""
 
-from activities.rules.observation import PodEnd
+from activities.rules.pod_end import PodEnd
 from worker.observer.workload_watch import PodEnds
 
 

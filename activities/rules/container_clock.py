@@ -1,0 +1,59 @@
+"""When a container started, by the clock of the API server. Pure.
+
+The kubelet reports the time of its node, whose clock may be wrong by minutes, while the run's clock is the server's. Every
+Pod carries times of both: when it was bound to the node and when the kubelet took note of that; when the kubelet last
+reported the state of its containers and when the server stored the report.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from activities.rules import pod_state
+from activities.rules.manifests import CONTAINER
+from inferrun.kube.objects import Object
+from inferrun.timestamps import parse, rfc3339
+
+TOLERANCE = timedelta(seconds=1)
+"""Both clocks are given in whole seconds."""
+
+
+def started_at(pod: Object) -> str | None:
+    """When container `inference` started; None before, and if the kubelet does not know."""
+    reported = pod_state.started_at(pod)
+    if reported is None:
+        return None
+    started = parse(reported) + _lag(pod)
+    stored = _stored_at(pod)
+    if stored is not None:
+        started = min(started, stored)
+    return rfc3339(max(started, parse(pod["metadata"]["creationTimestamp"])))
+
+
+def start_in(events: Iterable[Object]) -> str | None:
+    """When the container started, according to the Events of its Pod; None if they do not say."""
+    for event in events:
+        path = str((event.get("involvedObject") or {}).get("fieldPath", ""))
+        time = event.get("firstTimestamp") or event.get("eventTime")
+        if event.get("reason") == "Started" and CONTAINER in path and time:
+            return rfc3339(parse(str(time)))
+    return None
+
+
+def _lag(pod: Object) -> timedelta:
+    """By how much the node's clock is at least behind: a Pod is bound before the kubelet takes note of it."""
+    bound = pod_state.condition(pod, "PodScheduled")
+    noted, since = (pod.get("status") or {}).get("startTime"), (bound or {}).get("lastTransitionTime")
+    if not noted or not since:
+        return timedelta()
+    lag = parse(str(since)) - parse(str(noted))
+    return lag if lag > TOLERANCE else timedelta()
+
+
+def _stored_at(pod: Object) -> datetime | None:
+    """When the server stored the latest report on the containers: none of them has started later."""
+    times = [
+        parse(str(entry["time"]))
+        for entry in pod["metadata"].get("managedFields") or []
+        if entry.get("time") and "f:containerStatuses" in ((entry.get("fieldsV1") or {}).get("f:status") or {})
+    ]
+    return max(times, default=None)

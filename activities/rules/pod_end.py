@@ -1,0 +1,76 @@
+"""How a Pod ended that may be gone by the time somebody asks: what was seen of its end, in a few hundred bytes. Pure."""
+
+import sys
+from dataclasses import dataclass
+from typing import Self
+
+from activities.rules import pod_state
+from activities.rules.manifests import CONTAINER
+from activities.rules.object_metadata import controller_of
+from inferrun.kube.objects import Object
+from inferrun.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
+
+    pod_uid: str
+    pod_name: str
+    job_uid: str
+    phase: str = ""
+    reason: str = ""
+    """Of the Pod: `DeadlineExceeded` if it reached its own time limit."""
+    exit_code: int | None = None
+    exit_reason: str = ""
+    """Of the container: `OOMKilled`, for instance."""
+    started_at: str | None = None
+    finished_at: str | None = None
+    is_disrupted: bool = False
+    disruption_reason: str = ""
+    disruption_message: str = ""
+    node_name: str = ""
+    message: str = ""
+    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
+
+    @classmethod
+    def of_pod(cls, pod: Object) -> Self:
+        """The end of a Pod that is terminal, or that was deleted as it is."""
+        metadata, end = pod["metadata"], pod_state.container_end(pod)
+        disruption = pod_state.condition(pod, "DisruptionTarget") or {}
+        return cls(
+            pod_uid=metadata["uid"],
+            pod_name=metadata["name"],
+            job_uid=controller_of(pod) or "",
+            phase=sys.intern(pod_state.phase(pod)),
+            reason=sys.intern(str((pod.get("status") or {}).get("reason") or "")),
+            exit_code=end.exit_code if end is not None else None,
+            exit_reason=sys.intern(end.reason) if end is not None else "",
+            started_at=pod_state.started_at(pod),
+            finished_at=end.finished_at if end is not None else None,
+            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            disruption_reason=sys.intern(str(disruption.get("reason", ""))),
+            disruption_message=one_line(str(disruption.get("message", ""))),
+            node_name=sys.intern(pod_state.node_of(pod)),
+            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
+        )
+
+    def as_pod(self) -> Object:
+        """The Pod as far as a verdict needs it."""
+        terminated = {
+            "exitCode": self.exit_code,
+            "reason": self.exit_reason,
+            "message": self.message,
+            "startedAt": self.started_at,
+            "finishedAt": self.finished_at,
+        }
+        running = {"running": {"startedAt": self.started_at}} if self.started_at is not None else {}
+        state = {"terminated": terminated} if self.exit_code is not None else running
+        disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
+        conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
+        status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
+        return {
+            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "spec": {"nodeName": self.node_name},
+            "status": {"phase": self.phase, "reason": self.reason, **status},
+        }

@@ -1,0 +1,141 @@
+"""`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable result.
+
+A Job with our runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
+under way; a later one, after the observer's signal, reads what it found. Idempotent by the Job's name.
+"""
+
+import base64
+
+from temporalio import activity
+
+from activities.cluster.config_maps import find_config_map, write_config_map
+from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_marks import mark_ended
+from activities.cluster.job_objects import list_pods
+from activities.installation import Installation
+from activities.rules import job_state, manifests, pod_state
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.output_evidence import unanswerable, unknown
+from activities.rules.snapshot import CompiledRun, Snapshot
+from inferrun.control.run_status import status_after
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid
+from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.runner_report import OutputFinding, parse_finding
+from inferrun.text import one_line
+from inferrun.timestamps import utc_now
+from workflows import activity_options
+from workflows.messages import VerifyInput, VerifyResult
+
+
+class OutputVerifier:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, api: KubeClient, runs: RunStore, *, installation: Installation) -> None:
+        self._api = api
+        self._runs = runs
+        self._installation = installation
+
+    @activity.defn(name=activity_options.VERIFY.name)
+    async def verify_output(self, request: VerifyInput) -> VerifyResult:
+        """What is known about the output, or the Job that is asking."""
+        run = await self._runs.read(request.run)
+        if run is None:
+            return VerifyResult(gone=True)
+        try:
+            compiled = await self._compiled(request, run)
+        except LaunchBlocked as blocker:
+            return VerifyResult(finding=unknown(blocker.message))
+        answer = unanswerable(compiled.snapshot if compiled is not None else None)
+        if answer is not None or compiled is None:
+            return VerifyResult(finding=answer)
+        return await self._verify(request, run, compiled)
+
+    async def _verify(self, request: VerifyInput, run: InferenceRun, compiled: CompiledRun) -> VerifyResult:
+        body = manifests.verify_job(
+            request.run,
+            compiled,
+            installation=self._installation.id,
+            launch=request.launch,
+            attempt=request.attempt,
+            is_final=request.is_final,
+        )
+        try:
+            job = await self._create_or_adopt(request, body)
+        except (Invalid, Forbidden) as error:
+            return VerifyResult(finding=unknown(one_line(f"the verifying Job was rejected: {error}")))
+        if job is None:
+            return VerifyResult(finding=unknown(f"Job {name_of(body)} exists and does not belong to this run"))
+        if job_state.is_finished(job):
+            return await self._conclude(request, job, await self._finding(job))
+        if request.must_conclude:
+            return await self._give_up(request, job)
+        await self._publish(request, run)
+        return VerifyResult(job_uid=uid_of(job))
+
+    async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:
+        """What the run was started with. A ConfigMap that was deleted is written again, because the Job mounts it."""
+        found = await find_config_map(self._api, request.run)
+        if found is not None or not request.snapshot or not run.status.contract:
+            return found
+        base = job_base_name(request.run.name, request.run.uid)
+        contract = base64.b64decode(run.status.contract).decode()
+        compiled = CompiledRun(base, contract, Snapshot.model_validate_json(request.snapshot))
+        return await write_config_map(self._api, request.run, compiled, installation=self._installation.id)
+
+    async def _create_or_adopt(self, request: VerifyInput, body: Object) -> Object | None:
+        """The Job; None if another one has its name."""
+        namespace = request.run.namespace
+        try:
+            return await self._api.create(JOBS, namespace, body)
+        except AlreadyExists:
+            stored = await self._api.get(JOBS, namespace, name_of(body))
+            return stored if is_owned_by(stored, request.run) else None
+
+    async def _finding(self, job: Object) -> OutputFinding:
+        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out."""
+        pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job))
+        ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
+        for end in ends:
+            finding = parse_finding(end.message) if end.exit_code == 0 else None
+            if finding is not None:
+                return finding
+        failed = job_state.condition(job, "Failed") or {}
+        last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"
+        return unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
+
+    async def _conclude(self, request: VerifyInput, job: Object, finding: OutputFinding) -> VerifyResult:
+        await mark_ended(self._api, request.run, name_of(job))
+        return VerifyResult(finding=finding, job_uid=uid_of(job))
+
+    async def _give_up(self, request: VerifyInput, job: Object) -> VerifyResult:
+        namespace, name = request.run.namespace, name_of(job)
+        await delete_if_present(self._api, JOBS, namespace, name, uid=uid_of(job))
+        return VerifyResult(finding=unknown(f"Job {name} did not end in time"), job_uid=uid_of(job))
+
+    async def _publish(self, request: VerifyInput, run: InferenceRun) -> None:
+        """Say that it is under way; the Job of the launch is done with."""
+        message = (
+            f"a Pod checks whether the output is committed, because attempt {request.attempt} left no readable result: "
+            f"{request.because}"
+        )
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                current,
+                phase=Phase.PENDING,
+                reason=Reason.VERIFYING,
+                message=one_line(message, limit=1024),
+                now=utc_now(),
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+            )
+
+        await self._runs.update_status(request.run, decide, read=run)
+        if request.job_name:
+            await mark_ended(self._api, request.run, request.job_name)

@@ -1,0 +1,68 @@
+"""`python -m tests.faults`: injects each fault into each call with a side effect, and compares the final states."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.matrix import Matrix, Options, execute
+from tests.faults.page import matrix_section, replace_section
+
+
+def main() -> int:
+    """Execute the matrix; the exit code is 0 if every case ended as without its fault."""
+    parser = argparse.ArgumentParser(prog="tests.faults", description=__doc__)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="order of the cases, and which are in a sample (default: 1)"
+    )
+    parser.add_argument("--sample", type=int, help="number of cases (default: all)")
+    parser.add_argument(
+        "--per-call", type=int, default=1, help="scenarios in which each fault hits a call (default: 1)"
+    )
+    parser.add_argument("--installations", type=int, default=3, help="installations of the product (default: 3)")
+    parser.add_argument("--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)")
+    parser.add_argument("--only", nargs="*", default=(), help="scenarios (default: all)")
+    parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    parser.add_argument("--page", type=Path, help="write a full matrix to this page of the documentation")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="inferrun-faults-") as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        options = Options(
+            folder,
+            seed=given.seed,
+            per_call=given.per_call,
+            installations=given.installations,
+            at_a_time=given.at_a_time,
+            sample=given.sample,
+            only=tuple(given.only),
+            report=lambda line: print(line, flush=True),  # noqa: T201 -- this is the program's output
+        )
+        matrix = asyncio.run(execute(options))
+    if given.page is not None and given.sample is None and not given.only:
+        page = given.page.read_text()
+        given.page.write_text(replace_section(page, name="matrix", content=matrix_section(matrix)))
+    return _conclude(matrix, is_partial=bool(given.only))
+
+
+def _conclude(matrix: Matrix, *, is_partial: bool) -> int:
+    reached = len(matrix.results) - len(matrix.unreached)
+    sys.stdout.write(
+        f"{len(matrix.results)} cases in {matrix.seconds:.0f} s, {reached} with their fault, "
+        f"{len(matrix.problems)} ended in another state; {matrix.restarts} restarts\n"
+    )
+    for result in matrix.problems:
+        sys.stdout.write(f"FAILED {result.case}\n  {result.problem}\n")
+    for end in matrix.unexpected_ends:
+        sys.stdout.write(f"FAILED unexpected exit: {end}\n")
+    for site, does in sorted(matrix.unlisted):
+        sys.stdout.write(f"FAILED not listed in tests/faults/calls.py: {does} by {site}\n")
+    for site, does in sorted(matrix.unobserved if not is_partial else ()):
+        sys.stdout.write(f"FAILED listed and never made: {does} by {site}\n")
+    is_right = not (matrix.problems or matrix.unexpected_ends or matrix.unlisted)
+    return 0 if is_right and (is_partial or not matrix.unobserved) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Every call with a side effect that shim, worker, observer and front door make: where in the code, and what it does.
+
+A unit test compares the list with the source, and the fault matrix with the calls that the running programs make: a call that
+is missing here, or is here but never made, fails one of them. A new call needs a line here and a scenario
+(`tests/faults/scenarios.py`) that makes it; the matrix then injects every fault into it.
+"""
+
+CALLS = frozenset(
+    {
+        # The shim
+        ("operator_shim.acceptance:Acceptance._accept", "patch inferenceruns/status"),
+        ("operator_shim.configs:ConfigStatuses.update", "patch inferenceconfigs/status"),
+        ("operator_shim.deletions:Deletions._reconcile", "cancel a workflow"),
+        ("operator_shim.deletions:Deletions._reconcile", "delete schedule"),
+        ("operator_shim.deletions:Deletions._remove_legacy_finalizer", "patch inferenceruns"),
+        ("operator_shim.executions:Executions._cancel", "cancel a workflow"),
+        ("operator_shim.executions:Executions._send_config_change", "signal look_again"),
+        ("operator_shim.executions:Executions._send_edits", "patch inferenceruns/status"),
+        ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
+        ("operator_shim.schedules:Schedules.reconcile", "patch inferenceruns/status"),
+        ("operator_shim.schedules:Schedules.reject", "patch inferenceruns/status"),
+        ("operator_shim.schedules:Schedules.sweep", "delete schedule"),
+        ("operator_shim.sweep:Sweep.sweep", "cancel a workflow"),
+        ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),
+        ("operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update", "update schedule"),
+        ("operator_shim.temporal_schedules:TemporalSchedules.pause", "pause a schedule"),
+        ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun"),
+        ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun for recovery"),
+        ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal run_ended"),
+        # Activities
+        ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
+        ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
+        ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
+        ("activities.cluster.config_maps:write_config_map", "create configmaps"),
+        ("activities.cluster.events:EventRecorder.record_on", "create events"),
+        ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
+        ("activities.cluster.job_marks:end_job", "patch jobs"),
+        ("activities.cluster.job_marks:mark_ended", "patch jobs"),
+        ("activities.cluster.job_marks:mark_limited", "patch jobs"),
+        ("activities.cluster.job_marks:watch_again", "patch jobs"),
+        ("activities.cluster.progress_publisher:ProgressPublisher.publish_running", "patch inferenceruns/status"),
+        ("activities.cluster.progress_publisher:ProgressPublisher.publish_waiting", "patch inferenceruns/status"),
+        ("activities.delete_run:RunDeleter.delete_run", "delete inferenceruns"),
+        ("activities.delete_schedule:ScheduleDeleter.delete_schedule", "delete schedule"),
+        ("activities.launch_job:JobLauncher._create_or_adopt", "create jobs"),
+        ("activities.launch_job:JobLauncher._publish_blocker", "patch inferenceruns/status"),
+        ("activities.launch_job:JobLauncher._publish_job", "patch inferenceruns/status"),
+        ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
+        ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
+        ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
+        ("activities.record_outcome:OutcomeRecorder._notify", "signal run_ended"),
+        ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
+        ("activities.stop_job:JobStopper._delete", "delete jobs"),
+        ("activities.stop_job:JobStopper._delete", "delete pods"),
+        ("activities.stop_launch:LaunchStopper._delete", "delete jobs"),
+        ("activities.stop_launch:LaunchStopper._delete", "delete pods"),
+        ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
+        ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
+        ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
+        ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
+        # The observer
+        ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
+        ("worker.observer.run_signals:RunSignals._send", "signal ended"),
+        ("worker.observer.run_signals:RunSignals._send", "signal started"),
+        ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
+        # Both programs
+        ("inferrun.kube.leases:LeaderElection._release", "patch leases"),
+        ("inferrun.kube.leases:LeaderElection._renew", "create leases"),
+        ("inferrun.kube.leases:LeaderElection._renew", "patch leases"),
+        ("inferrun.kube.leases:LeaderElection._try_to_acquire", "create leases"),
+        ("inferrun.kube.leases:LeaderElection._try_to_acquire", "patch leases"),
+        ("inferrun.temporal.connection:register_search_attributes", "add search attributes"),
+    }
+)
+"""Where a call is made (module and function; see `call_sites`), and what it does."""
+
+NOT_PLAYED = frozenset(
+    {
+        ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
+        ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
+    }
+)
+"""Calls that no scenario makes: the first is made when a verifying Job has not ended within 330 seconds, the second when a
+launcher died after it had created a Job whose run was cancelled meanwhile.
+"""

@@ -1,0 +1,204 @@
+"""`python -m tests.faults.crowds`: how much a crowd in one namespace delays a run in another one.
+
+- `deletes`: 500 runs are deleted at the same moment.
+- `held`: 60 Pods that are to be stopped are held by a finalizer.
+- `dead node`: the kubelet of the node with 60 running Pods stops, and all of their runs are cancelled.
+
+A lone run is measured before and during the crowd, from its creation to its recorded end. The node is played and needs always the
+same time, so that the difference is what the product, the API server, the controllers and Temporal add.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferrun import wellknown
+from inferrun.kube.client import connect
+from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import PODS, RUNS, Object
+from tests.faults.node import Container, PlayedNode
+from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.scenarios import success_message
+from tests.faults.users import create_config, create_run, delete
+from tests.faults.world import World, create_namespace, world
+
+SYSTEM = "crowds-system"
+QUIET = "quiet"
+TOLERATED_SECONDS = 1.0
+PASSES = 5
+BURST = 20
+LIMIT_SECONDS = 600.0
+FINALIZER = "example.com/held"
+CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
+SIZES = {"deletes": 500, "held": 60, "dead node": 60}
+
+
+@dataclass(frozen=True)
+class Delay:
+    """The seconds of lone runs without and with a crowd."""
+
+    crowd: str
+    size: int
+    alone: tuple[float, ...]
+    crowded: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How much longer the median run takes."""
+        return statistics.median(self.crowded) - statistics.median(self.alone)
+
+
+def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
+    """Lone runs end at once, those of a crowd never."""
+    is_lone = run.startswith(QUIET)
+    return Container(message=success_message(), starts_after=0.0, ends_after=0.1 if is_lone else None)
+
+
+class Crowds:
+    """Measures one crowd after the other in one installation."""
+
+    def __init__(self, ground: World, *, crowd_node: PlayedNode, crowd_node_task: "asyncio.Task[None]") -> None:
+        self._ground = ground
+        self._crowd_node = crowd_node
+        self._crowd_node_task = crowd_node_task
+        self._lone = 0
+
+    async def measure(self, crowd: str, *, size: int) -> Delay:
+        """The delay that a crowd causes."""
+        namespace = f"crowd-{crowd.replace(' ', '-')}"
+        await create_namespace(self._ground.api, namespace)
+        await create_config(self._ground.api, namespace, "iris")
+        names = [f"crowd-{number}" for number in range(size)]
+        for start in range(0, size, BURST):
+            await asyncio.gather(
+                *(create_run(self._ground.api, namespace, name, config="iris") for name in names[start : start + BURST])
+            )
+        await self._until(f"{size} runs are running", lambda: self._count(namespace, "Running") == size)
+        await asyncio.sleep(3)
+        alone = await self._time_lone_runs()
+        gather = {"deletes": self._delete_all, "held": self._hold_and_cancel, "dead node": self._kill_node}[crowd]
+        gathering = asyncio.create_task(gather(namespace, names))
+        await asyncio.sleep(0.2)
+        crowded = await self._time_lone_runs()
+        await gathering
+        return Delay(crowd, size, alone, crowded)
+
+    async def _time_lone_runs(self) -> tuple[float, ...]:
+        return tuple([await self._time_lone_run() for _ in range(PASSES)])
+
+    async def _time_lone_run(self) -> float:
+        self._lone += 1
+        name = f"{QUIET}-{self._lone}"
+        started = time.monotonic()
+        await create_run(self._ground.api, QUIET, name, config="iris")
+        await self._until(f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", poll=0.01)
+        return time.monotonic() - started
+
+    async def _delete_all(self, namespace: str, names: Sequence[str]) -> None:
+        await asyncio.gather(*(delete(self._ground.api, RUNS, namespace, name) for name in names))
+
+    async def _hold_and_cancel(self, namespace: str, names: Sequence[str]) -> None:
+        for (place, name), pod in self._ground.recorder.pods.items():
+            if place == namespace:
+                finalizers = [*(pod["metadata"].get("finalizers") or []), FINALIZER]
+                await self._ground.api.patch(PODS, namespace, name, {"metadata": {"finalizers": finalizers}})
+        await self._cancel_all(namespace, names)
+
+    async def _kill_node(self, namespace: str, names: Sequence[str]) -> None:
+        self._crowd_node_task.cancel()
+        self._crowd_node.stop_playing()
+        await self._cancel_all(namespace, names)
+
+    async def _cancel_all(self, namespace: str, names: Sequence[str]) -> None:
+        await asyncio.gather(*(self._ground.api.patch(RUNS, namespace, name, CANCELLED) for name in names))
+
+    def _phase(self, namespace: str, name: str) -> str:
+        run: Object = self._ground.recorder.run_named(namespace, name) or {}
+        return str((run.get("status") or {}).get("phase", ""))
+
+    def _count(self, namespace: str, phase: str) -> int:
+        runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
+        return sum((run.get("status") or {}).get("phase") == phase for run in runs)
+
+    async def _until(self, what: str, is_so: Callable[[], bool], *, poll: float = 0.2) -> None:
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise TimeoutError(what)
+            await asyncio.sleep(poll)
+
+
+async def measure(folder: Path, *, sizes: dict[str, int]) -> list[Delay]:
+    """Start everything, measure the crowds, stop everything. The crowd has a node of its own."""
+    async with AsyncExitStack() as stack:
+        ground = await stack.enter_async_context(world(folder, behave=behave, serves=lambda run: run.startswith(QUIET)))
+        await stack.enter_async_context(ground.installation(SYSTEM, WATCH_NAMESPACE=""))
+        api = await connect(kubeconfig=ground.plane.kubeconfig)
+        stack.push_async_callback(api.close)
+        node = PlayedNode(api, name="crowded", behave=behave, serves=lambda run: not run.startswith(QUIET))
+        playing = asyncio.create_task(node.run())
+        stack.callback(playing.cancel)
+        await create_namespace(ground.api, QUIET)
+        await create_config(ground.api, QUIET, "iris")
+        crowds = Crowds(ground, crowd_node=node, crowd_node_task=playing)
+        delays = []
+        try:
+            for crowd, size in sizes.items():
+                delays.append(await crowds.measure(crowd, size=size))
+                sys.stdout.write(f"{delays[-1]}\n")
+                sys.stdout.flush()
+        finally:
+            await release_held(ground)
+        return delays
+
+
+async def release_held(ground: World) -> None:
+    """Remove the finalizers, so that the namespaces can go."""
+    for (namespace, name), pod in ground.recorder.pods.items():
+        finalizers = pod["metadata"].get("finalizers") or []
+        if FINALIZER in finalizers:
+            others = [one for one in finalizers if one != FINALIZER]
+            try:
+                await ground.api.patch(PODS, namespace, name, {"metadata": {"finalizers": others}})
+            except KubeError:
+                continue
+
+
+def section_of(delays: Sequence[Delay]) -> str:
+    """The delays as a section of the page."""
+    lines = [
+        f"{machine()}; medians of {PASSES} runs.",
+        "",
+        "| Crowd | Size | A lone run, without the crowd | with the crowd | Delay |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in delays:
+        alone, crowded = statistics.median(one.alone), statistics.median(one.crowded)
+        lines.append(f"| {one.crowd} | {one.size} | {alone:.2f} s | {crowded:.2f} s | {one.seconds:+.2f} s |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure; the exit code is 0 if no crowd delays a run by more than a second."""
+    parser = argparse.ArgumentParser(prog="tests.faults.crowds", description="Measure what a crowd costs others")
+    parser.add_argument("--crowds", nargs="*", default=list(SIZES), choices=list(SIZES), help="crowds (default: all)")
+    parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="inferrun-crowds-") as folder:
+        delays = asyncio.run(measure(Path(folder), sizes={crowd: SIZES[crowd] for crowd in given.crowds}))
+    section = section_of(delays)
+    sys.stdout.write(f"{section}\n")
+    if given.record:
+        PAGE.write_text(replace_section(PAGE.read_text(), name="crowds", content=section))
+    return 1 if any(one.seconds > TOLERATED_SECONDS for one in delays) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

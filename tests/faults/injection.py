@@ -1,0 +1,343 @@
+"""Injects faults into calls with a side effect, in front of the real API server and the real Temporal server.
+
+Production code does not know of it: the entry point of the tests (`tests.faults.program`) passes these clients to the
+composition roots. What to inject is in a folder, one file per fault, because the process that it hits may end: whoever claims
+a file, by renaming it, carries it out, once.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from google.protobuf.message import Message
+from temporalio.service import RPCError, RPCStatusCode, ServiceClient
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Unreachable, error_of
+from inferrun.kube.objects import Object
+from tests.faults.call_sites import running_site
+
+T = TypeVar("T")
+Response = TypeVar("Response", bound=Message)
+
+DELAY_SECONDS = 30.0
+"""Our clients wait at most this long, too: the caller has given up when the call takes effect."""
+
+HOLD_POLL_SECONDS = 0.05
+
+TOKEN = re.compile(r"c\d{5}q")
+"""Part of the names of everything that belongs to one case, by which a fault is aimed."""
+
+ANY = "any"
+"""The token of a fault in a call that belongs to no run, such as the renewal of the Lease."""
+
+
+class Fault(StrEnum):
+    """What happens to a call."""
+
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    REPLY_LOST = "reply lost"
+    UNAVAILABLE = "500"
+    THROTTLED = "429"
+    CONFLICT = "409"
+    DELAY = "30 s delay"
+    HOLD = "hold"
+    """Not a fault of its own: the call waits until the test removes the file, so that something else comes first."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fault in the `nth` such call for the case with this token."""
+
+    token: str
+    site: str
+    does: str
+    fault: Fault
+    nth: int = 1
+    number: int = 0
+    """Of the case, because the token may be `ANY`."""
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file."""
+        return f"{self.token}-{self.number}-{self.fault.name.lower()}.json"
+
+
+class FaultFolder:
+    """The faults that are planned (`*.json`), those that happened (`*.done`), and the calls that each process has made."""
+
+    def __init__(self, folder: Path, *, logs_all: bool = False) -> None:
+        self._folder = folder
+        self._logs_all = logs_all
+        self._log = folder / f"calls-{os.getpid()}.log"
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def plan(self, plan: Plan) -> None:
+        """Have a fault happen."""
+        draft = self._folder / f"{plan.file_name}.draft"
+        draft.write_text(json.dumps(asdict(plan)))
+        draft.rename(self._folder / plan.file_name)
+
+    def withdraw(self, plan: Plan) -> None:
+        """Have it not happen, or end a hold."""
+        (self._folder / plan.file_name).unlink(missing_ok=True)
+        (self._folder / plan.file_name).with_suffix(".done").unlink(missing_ok=True)
+
+    def has_happened(self, plan: Plan) -> bool:
+        """Whether a process has claimed the fault."""
+        return (self._folder / plan.file_name).with_suffix(".done").exists()
+
+    def claim(self, *, token: str, site: str, does: str) -> Plan | None:
+        """The fault for this call, which then happens; None if there is none."""
+        key = (token, site, does)
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count == 1 or self._logs_all:
+            self._note(token=token, site=site, does=does)
+        for path in self._folder.glob(f"{token}-*.json"):
+            plan = _read(path)
+            if plan is None or (plan.site, plan.does) != (site, does) or count < plan.nth:
+                continue
+            try:
+                path.rename(path.with_suffix(".done"))
+            except FileNotFoundError:
+                continue  # another process was faster
+            return plan
+        return None
+
+    def calls(self) -> set[tuple[str, str, str]]:
+        """The calls of all processes so far: token, site, what it does."""
+        found = set()
+        for log in self._folder.glob("calls-*.log"):
+            found |= {tuple(line.split("\t")) for line in log.read_text().splitlines()}
+        return {(token, site, does) for _at, token, site, does in found}
+
+    def timed_calls(self) -> list[tuple[float, str]]:
+        """The time of each call and what it does, if all are logged."""
+        lines = [line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines()]
+        return sorted((float(at), does) for at, _token, _site, does in (line.split("\t") for line in lines))
+
+    def is_held(self, plan: Plan) -> bool:
+        """Whether the test still holds the call."""
+        return self.has_happened(plan)
+
+    def _note(self, *, token: str, site: str, does: str) -> None:
+        with self._log.open("a") as log:
+            log.write(f"{time.time():.3f}\t{token}\t{site}\t{does}\n")
+
+
+def _read(path: Path) -> Plan | None:
+    try:
+        values = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return Plan(**{**values, "fault": Fault(values["fault"])})
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors with which one server answers: lost connection, internal error, throttling, conflict."""
+
+    lost: Callable[[], Exception]
+    unavailable: Callable[[], Exception]
+    throttled: Callable[[], Exception]
+    conflict: Callable[[], Exception]
+
+
+class Injector:
+    """Carries out what is planned for a call."""
+
+    def __init__(self, folder: FaultFolder) -> None:
+        self._folder = folder
+        self._late: set[asyncio.Future[object]] = set()
+
+    async def perform(self, effect: Callable[[], Awaitable[T]], *, target: str, does: str, errors: Errors) -> T:
+        """Make the call, or what is planned instead. `target` names the object."""
+        match = TOKEN.search(target)
+        token, site = match.group() if match else ANY, running_site()
+        plan = self._folder.claim(token=token, site=site, does=does)
+        if plan is None:
+            return await effect()
+        return await self._inject(plan, effect, errors)
+
+    async def _inject(self, plan: Plan, effect: Callable[[], Awaitable[T]], errors: Errors) -> T:
+        fault = plan.fault
+        if fault is Fault.CRASH_BEFORE:
+            _crash()
+        if fault in _ANSWERS:
+            raise _ANSWERS[fault](errors)
+        if fault is Fault.HOLD:
+            while self._folder.is_held(plan):  # noqa: ASYNC110 -- another process ends it
+                await asyncio.sleep(HOLD_POLL_SECONDS)
+            return await effect()
+        if fault is Fault.DELAY:
+            return await self._delay(effect, errors)
+        result = await effect()
+        if fault is Fault.CRASH_AFTER:
+            _crash()
+        if fault is Fault.REPLY_LOST:
+            raise errors.lost()
+        return result
+
+    async def _delay(self, effect: Callable[[], Awaitable[T]], errors: Errors) -> T:
+        """The call takes effect late, even if nobody waits for it any more."""
+        late = asyncio.ensure_future(_later(effect))
+        self._late.add(late)  # type: ignore[arg-type]  # kept until it ends, whatever it returns
+        late.add_done_callback(self._forget)
+        try:
+            async with asyncio.timeout(DELAY_SECONDS):
+                return await asyncio.shield(late)
+        except TimeoutError:
+            raise errors.lost() from None
+
+    def _forget(self, late: "asyncio.Future[T]") -> None:
+        self._late.discard(late)
+        if not late.cancelled():
+            late.exception()  # for the caller, if there still is one
+
+
+async def _later(effect: Callable[[], Awaitable[T]]) -> T:
+    await asyncio.sleep(DELAY_SECONDS)
+    return await effect()
+
+
+def _crash() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+
+
+_ANSWERS: dict[Fault, Callable[[Errors], Exception]] = {
+    Fault.UNAVAILABLE: lambda errors: errors.unavailable(),
+    Fault.THROTTLED: lambda errors: errors.throttled(),
+    Fault.CONFLICT: lambda errors: errors.conflict(),
+}
+
+
+def _status(code: int, reason: str) -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "injected"}).encode()
+
+
+OF_THE_API_SERVER = Errors(
+    lost=lambda: Unreachable("injected: the connection was lost"),
+    unavailable=lambda: error_of(500, _status(500, "InternalError")),
+    throttled=lambda: error_of(429, _status(429, "TooManyRequests")),
+    conflict=lambda: error_of(409, _status(409, "Conflict")),
+)
+
+OF_TEMPORAL = Errors(
+    lost=lambda: RPCError("injected: the connection was lost", RPCStatusCode.UNAVAILABLE, b""),
+    unavailable=lambda: RPCError("injected: internal error", RPCStatusCode.INTERNAL, b""),
+    throttled=lambda: RPCError("injected: too many requests", RPCStatusCode.RESOURCE_EXHAUSTED, b""),
+    conflict=lambda: RPCError("injected: aborted", RPCStatusCode.ABORTED, b""),
+)
+
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+class FaultyKubeClient(KubeClient):
+    """A client of the API server whose writes pass through an injector."""
+
+    def __init__(self, plain: KubeClient, injector: Injector) -> None:
+        super().__init__(plain._configuration)
+        self._injector = injector
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        async def effect() -> Object:
+            return await super(FaultyKubeClient, self)._json(
+                method, path, body=body, params=params, content_type=content_type
+            )
+
+        if method == "GET":
+            return await effect()
+        kind, name = _kind_and_name(path)
+        target = name or (body or {}).get("metadata", {}).get("name", "")
+        does = f"{_VERBS[method]} {kind}"
+        return await self._injector.perform(effect, target=target, does=does, errors=OF_THE_API_SERVER)
+
+
+def _kind_and_name(path: str) -> tuple[str, str]:
+    """`jobs` and the name of the Job; `inferenceruns/status` and the name of the run."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    kind = "/".join([parts[0], *parts[2:]])
+    return kind, parts[1] if len(parts) > 1 else ""
+
+
+_READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check")
+
+
+class FaultyServiceClient(ServiceClient):
+    """A client of the Temporal server whose writes pass through an injector; the worker's own requests do not."""
+
+    def __init__(self, plain: ServiceClient, injector: Injector) -> None:
+        super().__init__(plain.config)
+        self._plain = plain
+        self._injector = injector
+
+    @property
+    def worker_service_client(self) -> "ServiceClient":  # type: ignore[override]  # a private type of the SDK
+        return self._plain.worker_service_client
+
+    def update_rpc_metadata(self, metadata: Mapping[str, str | bytes]) -> None:
+        self._plain.update_rpc_metadata(metadata)
+
+    def update_api_key(self, api_key: str | None) -> None:
+        self._plain.update_api_key(api_key)
+
+    async def _rpc_call(
+        self,
+        rpc: str,
+        req: Message,
+        resp_type: type[Response],
+        *,
+        service: str,
+        retry: bool,
+        metadata: Mapping[str, str | bytes],
+        timeout: timedelta | None,
+    ) -> Response:
+        async def effect() -> Response:
+            return await self._plain._rpc_call(
+                rpc, req, resp_type, service=service, retry=retry, metadata=metadata, timeout=timeout
+            )
+
+        if rpc.startswith(_READING):
+            return await effect()
+        return await self._injector.perform(effect, target=_id_of(req), does=_description(rpc, req), errors=OF_TEMPORAL)
+
+
+def _id_of(req: Message) -> str:
+    execution = getattr(req, "workflow_execution", None)
+    identity = getattr(req, "workflow_id", "") or getattr(req, "schedule_id", "")
+    return str(identity or getattr(execution, "workflow_id", ""))
+
+
+def _description(rpc: str, req: Message) -> str:
+    if rpc == "start_workflow_execution":
+        kind = req.workflow_type.name  # type: ignore[attr-defined]
+        return f"start {kind} for recovery" if _id_of(req).endswith("/recover") else f"start {kind}"
+    if rpc == "signal_workflow_execution":
+        return f"signal {req.signal_name}"  # type: ignore[attr-defined]
+    if rpc == "request_cancel_workflow_execution":
+        return "cancel a workflow"
+    if rpc == "patch_schedule":
+        return "pause a schedule"
+    return rpc.replace("_", " ")

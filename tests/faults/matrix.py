@@ -1,0 +1,318 @@
+"""The matrix: every call of every scenario, with every fault, and whether each case ended in the state without the fault."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from temporalio.service import RPCError
+
+from inferrun.kube.errors import KubeError
+from tests.faults.calls import CALLS, NOT_PLAYED
+from tests.faults.final_state import State, cluster_state, final_state
+from tests.faults.injection import ANY, DELAY_SECONDS, Fault, Plan
+from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, NotInTime, Scenario, Stage, behaviour_of
+from tests.faults.world import Installation, World, world
+
+FAULTS = tuple(fault for fault in Fault if fault is not Fault.HOLD)
+
+SETTLED_SECONDS = 2.0
+"""How long the final state must last."""
+
+POLL_SECONDS = 1.5
+
+LATE_SECONDS = DELAY_SECONDS + 5
+"""From a delayed call, how long to wait for its late effect before the final state counts."""
+
+Call = tuple[str, str]
+"""Where a call is made, and what it does."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One scenario with one fault, or without."""
+
+    number: int
+    scenario: str
+    call: Call | None = None
+    fault: Fault | None = None
+    aims_at_any: bool = False
+
+    @property
+    def token(self) -> str:
+        """Part of the names of everything that belongs to it."""
+        return f"c{self.number:05d}q"
+
+    @property
+    def plan(self) -> Plan | None:
+        """The fault to inject."""
+        if self.call is None or self.fault is None:
+            return None
+        return Plan(ANY if self.aims_at_any else self.token, *self.call, self.fault, number=self.number)
+
+    def __str__(self) -> str:
+        if self.call is None:
+            return f"{self.token} {self.scenario}"
+        return f"{self.token} {self.scenario}: {self.fault} at {self.call[1]} by {self.call[0]}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a case ended. `problem` is empty if it ended in the expected state."""
+
+    case: Case
+    state: State
+    seconds: float
+    problem: str = ""
+    is_reached: bool = True
+    """Whether the fault happened: some calls depend on timing."""
+
+
+@dataclass
+class Matrix:
+    """The cases of one execution, and their results."""
+
+    seed: int
+    baseline: dict[str, State] = field(default_factory=dict)
+    calls: dict[str, set[Call]] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    restarts: int = 0
+    unexpected_ends: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def observed(self) -> set[Call]:
+        """All calls that were made without faults."""
+        return set().union(*self.calls.values())
+
+    @property
+    def unlisted(self) -> set[Call]:
+        """Calls that were made and are not listed."""
+        return self.observed - CALLS
+
+    @property
+    def unobserved(self) -> set[Call]:
+        """Calls that are listed and were not made."""
+        return set(CALLS - NOT_PLAYED - self.observed)
+
+    @property
+    def problems(self) -> list[Result]:
+        """The cases that ended in another state."""
+        return [result for result in self.results if result.problem]
+
+    @property
+    def unreached(self) -> list[Result]:
+        """The cases whose fault did not happen."""
+        return [result for result in self.results if not result.is_reached]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to execute; `sample` limits the number of cases, `only` the scenarios, `without` the faults."""
+
+    folder: Path
+    seed: int = 1
+    per_call: int = 1
+    """In how many scenarios each fault hits each call; which ones depends on the seed."""
+    installations: int = 3
+    at_a_time: int = 8
+    sample: int | None = None
+    only: tuple[str, ...] = ()
+    without: tuple[Fault, ...] = ()
+    report: Callable[[str], None] = print
+
+
+async def execute(options: Options) -> Matrix:
+    """Play each scenario without faults, then with each fault."""
+    matrix = Matrix(options.seed)
+    started = time.monotonic()
+    scenarios = [one for name, one in SCENARIOS.items() if not options.only or name in options.only]
+    async with world(options.folder, behave=behaviour_of) as ground, _installed(ground, options) as installations:
+        await _play_baseline(matrix, ground, installations[0], scenarios, report=options.report)
+        cases = [
+            case for case in _cases(matrix, scenarios, per_call=options.per_call) if case.fault not in options.without
+        ]
+        chosen = random.Random(options.seed).sample(cases, min(options.sample or len(cases), len(cases)))  # noqa: S311
+        options.report(f"{len(cases)} cases, of which {len(chosen)} are executed")
+        await _play_all(matrix, ground, installations, chosen, options)
+        for installation in installations:
+            for program in installation.programs:
+                matrix.restarts += len(program.ends)
+                matrix.unexpected_ends += [f"{program.name}: {code}" for code in program.ends if code not in (-9, 0)]
+    matrix.seconds = time.monotonic() - started
+    return matrix
+
+
+@asynccontextmanager
+async def _installed(ground: World, options: Options) -> AsyncIterator[list[Installation]]:
+    async with AsyncExitStack() as stack:
+        names = [f"faults-{number}" for number in range(options.installations)]
+        yield [await stack.enter_async_context(ground.installation(name)) for name in names]
+
+
+async def _play_baseline(
+    matrix: Matrix,
+    ground: World,
+    installation: Installation,
+    scenarios: Sequence[Scenario],
+    *,
+    report: Callable[[str], None],
+) -> None:
+    """Scenarios that restart processes are played alone, last, because calls of other scenarios would be disturbed."""
+
+    async def play(number: int, scenario: Scenario) -> None:
+        case = Case(number, scenario.name)
+        result = await _play(case, ground, installation, expected=None)
+        if result.problem:
+            raise NotInTime(f"without faults: {case}: {result.problem}")
+        matrix.baseline[scenario.name] = result.state
+        matrix.calls[scenario.name] = _calls_of(installation, case.token)
+        if scenario.aims_at_any:
+            matrix.calls[scenario.name] |= _calls_of(installation, ANY)
+        report(f"{result.seconds:6.1f} s {scenario.name}: {len(matrix.calls[scenario.name])} calls")
+
+    quiet = [one for one in scenarios if not (one.aims_at_any or one.name == "leftover")]
+    async with asyncio.TaskGroup() as tasks:
+        for number, scenario in enumerate(quiet):
+            tasks.create_task(play(number, scenario))
+    for number, scenario in enumerate((one for one in scenarios if one not in quiet), start=len(quiet)):
+        await play(number, scenario)
+
+
+def _calls_of(installation: Installation, token: str) -> set[Call]:
+    return {(site, does) for found, site, does in installation.faults.calls() if found == token}
+
+
+TIMED = {"operator_shim.acceptance:Acceptance._accept": "accepted"}
+"""Calls that depend on timing, and the scenario that makes them for certain."""
+
+
+def _cases(matrix: Matrix, scenarios: Sequence[Scenario], *, per_call: int) -> list[Case]:
+    """Every call with every fault, in so many of the scenarios that make the call, preferably core ones."""
+    dice = random.Random(matrix.seed)  # noqa: S311 -- an execution can be repeated
+    cases: list[Case] = []
+    for call in sorted(matrix.observed):
+        makers = [
+            one for one in scenarios if call in matrix.calls[one.name] and TIMED.get(call[0], one.name) == one.name
+        ]
+        makers = [one for one in makers if one.is_core] or makers
+        for fault in FAULTS:
+            if not is_plausible(call, fault):
+                continue
+            for scenario in dice.sample(makers, min(per_call, len(makers))):
+                cases.append(Case(1000 + len(cases), scenario.name, call, fault, _is_of_no_run(call)))
+    return cases
+
+
+def is_plausible(call: Call, fault: Fault) -> bool:
+    """The API server answers 409 to a conditional write, or to a create that a quota is counted for; not to a deletion
+    with a precondition, where it means that another object has the name.
+    """
+    return fault is not Fault.CONFLICT or call[1].startswith(("create", "patch"))
+
+
+def _is_of_no_run(call: Call) -> bool:
+    return call[1].endswith(" leases") or call[1] == "add search attributes"
+
+
+async def _play_all(
+    matrix: Matrix, ground: World, installations: Sequence[Installation], cases: Iterable[Case], options: Options
+) -> None:
+    """Each installation plays several cases at a time, in the order of the seed."""
+    queue: asyncio.Queue[Case] = asyncio.Queue()
+    for case in sorted(cases, key=lambda case: case.scenario == "attributes"):  # which impairs schedules, so comes last
+        queue.put_nowait(case)
+    total = queue.qsize()
+
+    async def work(installation: Installation, alone: asyncio.Lock) -> None:
+        while not queue.empty():
+            case = queue.get_nowait()
+            expected = matrix.baseline[case.scenario]
+            if case.aims_at_any:
+                async with alone:
+                    result = await _play(case, ground, installation, expected=expected)
+            else:
+                result = await _play(case, ground, installation, expected=expected)
+            matrix.results.append(result)
+            verdict = result.problem or ("ok" if result.is_reached else "not reached")
+            options.report(f"{len(matrix.results)}/{total} {result.seconds:6.1f} s {case}: {verdict}")
+
+    async with asyncio.TaskGroup() as tasks:
+        for installation in installations:
+            alone = asyncio.Lock()
+            for _ in range(options.at_a_time):
+                tasks.create_task(work(installation, alone))
+
+
+async def _play(case: Case, ground: World, installation: Installation, *, expected: State | None) -> Result:
+    """Play a case and wait until it is in its final state; compared with `expected`, if given."""
+    stage = Stage(ground, installation, case.token, case.scenario)
+    started = time.monotonic()
+    if case.plan is not None:
+        installation.faults.plan(case.plan)
+    problem = ""
+    try:
+        await SCENARIOS[case.scenario].play(stage)
+    except (NotInTime, RPCError, KubeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    state, difference = await _settle(case, stage, expected=expected)
+    is_reached = case.plan is None or installation.faults.has_happened(case.plan)
+    if case.plan is not None:
+        installation.faults.withdraw(case.plan)
+    return Result(case, state, time.monotonic() - started, problem or difference, is_reached)
+
+
+async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[State, str]:
+    """The final state, and how it differs from the expected one; without one, the state that lasts."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE_SECONDS
+    if case.fault is Fault.DELAY:
+        await asyncio.sleep(LATE_SECONDS)
+    last: State = {}
+    since = loop.time()
+    while True:
+        state = await _state(stage, expected=expected)
+        if state != last:
+            last, since = state, loop.time()
+        is_right = not _differences(state, expected) if expected is not None else not _is_open(state)
+        lasted = loop.time() - since
+        if is_right and lasted >= (SETTLED_SECONDS if expected is not None else 3 * SETTLED_SECONDS):
+            return state, ""
+        if loop.time() > deadline:
+            return state, _differences(state, expected) if expected is not None else "it does not settle"
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _is_open(state: State) -> bool:
+    """Whether something is still going on."""
+    return "open" in str(state["workflows"]) or "open" in str(state["clean-ups"])
+
+
+def _differences(state: State, expected: State | None) -> str:
+    wanted = expected or {}
+    return "; ".join(
+        f"{key}: {state[key]} instead of {wanted.get(key)}" for key in state if state[key] != wanted.get(key)
+    )
+
+
+async def _state(stage: Stage, *, expected: State | None) -> State:
+    """The state, without asking Temporal as long as the cluster shows that it is not the expected one."""
+    ground = stage.world
+    deletes = SCENARIOS[stage.scenario].deletes
+    seen = cluster_state(stage.token, deletes=deletes, recorder=ground.recorder, node=ground.node)
+    if expected is not None and any(expected.get(key) != value for key, value in seen.items()):
+        return seen
+    try:
+        return await final_state(
+            stage.token,
+            deletes=deletes,
+            submissions=tuple(stage.submissions),
+            recorder=ground.recorder,
+            node=ground.node,
+            temporal=ground.temporal,
+        )
+    except RPCError as error:
+        return {**seen, "workflows": [f"open: Temporal does not answer: {error}"], "clean-ups": []}

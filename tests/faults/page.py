@@ -1,0 +1,85 @@
+"""The page of the documentation with the figures of the last executions; each command replaces its own section."""
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.faults.injection import Fault
+from tests.faults.matrix import FAULTS, Matrix, Result, is_plausible
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "contributing" / "faults.md"
+
+
+def replace_section(page: str, *, name: str, content: str) -> str:
+    """The page with another content between the two comments that mark the section."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    if not rest:
+        raise ValueError(f"the page has no section {name}")
+    return f"{before}{begin}\n\n{content.strip()}\n\n{end}{after}"
+
+
+def machine() -> str:
+    """The machine and the day, in one line."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    day = datetime.now(UTC).date().isoformat()
+    return f"{day}, {os.cpu_count()} CPUs, {memory:.0f} GiB of memory, Python {platform.python_version()}"
+
+
+def matrix_section(matrix: Matrix) -> str:
+    """The matrix: a row for each call, a column for each fault."""
+    reached = [result for result in matrix.results if result.is_reached]
+    right = [result for result in reached if not result.problem]
+    lines = [
+        f"{machine()}; seed {matrix.seed}; {matrix.seconds / 60:.0f} minutes.",
+        "",
+        "| Figure | Value |",
+        "| --- | --- |",
+        f"| Calls with a side effect | {len(matrix.observed)} |",
+        f"| Scenarios | {len(matrix.baseline)} |",
+        f"| Cases (a scenario with a fault in one call) | {len(matrix.results)} |",
+        f"| Cases in which the fault happened | {len(reached)} |",
+        f"| of these, ended in the state without the fault | {len(right)} |",
+        f"| Processes killed and started again | {matrix.restarts} |",
+        f"| Processes that ended by themselves | {len(matrix.unexpected_ends)} |",
+        "",
+        "Each cell counts the cases that ended in the right state, of those in which the fault happened.",
+        "",
+        "| Call | " + " | ".join(FAULTS) + " |",
+        "| --- |" + " --- |" * len(FAULTS),
+        *_rows(reached, sorted(matrix.observed)),
+    ]
+    if problems := [result for result in reached if result.problem]:
+        lines += ["", "Cases that ended in another state:", "", *(f"- {_text(result)}" for result in problems)]
+    return "\n".join(lines)
+
+
+def _rows(results: Iterable[Result], calls: Iterable[tuple[str, str]]) -> list[str]:
+    tried: Counter[tuple[tuple[str, str], Fault]] = Counter()
+    right: Counter[tuple[tuple[str, str], Fault]] = Counter()
+    for result in results:
+        call, fault = result.case.call, result.case.fault
+        if call is not None and fault is not None:
+            tried[call, fault] += 1
+            right[call, fault] += not result.problem
+    rows = []
+    for call in calls:
+        cells = [f"{right[call, fault]}/{tried[call, fault]}" if is_plausible(call, fault) else "" for fault in FAULTS]
+        site, does = call
+        rows.append(f"| {does}<br>`{_short(site)}` | " + " | ".join(cells) + " |")
+    return rows
+
+
+def _short(site: str) -> str:
+    module, _, function = site.partition(":")
+    return f"{module}: {function.replace('.<locals>', '')}"
+
+
+def _text(result: Result) -> str:
+    case = result.case
+    does, site = (case.call[1], _short(case.call[0])) if case.call is not None else ("", "")
+    return f"{case.scenario}, {case.fault} at {does} (`{site}`): {result.problem}".replace("|", "/")

@@ -1,0 +1,71 @@
+"""`python -m tests.faults.program shim|worker`: the real program, with clients into which faults are injected.
+
+`FAULTS_FOLDER` is the folder of planned faults; with `FAULTS_LOG=all`, every call is logged there, not only the first of its
+kind. Everything else is as in `python -m operator_shim` and `python -m worker`.
+"""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from temporalio.client import Client
+
+from inferrun.control.installation import installation_id
+from inferrun.control.process import leave, run_program
+from inferrun.control.run_defaults_folder import DefaultsFolder
+from inferrun.kube.client import connect
+from inferrun.temporal.connection import connect as connect_temporal
+from inferrun.temporal.connection import register_search_attributes
+from operator_shim.composition import ShimProcess
+from operator_shim.settings import ShimSettings
+from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
+from worker.composition import WorkerProcess
+from worker.settings import WorkerSettings
+
+
+def _injector() -> Injector:
+    logs_all = os.environ.get("FAULTS_LOG") == "all"
+    return Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"]), logs_all=logs_all))
+
+
+def _faulty(client: Client, injector: Injector) -> Client:
+    config = client.config()
+    config["service_client"] = FaultyServiceClient(client.service_client, injector)
+    return Client(**config)
+
+
+@asynccontextmanager
+async def _shim(settings: ShimSettings) -> AsyncIterator[ShimProcess]:
+    common, injector = settings.common, _injector()
+    api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
+    try:
+        installation = await installation_id(api, release=common.release)
+        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
+        defaults = DefaultsFolder(settings.defaults_folder)
+        yield ShimProcess(
+            settings, api=api, client=_faulty(client, injector), installation=installation, defaults=defaults
+        )
+    finally:
+        await api.close()
+
+
+@asynccontextmanager
+async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
+    common, injector = settings.common, _injector()
+    api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
+    try:
+        installation = await installation_id(api, release=common.release)
+        client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{common.identity}"), injector)
+        await register_search_attributes(client)
+        defaults = DefaultsFolder(settings.defaults_folder)
+        yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
+    finally:
+        await api.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "shim":
+        leave(run_program(ShimSettings.read, _shim))
+    leave(run_program(WorkerSettings.read, _worker))

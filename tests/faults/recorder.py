@@ -1,0 +1,77 @@
+"""Records what exists and existed of each case: every run, every Job that was ever created, and every terminal status."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.informer import Informer, Key
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
+from inferrun.run_ref import RunRef
+from tests.faults.injection import TOKEN
+from tests.faults.node import launch_of
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass
+class Traces:
+    """What was seen of one case."""
+
+    runs: dict[str, RunRef] = field(default_factory=dict)
+    """All runs by UID."""
+    jobs: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The UIDs of all Jobs by run UID and launch."""
+    terminal: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The terminal statuses (phase/reason/time) by run UID; at most one each, because none may change."""
+    last: dict[str, Object] = field(default_factory=dict)
+    """The last status of each run by UID, also of one that is gone."""
+
+
+class Recorder:
+    """Run it as one task; it watches all namespaces."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self._traces: dict[str, Traces] = defaultdict(Traces)
+        self.runs = Informer(api, RUNS, namespace=None, listener=self._on_run)
+        self.jobs = Informer(api, JOBS, namespace=None, listener=self._on_job)
+        self.pods = Informer(api, PODS, namespace=None)
+        self.config_maps = Informer(api, CONFIG_MAPS, namespace=None)
+        self.configs = Informer(api, CONFIGS, namespace=None)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self.runs, self.jobs, self.pods, self.config_maps, self.configs):
+                tasks.create_task(informer.run())
+
+    def traces(self, token: str) -> Traces:
+        """What was seen of a case."""
+        return self._traces[token]
+
+    def run_named(self, namespace: str, name: str) -> Object | None:
+        """The run as it is now."""
+        return self.runs.get(namespace, name)
+
+    def present(self, informer: Informer, token: str) -> list[Object]:
+        """What exists now of a case."""
+        return [item for (_, name), item in informer.items() if token in name]
+
+    def _on_run(self, key: Key, _before: Object | None, after: Object | None) -> None:
+        match = TOKEN.search(key[1])
+        if match is None or after is None:
+            return
+        traces, uid, status = self._traces[match.group()], after["metadata"]["uid"], after.get("status") or {}
+        traces.runs[uid] = RunRef(namespace=key[0], name=key[1], uid=uid)
+        traces.last[uid] = status
+        if status.get("phase") in TERMINAL:
+            traces.terminal[uid].add(f"{status['phase']}/{status.get('reason')}/{status.get('completionTime')}")
+
+    def _on_job(self, key: Key, _before: Object | None, after: Object | None) -> None:
+        match = TOKEN.search(key[1])
+        if match is None or after is None:
+            return
+        labels = after["metadata"].get("labels") or {}
+        traces = self._traces[match.group()]
+        traces.jobs[labels.get(wellknown.LABEL_RUN_UID, ""), launch_of(after)].add(after["metadata"]["uid"])

@@ -1,0 +1,266 @@
+"""`python -m tests.faults.recovery`: what happens to a thousand running Jobs when Temporal forgets them.
+
+- `lost`: Temporal's database is replaced by an empty one.
+- `restored`: it is replaced by a copy that was made when only half of the runs existed.
+- `forgotten`: the workflows of the ended runs are deleted, as after Temporal's retention, and the workflows of the running ones,
+  too.
+
+Each time, every running Job must be adopted within two minutes, no run may get a second Job, and nothing that has ended may be
+executed again.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.service import RPCError
+
+from inferrun.kube.objects import Object
+from inferrun.names import run_workflow_id
+from inferrun.run_ref import RunRef
+from tests.faults.node import Container
+from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.scenarios import success_message
+from tests.faults.servers import Servers
+from tests.faults.users import create_config, create_run
+from tests.faults.world import Installation, World, world
+
+NAMESPACE = "recovery"
+KINDS = ("lost", "restored", "forgotten")
+TOLERATED_SECONDS = 120.0
+BURST = 20
+"""Runs created at a time."""
+
+DATABASE = ("temporal.db", "temporal.db-shm", "temporal.db-wal")
+LIMIT_SECONDS = 1800.0
+
+
+@dataclass
+class Finding:
+    """What happened in one way of forgetting. `problems` are violations of what is promised."""
+
+    kind: str
+    running: int
+    ended: int
+    adopted_after: float | None = None
+    ended_after: float | None = None
+    problems: list[str] = field(default_factory=list)
+
+    def expect(self, what: str, found: object, wanted: object) -> None:
+        """A figure that must have one value."""
+        if found != wanted:
+            self.problems.append(f"{what}: {found} instead of {wanted}")
+
+
+def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
+    """Runs named `…-short` end at once; the others run until they are released."""
+    return Container(message=success_message(), ends_after=0.1 if run.endswith("short") else None)
+
+
+class Recovery:
+    """One way of forgetting, on servers of its own."""
+
+    def __init__(self, ground: World, installation: Installation, *, kind: str, count: int) -> None:
+        self._ground = ground
+        self._installation = installation
+        self._count = count
+        self._servers = Servers(ground.plane, ground.folder)
+        self._finding = Finding(kind, count, max(count // 5, 1))
+        self._short = [f"c{number:05d}q-short" for number in range(self._finding.ended)]
+        self._long = [f"c{number:05d}q-long" for number in range(10_000, 10_000 + count)]
+
+    async def run(self) -> Finding:
+        """Start the runs, have Temporal forget them, and see what follows."""
+        try:
+            await create_config(self._ground.api, NAMESPACE, "iris")
+            half = self._count // 2
+            await self._create([*self._short, *self._long[:half]])
+            await self._until("the first half is running", lambda: self._are("Running", self._long[:half]))
+            await self._until("the short ones have ended", lambda: self._are("Succeeded", self._short))
+            await asyncio.sleep(5)  # their Jobs are marked, and their workflows closed
+            if self._finding.kind == "restored":
+                await self._copy_database()
+            await self._create(self._long[half:])
+            await self._until("all are running", lambda: self._are("Running", self._long))
+            await asyncio.sleep(5)
+            before = {name: self._item(name) for name in (*self._short, *self._long)}
+            await self._forget()
+            await self._until_adopted()
+            await self._release()
+            self._check(before)
+        finally:
+            self._servers.close()
+        return self._finding
+
+    async def _create(self, names: Sequence[str]) -> None:
+        for start in range(0, len(names), BURST):
+            group = names[start : start + BURST]
+            await asyncio.gather(*(create_run(self._ground.api, NAMESPACE, name, config="iris") for name in group))
+
+    def _item(self, name: str) -> Object:
+        return self._ground.recorder.run_named(NAMESPACE, name) or {}
+
+    def _are(self, phase: str, names: Sequence[str]) -> bool:
+        return all((self._item(name).get("status") or {}).get("phase") == phase for name in names)
+
+    async def _until(self, what: str, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise TimeoutError(what)
+            await asyncio.sleep(0.2)
+
+    async def _copy_database(self) -> None:
+        await self._servers.stop("temporal")
+        _copy(self._ground.folder, self._ground.folder / "backup")
+        self._servers.start("temporal")
+        await self._until_temporal(self._answers)
+
+    async def _forget(self) -> None:
+        """Ends when Temporal answers again."""
+        if self._finding.kind == "forgotten":
+            await self._delete_workflows()
+            return
+        await self._servers.stop("temporal")
+        for name in DATABASE:
+            (self._ground.folder / name).unlink(missing_ok=True)
+        if self._finding.kind == "restored":
+            _copy(self._ground.folder / "backup", self._ground.folder)
+        self._servers.start("temporal")
+        await self._until_temporal(self._answers)
+
+    async def _delete_workflows(self) -> None:
+        temporal = self._ground.temporal
+        for name in (*self._short, *self._long):
+            request = DeleteWorkflowExecutionRequest(
+                namespace=temporal.namespace,
+                workflow_execution=WorkflowExecution(workflow_id=run_workflow_id(self._ref(name))),
+            )
+            await temporal.workflow_service.delete_workflow_execution(request)
+        await self._until_temporal(self._has_forgotten)
+        self._installation.shim.kill()  # which would otherwise find out at its next resync
+
+    async def _has_forgotten(self) -> bool:
+        return await self._open_workflows() == set()
+
+    def _ref(self, name: str) -> RunRef:
+        return RunRef(namespace=NAMESPACE, name=name, uid=self._item(name)["metadata"]["uid"])
+
+    async def _until_adopted(self) -> None:
+        started = time.monotonic()
+        wanted = {run_workflow_id(self._ref(name)) for name in self._long}
+
+        async def are_adopted() -> bool:
+            return wanted <= {identity.removesuffix("/recover") for identity in await self._open_workflows()}
+
+        with suppress(TimeoutError):
+            await self._until_temporal(are_adopted, seconds=5 * TOLERATED_SECONDS)
+            self._finding.adopted_after = time.monotonic() - started
+        after = self._finding.adopted_after
+        if after is None or after > TOLERATED_SECONDS:
+            self._finding.problems.append(
+                f"adopted after {after and round(after)} s instead of {TOLERATED_SECONDS:.0f} s"
+            )
+
+    async def _open_workflows(self) -> set[str]:
+        query = "ExecutionStatus = 'Running' AND WorkflowType = 'InferenceRun'"
+        return {item.id async for item in self._ground.temporal.list_workflows(query)}
+
+    async def _answers(self) -> bool:
+        await self._ground.temporal.count_workflows()
+        return True
+
+    async def _until_temporal(self, is_so: Callable[[], Awaitable[bool]], *, seconds: float = LIMIT_SECONDS) -> None:
+        async with asyncio.timeout(seconds):
+            while True:
+                with suppress(RPCError):
+                    if await is_so():
+                        return
+                await asyncio.sleep(0.5)
+
+    async def _release(self) -> None:
+        started = time.monotonic()
+        for name in self._long:
+            await self._ground.node.release(name)
+        await self._until("all have ended", lambda: self._are("Succeeded", self._long))
+        self._finding.ended_after = time.monotonic() - started
+
+    def _check(self, before: dict[str, Object]) -> None:
+        recorder, finding = self._ground.recorder, self._finding
+        traces = [recorder.traces(name[:7]) for name in (*self._short, *self._long)]
+        jobs = [uids for one in traces for uids in one.jobs.values()]
+        finding.expect("Jobs", sum(len(uids) for uids in jobs), len(traces))
+        finding.expect("runs with one launch", sum(len(one.jobs) == 1 for one in traces), len(traces))
+        finding.expect("containers", self._ground.node.starts.total(), len(traces))
+        finding.expect(
+            "runs whose terminal status changed", sum(len(s) > 1 for one in traces for s in one.terminal.values()), 0
+        )
+        changed = [name for name in self._short if self._item(name) != before[name]]
+        finding.expect("ended runs that were written again", changed, [])
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    for name in DATABASE:
+        if (source / name).exists():
+            shutil.copy(source / name, target / name)
+
+
+async def recover(folder: Path, *, kind: str, count: int) -> Finding:
+    """Start everything, have Temporal forget, stop everything."""
+    async with (
+        world(folder, behave=behave) as ground,
+        ground.installation(NAMESPACE, POLLING_INTERVAL="300") as installation,
+    ):
+        return await Recovery(ground, installation, kind=kind, count=count).run()
+
+
+def section_of(findings: Sequence[Finding]) -> str:
+    """The findings as a section of the page."""
+    lines = [
+        f"{machine()}.",
+        "",
+        "| Temporal's state | Running Jobs | Ended runs | Adopted after | Ended after release | Violations |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for one in findings:
+        adopted, ended = (
+            f"{value:.0f} s" if value is not None else "never" for value in (one.adopted_after, one.ended_after)
+        )
+        lines.append(
+            f"| {one.kind} | {one.running} | {one.ended} | {adopted} | {ended} | {'; '.join(one.problems) or 'none'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Try all ways of forgetting; the exit code is 0 if everything that is promised held."""
+    parser = argparse.ArgumentParser(prog="tests.faults.recovery", description="Recover from a Temporal that forgets")
+    parser.add_argument("--runs", type=int, default=1000, help="number of running Jobs (default: 1000)")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="ways of forgetting (default: all)")
+    parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
+    given = parser.parse_args()
+    findings = []
+    for kind in given.kinds:
+        with tempfile.TemporaryDirectory(prefix="inferrun-recovery-") as folder:
+            findings.append(asyncio.run(recover(Path(folder), kind=kind, count=given.runs)))
+            sys.stdout.write(f"{findings[-1]}\n")
+            sys.stdout.flush()
+    section = section_of(findings)
+    sys.stdout.write(f"{section}\n")
+    if given.record:
+        PAGE.write_text(replace_section(PAGE.read_text(), name="recovery", content=section))
+    return 1 if any(one.problems for one in findings) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

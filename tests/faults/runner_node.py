@@ -1,0 +1,152 @@
+"""A played node whose containers are real processes of our runner, with the contract and the claims of their Pods."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import CONFIG_MAPS, Object
+from tests.faults.node import LOST, RETRY_SECONDS, Container, End, PlayedNode
+
+ROOT = Path(__file__).resolve().parents[2]
+MOUNT = "/data/"
+GRACE_SECONDS = 10.0
+
+
+@dataclass
+class Disk:
+    """What outlives a node that is killed: the claims, and what was counted."""
+
+    folder: Path
+    starts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    killed_containers: int = 0
+
+    def claim(self, name: str) -> Path:
+        """The folder of a claim."""
+        path = self.folder / "claims" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+class RunnerNode(PlayedNode):
+    """One life of the node, from its start until it is killed: run it as one task. It runs `slots` containers at a time."""
+
+    def __init__(self, api: KubeClient, *, name: str, disk: Disk, slots: int) -> None:
+        super().__init__(api, name=name, behave=lambda _run, _launch, _verifies: Container())
+        self.starts = disk.starts
+        self._disk = disk
+        self._slots = asyncio.Semaphore(slots)
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    def kill_container(self, dice: random.Random) -> bool:
+        """Send SIGKILL to one container; False if there is none."""
+        running = [one for one in self._processes.values() if one.returncode is None]
+        if running:
+            dice.choice(running).send_signal(signal.SIGKILL)
+            self._disk.killed_containers += 1
+        return bool(running)
+
+    def lose_power(self) -> None:
+        """Send SIGKILL to all containers; the caller cancels the node's task before it can report that."""
+        for process in self._processes.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGKILL)
+        self.stop_playing()
+
+    async def _execute(self, pod: Object, stop: asyncio.Event) -> None:
+        async with self._slots:
+            await super()._execute(pod, stop)
+
+    async def _until_it_ends(self, pod: Object, _plan: Container, stop: asyncio.Event) -> End:
+        if stop.is_set():
+            return End(143)
+        uid = pod["metadata"]["uid"]
+        folder = self._disk.folder / "pods" / uid
+        folder.mkdir(parents=True)
+        environment = await self._environment(pod, folder)
+        if environment is None:
+            return LOST
+        process = await asyncio.create_subprocess_exec(
+            *_command_of(pod),
+            cwd=ROOT,
+            env=environment,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        self._processes[uid] = process
+        try:
+            code = await _end_of(process, stop)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            del self._processes[uid]
+        log = folder / "termination-log"
+        return End(code if code >= 0 else 128 - code, log.read_text() if log.exists() else "")
+
+    async def _environment(self, pod: Object, folder: Path) -> Mapping[str, str] | None:
+        """The container's environment, with the paths of this machine; None if the contract is gone with its run."""
+        contract = folder / "contract.json"
+        text = await self._contract_of(pod)
+        if text is None:
+            return None
+        contract.write_text(text)
+        container = pod["spec"]["containers"][0]
+        given = {item["name"]: item["value"] for item in container["env"] if "value" in item}
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        mounts = {
+            mount["mountPath"].removeprefix(MOUNT): volumes[mount["name"]]["persistentVolumeClaim"]["claimName"]
+            for mount in container["volumeMounts"]
+            if mount["mountPath"].startswith(MOUNT)
+        }
+        return {
+            "PATH": os.environ["PATH"],
+            **given,
+            "HOME": str(folder),
+            "INFERRUN_CONTRACT": str(contract),
+            "INFERRUN_TERMINATION_LOG": str(folder / "termination-log"),
+            "INFERRUN_SPOOL_DIR": str(folder),
+            **{f"INFERRUN_{end.upper()}_DIR": str(self._disk.claim(claim)) for end, claim in mounts.items()},
+            "pod_uid": pod["metadata"]["uid"],
+        }
+
+    async def _contract_of(self, pod: Object) -> str | None:
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        name, namespace = volumes["contract"]["configMap"]["name"], pod["metadata"]["namespace"]
+        while True:
+            try:
+                found = await self._api.get(CONFIG_MAPS, namespace, name)
+            except KubeError as error:
+                if not error.retryable:
+                    return None
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            return str(found["data"]["contract.json"])
+
+
+def _command_of(pod: Object) -> list[str]:
+    """The container's command, with the Python of this machine; our image starts the runner without one."""
+    command = pod["spec"]["containers"][0].get("command") or ["python", "-m", "runner"]
+    return [sys.executable, *(str(word) for word in command[1:])]
+
+
+async def _end_of(process: asyncio.subprocess.Process, stop: asyncio.Event) -> int:
+    """The exit code; a request to stop sends SIGTERM, and SIGKILL after the grace period."""
+    ending, stopping = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((ending, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if process.returncode is None:
+            process.terminate()
+            await asyncio.wait((ending,), timeout=GRACE_SECONDS)
+        if process.returncode is None:
+            process.kill()
+        return await ending
+    finally:
+        stopping.cancel()
+        ending.cancel()

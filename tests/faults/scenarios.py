@@ -1,0 +1,646 @@
+"""The lives that a run can have. Each is played by a test in the role of a user, once without faults and then with each fault."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
+from temporalio.client import (
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from inferrun import wellknown
+from inferrun.control.installation import installation_id
+from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import JOBS, LEASES, RUNS, Object
+from inferrun.names import run_workflow_id, schedule_id
+from inferrun.reasons import Reason
+from inferrun.run_ref import RunRef
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
+from inferrun.submission import WORKFLOW_TYPE
+from inferrun.temporal.connection import ATTRIBUTES
+from tests.faults.injection import Fault, Plan
+from tests.faults.node import Container
+from tests.faults.users import create_config, create_run
+from tests.faults.world import Installation, World
+from workflows import messages
+from workflows.messages import RunInput
+
+PATIENCE_SECONDS = 240.0
+"""The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
+
+
+class NotInTime(Exception):
+    """A step did not happen in time."""
+
+
+@dataclass
+class Stage:
+    """What a scenario acts on: the objects of one case."""
+
+    world: World
+    installation: Installation
+    token: str
+    scenario: str
+    submissions: list[str] = field(default_factory=list)
+    extra_schedules: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name of the case's objects."""
+        return f"{self.token}-{self.scenario}"
+
+    @property
+    def namespace(self) -> str:
+        """The installation's namespace."""
+        return self.installation.namespace
+
+    async def config(self, **spec: Any) -> None:
+        """Create the config."""
+        await create_config(self.world.api, self.namespace, self.name, **spec)
+
+    async def run(
+        self, *, annotations: dict[str, str] | None = None, finalizers: tuple[str, ...] = (), **spec: Any
+    ) -> None:
+        """Create the run."""
+        metadata: Object = {"annotations": annotations or {}, "finalizers": list(finalizers)}
+        await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
+
+    async def patch(self, body: Object) -> None:
+        """Edit the run as a user does."""
+        await self.world.api.patch(RUNS, self.namespace, self.name, body)
+
+    async def delete(self) -> None:
+        """Delete the run."""
+        await self.world.api.delete(RUNS, self.namespace, self.name, uid=self.ref.uid)
+
+    @property
+    def ref(self) -> RunRef:
+        """The run's identity."""
+        found = self.world.recorder.run_named(self.namespace, self.name)
+        if found is None:
+            raise NotInTime(f"{self.name} is gone")
+        return RunRef(namespace=self.namespace, name=self.name, uid=found["metadata"]["uid"])
+
+    @property
+    def status(self) -> Object:
+        """The run's status as last seen; empty without."""
+        found = self.world.recorder.run_named(self.namespace, self.name)
+        status: Object = (found or {}).get("status") or {}
+        return status
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run exists."""
+        return self.world.recorder.run_named(self.namespace, self.name) is not None
+
+    @property
+    def children(self) -> list[Object]:
+        """The runs of this schedule, oldest first."""
+        runs = self.world.recorder.present(self.world.recorder.runs, self.token)
+        return sorted(
+            (run for run in runs if run["metadata"]["name"] != self.name), key=lambda run: str(run["metadata"]["name"])
+        )
+
+    def workflow(self, *, recovery: bool = False) -> WorkflowHandle[Any, Any]:  # Any: started by name
+        """The workflow that executes the run."""
+        identity = run_workflow_id(self.ref) + ("/recover" if recovery else "")
+        return self.world.temporal.get_workflow_handle(identity)
+
+    async def until(self, what: str, is_so: Callable[[], object]) -> None:
+        """Wait until it is so. Raises NotInTime."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while not is_so():
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotInTime(f"{what}; the status is {self.status.get('phase')}/{self.status.get('reason')}")
+            await asyncio.sleep(0.1)
+
+    async def until_temporal(self, what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
+        """The same for something that the Temporal server knows."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while True:
+            with suppress(RPCError):  # a server that was asked too early, or is busy
+                if await is_so():
+                    return
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotInTime(what)
+            await asyncio.sleep(0.5)
+
+    async def until_phase(self, *phases: str) -> None:
+        """Wait until the run's status has one of these phases."""
+        await self.until(f"{self.name} is {'/'.join(phases)}", lambda: self.status.get("phase") in phases)
+
+    async def until_ended(self) -> None:
+        """Wait until the run has ended."""
+        await self.until_phase("Succeeded", "Failed")
+
+    async def until_running(self) -> None:
+        """Wait until the status says that the run is running."""
+        await self.until_phase("Running")
+
+    async def until_gone(self) -> None:
+        """Wait until the run does not exist."""
+        await self.until(f"{self.name} is gone", lambda: not self.exists)
+
+
+Play = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A life of a run. Faults hit a call in `core` ones, and in the others only if no core one makes it."""
+
+    name: str
+    play: Play
+    behave: Callable[[int], Container]
+    is_core: bool = False
+    deletes: bool = False
+    """Whether the user deletes the run: what its last status said then depends on timing."""
+    aims_at_any: bool = False
+    """Whether calls that belong to no run are part of it, such as writes of the Lease."""
+
+
+def _message(reason: Reason, *, completed: int) -> str:
+    counts = RecordCounts(total=10, completed=completed, failed=0)
+    output = Output(location="data:out/predictions.jsonl", manifest="data:out/manifest.json", sha256="0" * 64)
+    is_success = reason is Reason.SUCCEEDED
+    result = RunnerResult(
+        reason=reason, records=counts, delivery="ExactlyOnce", output=output if is_success else Output()
+    )
+    return dump_result(result)
+
+
+def failure_message() -> str:
+    """The termination message of a runner that failed after three records."""
+    return _message(Reason.INFERENCE_FAILED, completed=3)
+
+
+def _finding(*, is_committed: bool) -> str:
+    state = OutputState.COMMITTED if is_committed else OutputState.NOT_COMMITTED
+    return dump_result(OutputFinding(state=state, message="looked", records=RecordCounts(total=10, completed=10)))
+
+
+def success_message() -> str:
+    """The termination message of a runner that predicted all records."""
+    return _message(Reason.SUCCEEDED, completed=10)
+
+
+def _succeeds(_launch: int) -> Container:
+    return Container(message=success_message())
+
+
+def _fails(_launch: int) -> Container:
+    return Container(exit_code=4, message=failure_message())
+
+
+def _runs_on(_launch: int) -> Container:
+    return Container(message=success_message(), ends_after=None)
+
+
+def _resumes(launch: int) -> Container:
+    return _runs_on(launch) if launch == 1 else _succeeds(launch)
+
+
+def _leaves_nothing(_launch: int) -> Container:
+    return Container(exit_code=137)
+
+
+def _waits(_launch: int) -> Container:
+    return Container(message=success_message(), unschedulable_for=6.0)
+
+
+async def _succeed(stage: Stage) -> None:
+    await stage.config()
+    await stage.run()
+    await stage.until_ended()
+
+
+async def _fail(stage: Stage) -> None:
+    await stage.config(backoffLimit=1)
+    await stage.run()
+    await stage.until_ended()
+
+
+async def _cancel(stage: Stage) -> None:
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+    await stage.until_ended()
+
+
+async def _time_out(stage: Stage) -> None:
+    await stage.config()
+    await stage.run(timeoutSeconds=4)
+    await stage.until_ended()
+
+
+async def _delete(stage: Stage) -> None:
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.delete()
+    await stage.until_gone()
+
+
+async def _schedule(stage: Stage) -> None:
+    """Two runs, of which the history limit keeps one; then an edit, an invalid one, and the deletion."""
+    await stage.config()
+    await stage.run(schedule="0 0 1 1 *", successfulJobsHistoryLimit=1)
+    await stage.until_phase("Scheduled")
+    handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
+    await _trigger(stage)
+    await stage.until("the first run succeeded", lambda: _phases(stage) == ["Succeeded"])
+    first = stage.children[0]["metadata"]["uid"]
+    await asyncio.sleep(1.1)  # the next run has another nominal second
+    await _trigger(stage)
+    await stage.until(
+        "the second run succeeded, and the first one is pruned",
+        lambda: _phases(stage) == ["Succeeded"] and stage.children[0]["metadata"]["uid"] != first,
+    )
+    await stage.until("no run is listed as active", lambda: not stage.status.get("active"))
+    await stage.patch({"spec": {"schedule": "0 1 1 1 *"}})
+
+    async def is_updated() -> bool:
+        return (await handle.describe()).schedule.spec.calendars[0].hour[0].start == 1
+
+    await stage.until_temporal("the edit reaches the schedule", is_updated)
+    await stage.patch({"spec": {"schedule": "0 0 31 2 *"}})
+
+    async def is_paused() -> bool:
+        return (await handle.describe()).schedule.state.paused
+
+    await stage.until_temporal("the schedule is paused", is_paused)
+    await stage.until("the status says so", lambda: stage.status.get("reason") == Reason.INVALID_SCHEDULE)
+    await stage.delete()
+    await stage.until_gone()
+
+
+async def _trigger(stage: Stage) -> None:
+    """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped."""
+    handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
+
+    async def fires() -> bool:
+        if (await handle.describe()).info.running_actions:
+            return False
+        await handle.trigger()
+        return True
+
+    await stage.until_temporal("the schedule exists and may fire", fires)
+
+
+def _phases(stage: Stage) -> list[str]:
+    return [str((child.get("status") or {}).get("phase")) for child in stage.children]
+
+
+async def _auto_delete(stage: Stage) -> None:
+    await stage.config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=1)
+    await stage.run()
+    await stage.until("the run existed", lambda: stage.world.recorder.traces(stage.token).runs)
+    await stage.until_gone()
+
+
+async def _submit(stage: Stage) -> WorkflowHandle[Any, Any]:
+    await stage.config()
+    stage.submissions.append(stage.name)
+    argument = {"namespace": stage.namespace, "configRef": stage.name}
+    return await stage.world.temporal.start_workflow(
+        WORKFLOW_TYPE, argument, id=stage.name, task_queue=stage.installation.namespace
+    )
+
+
+async def _close(stage: Stage, handle: WorkflowHandle[Any, Any]) -> None:
+    async def is_closed() -> bool:
+        return (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING
+
+    await stage.until_temporal("the submission is closed", is_closed)
+
+
+async def _submit_run(stage: Stage) -> None:
+    await _close(stage, await _submit(stage))
+
+
+async def _submit_and_cancel(stage: Stage) -> None:
+    handle = await _submit(stage)
+    await stage.until_running()
+    await handle.cancel()
+    await _close(stage, handle)
+
+
+async def _submit_and_delete(stage: Stage) -> None:
+    handle = await _submit(stage)
+    await stage.until_running()
+    await stage.delete()
+    await _close(stage, handle)
+
+
+async def _wait_for_config(stage: Stage) -> None:
+    """The run is edited while it waits, too."""
+    await stage.run()
+    await stage.until("the run waits for its config", lambda: stage.status.get("reason") == Reason.CONFIG_NOT_FOUND)
+    await stage.patch({"spec": {"timeoutSeconds": 3600}})
+    await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
+    await stage.config()
+    await stage.until_ended()
+
+
+async def _edit(stage: Stage) -> None:
+    """A limit is added while the run is running, and its Job is given what is left of it."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.patch({"spec": {"timeoutSeconds": 3600}})
+    await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
+
+    def has_limit() -> bool:
+        jobs = stage.world.recorder.present(stage.world.recorder.jobs, stage.token)
+        return any(ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {}) for job in jobs)
+
+    await stage.until("the Job has the limit", has_limit)
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _suspend(stage: Stage) -> None:
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.patch({"spec": {"suspend": True}})
+    await stage.until_phase("Suspended")
+    await stage.patch({"spec": {"suspend": False}})
+    await stage.until_ended()
+
+
+async def _remove_legacy_finalizer(stage: Stage) -> None:
+    await stage.config()
+    await stage.run(finalizers=(wellknown.LEGACY_FINALIZER,))
+    await stage.until_running()
+    await stage.delete()
+    await stage.until_gone()
+
+
+async def _start_polled(stage: Stage) -> None:
+    """A run that a workflow of an earlier version executes."""
+    await stage.config()
+    await stage.run(annotations={wellknown.ANNOTATION_PAUSED: "true"})
+    await stage.until("the run exists", lambda: stage.exists)
+    with suppress(WorkflowAlreadyStartedError):
+        await stage.world.temporal.start_workflow(
+            messages.RUN_WORKFLOW,
+            RunInput.model_validate(stage.ref.model_dump()),
+            id=run_workflow_id(stage.ref),
+            task_queue=stage.namespace,
+        )
+
+
+async def _poll(stage: Stage) -> None:
+    await _start_polled(stage)
+    await stage.until_running()
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _wait_polled(stage: Stage) -> None:
+    await _start_polled(stage)
+    await stage.until_ended()
+
+
+async def _poll_and_cancel(stage: Stage) -> None:
+    await _start_polled(stage)
+    await stage.until_running()
+    await stage.workflow().cancel()
+    await stage.until_ended()
+
+
+async def _terminate(stage: Stage) -> None:
+    """Somebody terminates the workflow of a run that is running."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await asyncio.sleep(1)
+    await stage.workflow().terminate("by the test")
+
+    async def is_recovered() -> bool:
+        try:
+            return (await stage.workflow(recovery=True).describe()).status is not None
+        except RPCError:
+            return False
+
+    await stage.until_temporal("the recovery workflow exists", is_recovered)
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _delete_while_launching(stage: Stage) -> None:
+    """The run is deleted between the creation of its Job and the status that names it."""
+    site = "activities.launch_job:JobLauncher._publish_job"
+    hold = Plan(stage.token, site, "patch inferenceruns/status", Fault.HOLD)
+    stage.installation.faults.plan(hold)
+    await stage.config()
+    await stage.run()
+    await stage.until("the status is about to be written", lambda: stage.installation.faults.has_happened(hold))
+    await stage.delete()
+    await stage.until_gone()
+    stage.installation.faults.withdraw(hold)
+
+
+async def _accept(stage: Stage) -> None:
+    """Temporal is slow, so that the first status comes before the workflow."""
+    hold = Plan(stage.token, "operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun", Fault.HOLD)
+    stage.installation.faults.plan(hold)
+    await stage.config()
+    await stage.run()
+    await stage.until("the run is accepted", lambda: stage.status)
+    stage.installation.faults.withdraw(hold)
+    await stage.until_ended()
+
+
+async def _fire_orphan(stage: Stage) -> None:
+    """A schedule whose run does not exist fires, and deletes itself."""
+    identity = await _leave_schedule(stage, memo={})
+    handle = stage.world.temporal.get_schedule_handle(identity)
+    await handle.trigger()
+    await stage.until_temporal("the schedule is gone", lambda: _is_no_schedule(stage, identity))
+
+
+async def _leave_schedule(stage: Stage, *, memo: dict[str, Any]) -> str:
+    parent = RunRef(namespace=stage.namespace, name=stage.name, uid=f"uid-of-{stage.token}")
+    identity = schedule_id(parent)
+    argument = {"namespace": stage.namespace, "parent": {"name": stage.name, "uid": parent.uid}}
+    action = ScheduleActionStartWorkflow(WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace)
+    schedule = Schedule(action=action, spec=ScheduleSpec(cron_expressions=["0 0 1 1 *"]))
+    await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent} if memo else {})
+    stage.extra_schedules.append(identity)
+    return identity
+
+
+async def _is_no_schedule(stage: Stage, identity: str) -> bool:
+    try:
+        await stage.world.temporal.get_schedule_handle(identity).describe()
+    except RPCError as error:
+        return error.status is RPCStatusCode.NOT_FOUND
+    return False
+
+
+async def _leave_over(stage: Stage) -> None:
+    """A workflow and a schedule of runs that do not exist, which a sweep finds soon after the shim starts."""
+    memo = {"installation": await installation_id(stage.world.api, release=stage.namespace)}
+    identity = await _leave_schedule(stage, memo=memo)
+    run = RunRef(namespace=stage.namespace, name=f"{stage.name}-workflow", uid=f"uid-of-{stage.token}-w")
+    stage.submissions.append(run_workflow_id(run))
+    handle = await stage.world.temporal.start_workflow(
+        messages.RUN_WORKFLOW,
+        RunInput.model_validate({**run.model_dump(), "lifecycle": messages.SIGNALLED_LIFECYCLE}),
+        id=run_workflow_id(run),
+        task_queue=stage.namespace,
+        memo={**memo, "run": run},
+        start_delay=timedelta(hours=1),
+    )
+    stage.installation.shim.kill()
+
+    async def is_swept() -> bool:
+        is_cancelled = False
+        async for event in handle.fetch_history_events():
+            is_cancelled |= event.HasField("workflow_execution_cancel_requested_event_attributes")
+        return is_cancelled and await _is_no_schedule(stage, identity)
+
+    await stage.until_temporal("both are swept", is_swept)
+
+
+async def _label_job(stage: Stage) -> None:
+    """Somebody labels the live Job as one whose end is recorded."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    recorder = stage.world.recorder
+    [job] = recorder.present(recorder.jobs, stage.token)
+    label = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
+    patched = await stage.world.api.patch(JOBS, stage.namespace, job["metadata"]["name"], label)
+
+    def is_restored() -> bool:
+        [seen] = [item["metadata"] for item in recorder.present(recorder.jobs, stage.token)]
+        is_later = int(seen["resourceVersion"]) > int(patched["metadata"]["resourceVersion"])
+        return is_later and wellknown.LABEL_ENDED not in seen["labels"]
+
+    await stage.until("the label is gone", is_restored)
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _delete_lease(stage: Stage) -> None:
+    """Somebody deletes the Lease while a run is running."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    name = f"{stage.namespace}-worker"
+    lease = await stage.world.api.get(LEASES, stage.namespace, name)
+    await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
+    await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _start_without_lease(stage: Stage) -> None:
+    """The Lease is deleted while no worker is running."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.installation.worker.stop()
+    name = f"{stage.namespace}-worker"
+    lease = await stage.world.api.get(LEASES, stage.namespace, name)
+    await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
+    stage.installation.worker.start()
+    await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _has_lease(stage: Stage) -> bool:
+    try:
+        return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-worker"))
+    except KubeError:
+        return False
+
+
+async def _hand_over(stage: Stage) -> None:
+    """The worker is stopped with SIGTERM, and another one takes over."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    worker = stage.installation.worker
+    ends = len(worker.ends)
+    if worker.process is not None:
+        with suppress(ProcessLookupError):
+            worker.process.terminate()
+    await stage.until("the worker ended", lambda: len(worker.ends) > ends)
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
+async def _remove_attributes(stage: Stage) -> None:
+    """Temporal forgets the search attributes, as if its database had been replaced."""
+    await stage.world.temporal.operator_service.remove_search_attributes(
+        RemoveSearchAttributesRequest(
+            namespace=stage.world.temporal.namespace, search_attributes=[key.name for key in ATTRIBUTES]
+        )
+    )
+    stage.installation.worker.kill()
+    await stage.config()
+    await stage.run()
+    await stage.until_ended()
+
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        Scenario("succeeds", _succeed, _succeeds, is_core=True),
+        Scenario("fails", _fail, _fails, is_core=True),
+        Scenario("cancelled", _cancel, _runs_on, is_core=True),
+        Scenario("timesout", _time_out, _runs_on, is_core=True),
+        Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
+        Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
+        Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
+        Scenario("submitted", _submit_run, _succeeds),
+        Scenario("subcancelled", _submit_and_cancel, _runs_on),
+        Scenario("subdeleted", _submit_and_delete, _runs_on, deletes=True),
+        Scenario("waits", _wait_for_config, _succeeds),
+        Scenario("edited", _edit, _runs_on),
+        Scenario("suspended", _suspend, _resumes),
+        Scenario("unreadable", _succeed, _leaves_nothing),
+        Scenario("legacy", _remove_legacy_finalizer, _runs_on, deletes=True),
+        Scenario("unschedulable", _succeed, _waits),
+        Scenario("polled", _poll, _runs_on),
+        Scenario("polledwaits", _wait_polled, _waits),
+        Scenario("polledcancelled", _poll_and_cancel, _runs_on),
+        Scenario("terminated", _terminate, _runs_on),
+        Scenario("withdrawn", _delete_while_launching, _runs_on, deletes=True),
+        Scenario("accepted", _accept, _succeeds),
+        Scenario("orphan", _fire_orphan, _succeeds),
+        Scenario("leftover", _leave_over, _succeeds),
+        Scenario("labelled", _label_job, _runs_on),
+        Scenario("lease", _delete_lease, _runs_on, aims_at_any=True),
+        Scenario("newlease", _start_without_lease, _runs_on, aims_at_any=True),
+        Scenario("handover", _hand_over, _runs_on, aims_at_any=True),
+        Scenario("attributes", _remove_attributes, _succeeds, aims_at_any=True),
+    )
+}
+
+
+def behaviour_of(run: str, launch: int, is_verifying: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
+    """How the container of a run behaves, by the scenario in the run's name. Verified output is that of an unread success."""
+    if is_verifying:
+        return Container(message=_finding(is_committed="unreadable" in run))
+    match = re.match(r"c\d{5}q-([a-z]+)", run)
+    scenario = SCENARIOS.get(match.group(1)) if match else None
+    return scenario.behave(launch) if scenario else _succeeds(launch)

@@ -1,0 +1,153 @@
+"""`VerifyOutput` on a real API server: one Job that asks, its result, and what is published meanwhile."""
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.launch_job import JobLauncher
+from activities.rules import manifests
+from activities.verify_output import OutputVerifier
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIG_MAPS, JOBS, RUNS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import verify_job_name
+from inferrun.reasons import Phase, Reason
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, launched
+from tests.integration.control.proxy import Proxy
+from workflows.messages import VerifyInput, VerifyResult
+
+IMAGE = "localhost/inferrun-tests/absent:1"
+FILE = {"file": {"claimName": "data", "path": "out"}}
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="9 of 9 records predicted",
+    records=RecordCounts(total=9, completed=9),
+    delivery="ExactlyOnce",
+    output=Output(location="data/out", manifest="data/out/manifest.json"),
+)
+
+
+@pytest.fixture
+def verifier(api: KubeClient) -> OutputVerifier:
+    return OutputVerifier(api, RunStore(api), installation=INSTALLATION)
+
+
+@pytest.fixture
+async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+    """A launched run of our runner with a file output."""
+    launcher = JobLauncher(
+        api,
+        RunStore(api),
+        installation=INSTALLATION,
+        defaults=lambda: Defaults(runner_image=IMAGE),
+        runner_account="",
+    )
+    config = await make_config(resources=NOWHERE, storage={"input": FILE, "output": FILE})
+    return await launched(api, launcher, await make_run(configRef={"name": config}))
+
+
+async def verify(verifier: OutputVerifier, of: Launched, **changes: object) -> VerifyResult:
+    request = VerifyInput(
+        run=of.run.ref,
+        job_name=of.result.job_name,
+        launch=1,
+        attempt=1,
+        snapshot=of.result.snapshot,
+        because="the Pod no longer exists",
+    )
+    result: VerifyResult = await ActivityEnvironment().run(verifier.verify_output, request.model_copy(update=changes))
+    return result
+
+
+def verifying(of: Launched, *, is_final: bool = False) -> Launched:
+    """The verifying Job and its Pod."""
+    name = verify_job_name(of.result.job_name, 1, is_final=is_final)
+    return Launched(of.api, of.run, of.result.model_copy(update={"job_name": name}))
+
+
+async def jobs_of(of: Launched) -> list[Object]:
+    selector = f"inferrun.dev/run-uid={of.run.metadata.uid}"
+    items: list[Object] = (await of.api.list(JOBS, of.namespace, labelSelector=selector))["items"]
+    return items
+
+
+async def test_one_job_asks_however_often_the_activity_is_called(verifier: OutputVerifier, ours: Launched) -> None:
+    first, second = await verify(verifier, ours), await verify(verifier, ours)
+    assert first == second
+    assert (first.finding, bool(first.job_uid)) == (None, True)
+    assert len(await jobs_of(ours)) == 2
+    pod = await verifying(ours).pod()
+    assert pod["spec"]["containers"][0]["image"] == IMAGE
+    assert pod["metadata"]["labels"]["inferrun.dev/run-uid"] == ours.run.metadata.uid
+
+
+async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
+    await verify(verifier, ours)
+    run = await ours.says(Reason.VERIFYING)
+    assert run.status.phase is Phase.PENDING
+    assert "the Pod no longer exists" in (run.status.message or "")
+    assert (await ours.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
+
+
+async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: Launched) -> None:
+    began = await verify(verifier, ours)
+    asking = verifying(ours)
+    await asking.ends(0, message=dump_result(COMMITTED))
+    await asking.is_finished()
+    assert await verify(verifier, ours) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
+    assert (await asking.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
+
+
+async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:
+    await verify(verifier, ours)
+    asking = verifying(ours)
+    await asking.ends(0, message="rubbish")
+    await asking.is_finished()
+    finding = (await verify(verifier, ours)).finding
+    assert finding is not None
+    assert finding.state is OutputState.UNKNOWN
+
+
+async def test_a_final_verification_is_another_job(verifier: OutputVerifier, ours: Launched) -> None:
+    await verify(verifier, ours)
+    await verify(verifier, ours, is_final=True)
+    assert len(await jobs_of(ours)) == 3
+    command = (await verifying(ours, is_final=True).pod())["spec"]["containers"][0]["command"]
+    assert command == [*manifests.VERIFY_COMMAND, "--final"]
+
+
+async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifier, ours: Launched) -> None:
+    await verify(verifier, ours)
+    finding = (await verify(verifier, ours, must_conclude=True)).finding
+    assert finding is not None
+    assert finding.state is OutputState.UNKNOWN
+    names = [job["metadata"]["name"] for job in await jobs_of(ours) if "deletionTimestamp" not in job["metadata"]]
+    assert names == [ours.result.job_name]
+
+
+async def test_a_deleted_config_map_is_written_again(verifier: OutputVerifier, ours: Launched, api: KubeClient) -> None:
+    before = await api.get(CONFIG_MAPS, ours.namespace, ours.result.job_name)
+    await api.delete(CONFIG_MAPS, ours.namespace, ours.result.job_name, uid=before["metadata"]["uid"])
+    assert (await verify(verifier, ours)).job_uid
+    after = await api.get(CONFIG_MAPS, ours.namespace, ours.result.job_name)
+    assert after["data"]["contract.json"] == before["data"]["contract.json"]
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+async def test_nothing_is_created_for_a_custom_image(verifier: OutputVerifier, job: Launched, proxy: Proxy) -> None:
+    before = len(proxy.sent("POST"))
+    finding = (await verify(verifier, job)).finding
+    assert finding is not None
+    assert (finding.state, finding.message) == (OutputState.UNKNOWN, "only the custom image knows its output")
+    assert len(proxy.sent("POST")) == before
+
+
+async def test_nothing_is_created_for_a_run_that_was_deleted(
+    verifier: OutputVerifier, ours: Launched, api: KubeClient
+) -> None:
+    await api.delete(RUNS, ours.namespace, ours.run.metadata.name, uid=ours.run.metadata.uid)
+    assert (await verify(verifier, ours)).gone

@@ -1,0 +1,252 @@
+"""Runs, configs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing is left afterwards."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any  # JSON
+
+import pytest
+from temporalio.service import RPCError
+
+from inferrun import wellknown
+from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
+from inferrun.names import schedule_id
+from inferrun.reasons import Reason
+from inferrun.run_ref import RunRef
+from tests.faults.node import Container
+from tests.faults.scenarios import failure_message, success_message
+from tests.faults.servers import Servers
+from tests.faults.users import create_config, create_run, delete
+from tests.faults.world import Installation, World, create_namespace, world
+
+SYSTEM = "faults-system"
+SECONDS = 180.0
+WORKFLOWS = ("InferenceRun", "InferenceRunCleanup", "SubmitInferenceRun")
+OPEN = f"ExecutionStatus = 'Running' AND WorkflowType IN {WORKFLOWS}"
+
+MOMENTS = ("new", "waits", "starts", "running", "fails", "suspended", "ended", "autodeleted", "scheduled")
+"""What a run is doing when everything goes down. `new`: it is created only then. `fails`: it waits for its next attempt."""
+
+TARGETS = ("run", "config", "namespace")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace with one run, and what is deleted."""
+
+    ground: World
+    moment: str
+    target: str
+    number: int
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.moment}-{self.target}"
+
+    @property
+    def name(self) -> str:
+        return f"c{self.number:05d}q-{self.moment}"
+
+    @property
+    def status(self) -> dict[str, object]:
+        run = self.ground.recorder.run_named(self.namespace, self.name)
+        status: dict[str, object] = (run or {}).get("status") or {}
+        return status
+
+    async def create(self) -> None:
+        """Create the run, with its config unless it is to wait for that."""
+        api = self.ground.api
+        more = (
+            {"autoDeletePolicy": "DeleteOnSuccess", "autoDeleteDelaySeconds": 60}
+            if self.moment == "autodeleted"
+            else {}
+        )
+        if self.moment != "waits" or self.target == "config":
+            await create_config(api, self.namespace, "iris", **more)
+        specs: dict[str, dict[str, Any]] = {"suspended": {"suspend": True}, "scheduled": {"schedule": "0 0 1 1 *"}}
+        spec = specs.get(self.moment, {})
+        config = "absent" if self.moment == "waits" else "iris"
+        await create_run(api, self.namespace, self.name, config=config, **spec)
+
+    async def reach(self) -> None:
+        """Create the run and wait until it is at its moment."""
+        await create_namespace(self.ground.api, self.namespace)
+        if self.moment == "new":
+            return
+        await self.create()
+        await until(self._is_reached, what=f"{self.namespace} is at its moment", now=lambda: self.status)
+        if self.moment == "scheduled":
+            await self._fire()
+
+    async def _is_reached(self) -> bool:
+        status = self.status
+        return {
+            "waits": status.get("reason") == Reason.CONFIG_NOT_FOUND,
+            "starts": bool(status.get("jobStatus")),
+            "running": status.get("phase") == "Running",
+            "fails": status.get("reason") == Reason.RETRY_BACKOFF,
+            "suspended": status.get("phase") == "Suspended",
+            "scheduled": status.get("phase") == "Scheduled",
+        }.get(self.moment, status.get("phase") == "Succeeded")
+
+    async def _fire(self) -> None:
+        run = self.ground.recorder.run_named(self.namespace, self.name) or {}
+        ref = RunRef(namespace=self.namespace, name=self.name, uid=run["metadata"]["uid"])
+        await self.ground.temporal.get_schedule_handle(schedule_id(ref)).trigger()
+
+        async def has_child() -> bool:
+            return any(
+                (item.get("status") or {}).get("phase") == "Running"
+                for (namespace, name), item in self.ground.recorder.runs.items()
+                if namespace == self.namespace and name != self.name
+            )
+
+        await until(has_child, what="the schedule's run is running")
+
+    async def delete(self) -> None:
+        """Delete the target."""
+        if self.moment == "new":
+            await self.create()
+        api = self.ground.api
+        if self.target == "namespace":
+            found = await api.get(NAMESPACES, None, self.namespace)
+            await api.delete(NAMESPACES, "", self.namespace, uid=found["metadata"]["uid"])
+        elif self.target == "config":
+            await delete(api, CONFIGS, self.namespace, "iris")
+        else:
+            await delete(api, RUNS, self.namespace, self.name)
+
+    async def is_empty(self) -> bool:
+        """Whether nothing is left."""
+        return not await self.left()
+
+    async def left(self) -> list[str]:
+        """What is left in the namespace, apart from a config that was not the target."""
+        recorder = self.ground.recorder
+        found = [
+            f"{kind} {name}"
+            for kind, informer in (("run", recorder.runs), ("Job", recorder.jobs), ("Pod", recorder.pods))
+            for (namespace, name), _ in informer.items()
+            if namespace == self.namespace
+        ]
+        found += [
+            f"ConfigMap {name}"
+            for (namespace, name), item in recorder.config_maps.items()
+            if namespace == self.namespace and wellknown.LABEL_RUN_UID in (item["metadata"].get("labels") or {})
+        ]
+        return found
+
+
+async def until(
+    is_so: Callable[[], Awaitable[object]],
+    *,
+    what: str,
+    seconds: float = SECONDS,
+    now: Callable[[], object] = lambda: "",
+) -> None:
+    """Wait until it is so, or fail."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not await is_so():
+        is_late = asyncio.get_running_loop().time() > deadline
+        assert not is_late, f"not within {seconds:.0f} s: {what}; now: {now()}"
+        await asyncio.sleep(0.3)
+
+
+def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
+    """A container that is at the moment that its run's name says."""
+    moment = next((moment for moment in MOMENTS if moment in run), "ended")
+    if moment == "starts":
+        return Container(unschedulable_for=3600)
+    if moment == "fails":
+        return Container(exit_code=4, message=failure_message())
+    return Container(message=success_message(), ends_after=0.1 if moment in ("ended", "autodeleted") else None)
+
+
+class OpenWork:
+    """Open workflows and existing schedules."""
+
+    def __init__(self, ground: World) -> None:
+        self._temporal = ground.temporal
+        self.last: list[str] = []
+
+    async def is_none(self) -> bool:
+        """Whether there is none; `last` says what there was."""
+        try:
+            workflows = [item.id async for item in self._temporal.list_workflows(OPEN)]
+            schedules = [item.id async for item in await self._temporal.list_schedules()]
+        except RPCError as error:
+            self.last = [str(error)]
+            return False
+        self.last = [*workflows, *schedules]
+        return not self.last
+
+
+async def _stop(servers: Servers, installation: Installation) -> None:
+    for program in installation.programs:
+        await program.stop()
+    await servers.stop("temporal")
+
+
+def _start(servers: Servers, installation: Installation) -> None:
+    servers.start("temporal")
+    for program in installation.programs:
+        program.start()
+
+
+@pytest.mark.parametrize("target", ["run", "namespace"])
+async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp_path: Path, target: str) -> None:
+    async with (
+        world(tmp_path, behave=behave) as ground,
+        ground.installation(SYSTEM, WATCH_NAMESPACE="") as installation,
+    ):
+        servers = Servers(ground.plane, tmp_path)
+        places = [Place(ground, moment, target, number) for number, moment in enumerate(MOMENTS)]
+        try:
+            await asyncio.gather(*(place.reach() for place in places))
+            await _stop(servers, installation)
+
+            await asyncio.gather(*(place.delete() for place in places))
+
+            for place in places:  # the API server needs none of us for that
+                await until(place.is_empty, what=f"{place.namespace} is empty")
+            _start(servers, installation)
+            work = OpenWork(ground)
+            await until(work.is_none, what="no workflow is open, and no schedule exists", now=lambda: work.last)
+            assert [await place.left() for place in places] == [[] for _ in places]
+            assert all(program.ends.count(-9) == len(program.ends) for program in installation.programs)
+        finally:
+            servers.close()
+
+
+async def test_runs_continue_without_a_config_that_was_deleted_while_everything_was_down(tmp_path: Path) -> None:
+    moments = ("waits", "starts", "running", "suspended", "ended")
+    async with (
+        world(tmp_path, behave=behave) as ground,
+        ground.installation(SYSTEM, WATCH_NAMESPACE="") as installation,
+    ):
+        servers = Servers(ground.plane, tmp_path)
+        places = [Place(ground, moment, "config", number) for number, moment in enumerate(moments)]
+        try:
+            await asyncio.gather(*(place.reach() for place in places))
+            before = {place.moment: place.status for place in places}
+            await _stop(servers, installation)
+
+            await asyncio.gather(*(place.delete() for place in places))
+
+            assert [key for key, _ in ground.recorder.configs.items()] == []
+            _start(servers, installation)
+            await ground.node.release(places[2].name)
+            await until(lambda: _has_phase(places[2], "Succeeded"), what="the run that was running succeeds")
+            assert places[4].status == before["ended"]
+            await asyncio.gather(*(delete(ground.api, RUNS, place.namespace, place.name) for place in places))
+            work = OpenWork(ground)
+            await until(work.is_none, what="no workflow is open", now=lambda: work.last)
+            for place in places:
+                await until(place.is_empty, what=f"{place.namespace} is empty")
+        finally:
+            servers.close()
+
+
+async def _has_phase(place: Place, phase: str) -> bool:
+    return place.status.get("phase") == phase

@@ -1,0 +1,30 @@
+"""A sample of the fault matrix; `make faults` runs all of it."""
+
+from pathlib import Path
+
+from tests.faults.injection import Fault
+from tests.faults.matrix import Options, execute
+
+SEED = 20261121
+CASES = 10
+SCENARIOS = ("succeeds", "fails", "cancelled", "deleted", "autodeleted", "submitted")
+
+
+async def test_runs_with_a_fault_end_as_without(tmp_path: Path) -> None:
+    options = Options(
+        tmp_path,
+        seed=SEED,
+        sample=CASES,
+        only=SCENARIOS,
+        without=(Fault.DELAY,),  # it takes most of a minute
+        installations=2,
+        at_a_time=5,
+        report=lambda _line: None,
+    )
+
+    matrix = await execute(options)
+
+    assert [f"{result.case}: {result.problem}" for result in matrix.problems] == []
+    assert matrix.unexpected_ends == []
+    assert matrix.unlisted == set()
+    assert len(matrix.results) == CASES

@@ -1,0 +1,53 @@
+"""The start of a container by the API server's clock, on nodes whose clocks are right, behind and ahead."""
+
+import pytest
+
+from activities.rules.container_clock import started_at
+from activities.rules.trimming import trim_pod
+from tests.unit.launches import live_pod, running
+from tests.unit.objects import Json, at
+
+WAITED = 60
+"""Seconds from the binding of the Pod to the start of its container."""
+
+
+def pod_on_node(*, ahead: float, stored: float | None = None) -> Json:
+    """A Pod that was created 100 s ago and bound at once, on a node whose clock is ahead of the server's by that much."""
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(100)}
+    pod = live_pod(running(at(100 - WAITED - ahead)), phase="Running", age=100, conditions=[bound])
+    pod["status"]["startTime"] = at(100 - ahead)
+    if stored is not None:
+        fields: Json = {"f:status": {"f:containerStatuses": {}}}
+        pod["metadata"]["managedFields"] = [
+            {"manager": "kubelet", "time": at(stored), "fieldsV1": fields},
+            {"manager": "kube-controller-manager", "time": at(0), "fieldsV1": {"f:status": {"f:conditions": {}}}},
+            {"manager": "other", "fieldsV1": None},
+        ]
+    return pod
+
+
+@pytest.mark.parametrize("ahead", [0, -1, -40, -3600])
+def test_a_node_that_is_behind_does_not_start_the_clock_early(ahead: float) -> None:
+    expected = 100 - WAITED - (ahead if ahead == -1 else 0)
+    assert started_at(pod_on_node(ahead=ahead)) == at(expected)
+
+
+@pytest.mark.parametrize("ahead", [40, 600])
+def test_a_node_that_is_ahead_does_not_start_the_clock_late(ahead: float) -> None:
+    assert started_at(pod_on_node(ahead=ahead, stored=100 - WAITED - 1)) == at(100 - WAITED - 1)
+
+
+def test_a_later_report_on_the_containers_does_not_move_the_start() -> None:
+    assert started_at(pod_on_node(ahead=0, stored=5)) == at(100 - WAITED)
+
+
+@pytest.mark.parametrize("ahead", [-40, 0, 40])
+def test_the_cached_pod_has_the_same_start(ahead: float) -> None:
+    pod = pod_on_node(ahead=ahead, stored=100 - WAITED - 1)
+    trimmed = trim_pod(pod)
+    assert trimmed is not None
+    assert started_at(trimmed) == started_at(pod)
+
+
+def test_a_container_that_has_not_started_has_no_start() -> None:
+    assert started_at(live_pod()) is None

@@ -1,0 +1,32 @@
+"""The report on a launch: what the deadline is counted from, and what a lost Pod used."""
+
+from activities.rules.launch_report import LaunchObjects, report_on
+from activities.rules.pod_end import PodEnd
+from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
+from tests.unit.launches import DISRUPTED, live_job, live_pod, running
+from tests.unit.objects import NOW, Json, at, snapshot, terminated
+from workflows.messages import LaunchReport, LaunchStage
+
+
+def report(*pods: Json, pod_uid: str = "", ended: tuple[Json, ...] = ()) -> LaunchReport:
+    objects = LaunchObjects(live_job(), list(pods), (), ended)
+    return report_on(objects, snapshot=snapshot(), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
+
+
+def test_the_deadline_counts_from_the_start_by_the_servers_clock() -> None:
+    for ahead in (-40, 0, 600):
+        found = report(pod_on_node(ahead=ahead, stored=100 - WAITED))
+        assert (found.stage, found.started_at) == (LaunchStage.RUNNING, at(100 - WAITED))
+
+
+def test_a_lost_pod_used_the_time_between_its_own_times() -> None:
+    lost = live_pod(terminated(137), phase="Failed", conditions=[DISRUPTED])
+    found = report(lost, pod_uid="pod-a")
+    assert (found.stage, found.is_disrupted) == (LaunchStage.POD_LOST, True)
+    assert (found.started_at, found.lost_at) == ("2026-11-21T07:00:00Z", "2026-11-21T07:01:00Z")
+
+
+def test_a_lost_pod_whose_end_nobody_saw_ended_before_its_replacement_was_created() -> None:
+    vanished = PodEnd.of_pod(live_pod(running(at(500)), phase="Running", age=510)).as_pod()
+    found = report(live_pod(running(at(10)), uid="pod-b", phase="Running", age=20), pod_uid="pod-a", ended=(vanished,))
+    assert (found.stage, found.started_at, found.lost_at) == (LaunchStage.POD_LOST, at(500), at(20))

@@ -1,0 +1,30 @@
+"""What the observer's writes change in the status of a run."""
+
+from datetime import datetime
+
+from activities.rules.observation import Launch
+from inferrun.reasons import Phase, Reason
+from inferrun.timestamps import parse
+from tests.unit.launches import JOB_NAME, JOB_UID, live_run
+from tests.unit.objects import RUN, STARTED, run
+from worker.observer.status_writer import Progress, status_with
+
+LAUNCH = Launch(RUN, job_name=JOB_NAME, job_uid=JOB_UID, launch=1, attempt=1, has_clock=True, is_builtin=True)
+RUNNING = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", started_at=STARTED)
+WAITING = Progress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
+
+
+def since_of(progress: Progress, **status: object) -> datetime | None:
+    written = status_with(run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress)  # type: ignore[arg-type]
+    assert written is not None
+    return written.running_since
+
+
+def test_the_status_says_since_when_a_container_runs_and_only_while_it_does() -> None:
+    assert since_of(RUNNING) == parse(STARTED)
+    assert since_of(WAITING, phase="Running", runningSince=STARTED) is None
+
+
+def test_a_launch_that_counts_as_ended_is_not_written_about() -> None:
+    stored = run(status=live_run(reason="QuotaExceeded", endedLaunches=1)["status"])
+    assert status_with(stored, launch=LAUNCH, progress=WAITING) is None

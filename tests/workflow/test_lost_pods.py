@@ -1,0 +1,91 @@
+"""Pods that are taken away within a launch, and nodes that are lost: listed, and not counted as attempts."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from inferrun.reasons import Reason
+from tests.workflow.cluster import Cluster, Plan, succeeds
+from tests.workflow.stage import Stage, failure_of
+from workflows.messages import Verdict, VerdictKind
+from workflows.signals import ENDED_SIGNAL
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+NODE_LOST = Verdict(kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="node-1 does not respond")
+
+
+def on_a_lost_node(*, seconds: int = 40) -> Plan:
+    """A Pod whose node is lost so many seconds after its start."""
+    return Plan(ends_after=seconds, verdict=NODE_LOST, must_stop=True)
+
+
+async def test_a_lost_node_is_fenced_off_without_grace_and_without_counting_an_attempt(followed: Staged) -> None:
+    cluster = Cluster(plans=[on_a_lost_node(), succeeds()], backoff_limit=0)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    first, second = cluster.jobs.values()
+    assert (first.grace, second.request.attempt, second.request.launch) == (0, 1, 2)
+    assert [(item.reason, item.replaced) for item in second.request.attempts] == [("NodeLost", None)]
+
+
+async def test_the_time_on_a_lost_node_counts_until_it_stopped_responding(followed: Staged) -> None:
+    cluster = Cluster(plans=[on_a_lost_node(seconds=40), Plan(ends_after=None)], timeout_seconds=100)
+    async with followed(cluster) as stage:
+        assert (await failure_of(await stage.start())).type == "DeadlineExceeded"
+    _, second = cluster.jobs.values()
+    assert second.request.seconds_used == pytest.approx(40, abs=2)
+
+
+async def test_a_run_that_loses_its_nodes_too_often_fails(followed: Staged) -> None:
+    cluster = Cluster(plans=[on_a_lost_node()], max_disruptions=2, backoff_limit=9)
+    async with followed(cluster) as stage:
+        assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
+    assert len(cluster.jobs) == 3
+
+
+async def test_replaced_pods_are_published_and_listed_with_their_launch(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(taken_after=10, disruptions=2)], backoff_limit=0, timeout_seconds=1000)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert [(item.reason, len(item.attempts), item.warning) for item in cluster.published] == [
+        (Reason.DISRUPTED, 1, True),
+        (Reason.DISRUPTED, 2, True),
+    ]
+    assert cluster.recorded is not None
+    assert [(item.launch, item.attempt, item.replaced, item.pod_name) for item in cluster.recorded.attempts] == [
+        (1, 1, True, "inf-iris-1-pod-0"),
+        (1, 1, True, "inf-iris-1-pod-1"),
+        (1, 1, None, None),
+    ]
+
+
+async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_once(followed: Staged) -> None:
+    cluster = Cluster(
+        plans=[Plan(taken_after=10, disruptions=1, starts_after=20, ends_after=100)],
+        timeout_seconds=1000,
+        max_disruptions=1,
+    )
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(35)
+        [job] = cluster.jobs.values()
+        again = {"job_uid": job.uid, "launch": 1, "pod_uid": "inf-iris-1-pod-0"}
+        await handle.signal(ENDED_SIGNAL, again)
+        assert (await handle.result())["phase"] == "Succeeded"
+    assert cluster.recorded is not None
+    assert [item.replaced for item in cluster.recorded.attempts] == [True, None]
+
+
+async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(followed: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=100)], timeout_seconds=1000)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(1)
+        [job] = cluster.jobs.values()
+        await handle.signal(ENDED_SIGNAL, {"job_uid": job.uid, "launch": 1, "pod_uid": "forged"})
+        assert (await handle.result())["phase"] == "Succeeded"
+    assert cluster.recorded is not None
+    assert [item.replaced for item in cluster.recorded.attempts] == [None]

@@ -1,0 +1,184 @@
+"""A launch that leaves no readable result: the store decides whether the run has succeeded."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+from inferrun.reasons import Phase, Reason
+from inferrun.runner_report import OutputFinding, OutputState
+from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
+from tests.workflow.stage import Stage, failure_of, is_cancelled, on_stage, result_of
+from workflows.messages import SPEC_CHANGED_SIGNAL, SpecChanged, Verdict, VerdictKind
+from workflows.output_verification import TIME_LIMIT
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
+
+UNKNOWN = OutputFinding(state=OutputState.UNKNOWN, message="the store is down")
+MAX_VERIFICATION_EVENTS = 9
+"""Two local activities 2, signal 1, two workflow tasks 6; its timer is within the 12 of an attempt."""
+
+
+@pytest.fixture
+def followed(skipping: WorkflowEnvironment) -> Staged:
+    """Puts a cluster in memory on stage, whose runs are followed by signals."""
+
+    @asynccontextmanager
+    async def stage_of(cluster: Cluster) -> AsyncIterator[Stage]:
+        async with on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2) as stage:
+            yield stage
+
+    return stage_of
+
+
+def is_lost(*, kind: VerdictKind = VerdictKind.FAILED, may_retry: bool = True) -> Plan:
+    """A Pod that disappears without a readable result."""
+    verdict = Verdict(
+        kind=kind, reason=Reason.POD_LOST, message="the Pod no longer exists", may_retry=may_retry, is_unclear=True
+    )
+    return Plan(verdict=verdict)
+
+
+async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost()], finding=COMMITTED)
+    async with followed(cluster) as stage:
+        result = await stage.execute()
+    assert (result["phase"], result["records"]["completed"], result["delivery"]) == ("Succeeded", 150, "ExactlyOnce")
+    assert cluster.recorded is not None
+    assert (cluster.recorded.attempt, len(cluster.jobs), cluster.recorded.records) == (1, 1, COMMITTED.records)
+    assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.SUCCEEDED]
+
+
+async def test_a_lost_pod_that_had_not_committed_is_retried(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost(), succeeds()])
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert [request.is_final for request in cluster.verifications] == [False, False]
+    assert len(cluster.jobs) == 2
+    assert cluster.recorded is not None
+    assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.POD_LOST, Reason.SUCCEEDED]
+    assert "the output is not committed" in (cluster.recorded.attempts[0].message or "")
+
+
+async def test_the_last_attempt_is_verified_finally_and_fails(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost()], backoff_limit=0)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.POD_LOST
+    assert {(request.launch, request.is_final) for request in cluster.verifications} == {(1, True)}
+
+
+async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost(), fails(may_retry=False)])
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.INFERENCE_FAILED
+    assert [(request.launch, request.is_final) for request in cluster.verifications[-2:]] == [(1, True), (1, True)]
+
+
+async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost(), Plan(ends_after=None)], timeout_seconds=300)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        cluster.finding = COMMITTED
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_clear_failure_is_not_verified(followed: Staged) -> None:
+    cluster = Cluster(plans=[fails(), fails(), succeeds()])
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert not cluster.verifications
+
+
+async def test_a_deadline_during_the_commit_is_a_success(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True, finding=COMMITTED)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert {request.is_final for request in cluster.verifications} == {True}
+
+
+async def test_a_deadline_without_a_commit_is_recorded_as_such(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.DEADLINE_EXCEEDED
+
+
+async def test_a_cancellation_during_the_commit_is_a_success(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.cancel()
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_cancellation_during_a_verification_waits_for_what_it_finds(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost()], finding=COMMITTED, verification_seconds=60)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(20)
+        await handle.cancel()
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
+async def test_a_cancelled_waiting_run_is_not_verified(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)])
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.cancel()
+        assert await is_cancelled(handle)
+    assert not cluster.verifications
+
+
+async def test_a_verification_that_does_not_end_is_given_up(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost()], backoff_limit=0, verification_seconds=None)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    took = (cluster.now - min(cluster.verifying.values())).total_seconds()
+    assert error.type == Reason.POD_LOST
+    assert "it is unknown whether the output was stored" in error.message
+    assert TIME_LIMIT - 10 < took < TIME_LIMIT + 30
+
+
+async def test_what_cannot_be_found_out_is_said_and_retried(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost(), succeeds()], finding=UNKNOWN)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert cluster.published[0].reason == Reason.RETRY_BACKOFF
+    assert "the store is down" in cluster.published[0].message
+
+
+async def test_a_run_that_is_deleted_meanwhile_is_not_waited_for(followed: Staged) -> None:
+    cluster = Cluster(plans=[is_lost()], verification_seconds=None)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        cluster.is_deleted = True
+        assert (await result_of(handle))["phase"] == Phase.FAILED
+
+
+async def test_a_verification_costs_few_events(followed: Staged) -> None:
+    lengths = []
+    for finding in (None, COMMITTED):
+        plan = succeeds() if finding is None else is_lost()
+        cluster = Cluster(plans=[plan], finding=finding or COMMITTED, start_is_seen_after=None)
+        async with followed(cluster) as stage:
+            handle = await stage.start()
+            await result_of(handle)
+            lengths.append(len((await handle.fetch_history()).events))
+    assert lengths[1] - lengths[0] <= MAX_VERIFICATION_EVENTS
+
+
+async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(30)
+        await handle.signal(SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=0, suspend=True))
+        assert (await result_of(handle))["phase"] == "Succeeded"

@@ -1,0 +1,77 @@
+"""Reads and repairs Jobs that the watch does not show as expected: gone, unlabelled, or left over.
+
+Everything is done by UID and is idempotent, so that two observers at once do no harm.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_marks import end_job, watch_again
+from activities.cluster.time_to_live import read_time_to_live
+from activities.rules import job_state
+from activities.rules.object_metadata import uid_of
+from activities.rules.observation import Launch, is_launch_left_over
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import JOBS, RUNS, Object
+
+
+class JobAccess(Protocol):
+    """What the observer does with single Jobs on the API server. Each method raises KubeError."""
+
+    async def find(self, key: Key) -> Object | None:
+        """The Job as the API server has it; None if there is none."""
+        ...
+
+    async def watch_again(self, launch: Launch, job: Object) -> None:
+        """Restore the labels by which the Job is watched, if it has not got them."""
+        ...
+
+    async def withdraw(self, launch: Launch) -> None:
+        """End the Job if nothing follows it any more, because its run has ended or is past this launch."""
+        ...
+
+
+class ClusterJobs:
+    """`JobAccess` for the API server."""
+
+    def __init__(self, api: KubeClient, *, installation: str, defaults: Callable[[], Defaults]) -> None:
+        self._api = api
+        self._installation = installation
+        self._defaults = defaults
+
+    async def find(self, key: Key) -> Object | None:
+        """The Job, None if there is none."""
+        try:
+            return await self._api.get(JOBS, *key)
+        except NotFound:
+            return None
+
+    async def watch_again(self, launch: Launch, job: Object) -> None:
+        """Restore its labels."""
+        await watch_again(self._api, launch, job, installation=self._installation)
+
+    async def withdraw(self, launch: Launch) -> None:
+        """Delete the Job, or set its time to live if it has finished."""
+        run = await self._run_of(launch)
+        if not is_launch_left_over(run, launch=launch):
+            return
+        job = await self.find((launch.run.namespace, launch.job_name))
+        if job is None or uid_of(job) != launch.job_uid:
+            return
+        if not job_state.is_finished(job):
+            await delete_if_present(self._api, JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
+            return
+        seconds = await read_time_to_live(self._api, launch.run, default=self._defaults().job_ttl_seconds)
+        await end_job(self._api, launch.run, job, seconds=seconds)
+
+    async def _run_of(self, launch: Launch) -> Object | None:
+        """The Job's run, None if it is gone."""
+        try:
+            run = await self._api.get(RUNS, launch.run.namespace, launch.run.name)
+        except NotFound:
+            return None
+        return run if uid_of(run) == launch.run.uid else None

@@ -1,0 +1,80 @@
+"""Writes the statuses that the reconciler wants, with workers of its own, and decides when each of them is due."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from inferrun.control.work_queue import WorkQueue
+from inferrun.kube.informer import Key
+from inferrun.kube.objects import Object
+from inferrun.reasons import Phase, Reason
+from worker.observer.job_state import JobState
+from worker.observer.status_writer import Progress, ProgressWriter
+from worker.observer.workloads import Workloads
+
+WORKERS = 20
+
+STATUS_SECONDS = 5.0
+"""Least time between two writes of a run's status."""
+
+SETTLE_SECONDS = 2.0
+"""How long a wait that needs nobody's attention must last before it is written: most Pods start within that."""
+
+
+class StatusQueue:
+    """Run it as one task. `on_written` is called with the key of the Job after each write."""
+
+    def __init__(
+        self,
+        states: Mapping[Key, JobState],
+        workloads: Workloads,
+        writer: ProgressWriter,
+        *,
+        on_written: Callable[[Key], None],
+    ) -> None:
+        self._states = states
+        self._workloads = workloads
+        self._writer = writer
+        self._on_written = on_written
+        self._queue: WorkQueue[Key] = WorkQueue(self._write, workers=WORKERS)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        await self._queue.run()
+
+    def add(self, key: Key) -> None:
+        """Write the progress that the Job's state wants."""
+        self._queue.add(key)
+
+    async def _write(self, key: Key) -> None:
+        state = self._states.get(key)
+        if state is None or state.progress is None:
+            return
+        run = self._workloads.run_of(state.launch.run)
+        if run is None:
+            return
+        progress, state.written_at = state.progress, asyncio.get_running_loop().time()
+        await self._writer.write(state.launch, progress, run=run)
+        state.written, state.inputs = progress, ()
+        self._on_written(key)
+
+
+def is_written(state: JobState, wanted: Progress, run: Object) -> bool:
+    """Whether the status says it, or was written so: the API's limits may have shortened the message."""
+    status = run.get("status") or {}
+    if not says(run, wanted.phase, wanted.reason, wanted.message):
+        has_phase = (status.get("phase"), status.get("reason")) == (wanted.phase, wanted.reason)
+        return has_phase and state.written == wanted
+    return wanted.records is None or status.get("records") == wanted.records.model_dump(exclude_none=True)
+
+
+def says(run: Object, phase: Phase, reason: Reason, message: str) -> bool:
+    """Whether the run's status says exactly this."""
+    status = run.get("status") or {}
+    return (status.get("phase"), status.get("reason"), status.get("message")) == (phase, reason, message)
+
+
+def write_due(state: JobState) -> float:
+    """When the wanted status is to be written."""
+    progress = state.progress
+    is_patient = progress is not None and progress.phase is Phase.PENDING and not progress.is_warning
+    return max(state.written_at + STATUS_SECONDS, state.wanted_at + (SETTLE_SECONDS if is_patient else 0.0))
