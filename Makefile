@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench attacks audit sbom faults storm
+	demo demo-down bench bench-scale attacks audit sbom faults storm
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -98,7 +98,10 @@ attacks: venv cluster images ## attack the installed product as a tenant, as a T
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 tests/attacks
 
 bench: venv cluster ## run the benchmarks on a control plane of their own
-	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks
+	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
+
+bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks scale $(SCALE)
 
 faults: venv cluster ## inject each fault into each call, and compare the ends (FAULTS="--seed 7 --sample 50")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults --page docs/contributing/faults.md $(FAULTS)

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_marks import set_time_to_live
+from activities.cluster.job_marks import JobsOfRun, set_time_to_live
 from activities.installation import Installation
 from activities.rules.child_runs import result_of, schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
@@ -66,7 +66,8 @@ class OutcomeRecorder:
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
         """Write the outcome, then start what follows from it."""
-        written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request))
+        known = self._runs.watched(request.run)
+        written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request), read=known)
         result = result_of_update(written.run)
         if written.run is None:
             await self._notify(request.submitter, deleted_result(request.run))
@@ -74,12 +75,12 @@ class OutcomeRecorder:
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        await self._follow_up(written.run, await self._snapshot(request))
+        await self._follow_up(written.run, await self._snapshot(request), request)
         return result
 
     def _outcome(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
-        workflow = run.status.workflow
-        if workflow is None:  # the run ended before it had a Job
+        workflow = None
+        if run.status.job_status is None:  # the run ended before a launch has written this
             info = activity.info()
             workflow = workflow_reference(self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id)
         return ended_status(
@@ -96,7 +97,7 @@ class OutcomeRecorder:
             records=request.records.model_dump() if request.records else None,
             delivery=request.delivery,
             output=request.output.model_dump() if request.output else None,
-            workflow=workflow.model_dump(),
+            workflow=workflow.model_dump() if workflow is not None else None,
         )
 
     async def _snapshot(self, request: RecordInput) -> Snapshot | None:
@@ -110,10 +111,11 @@ class OutcomeRecorder:
             return None
         return compiled.snapshot if compiled is not None else None
 
-    async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None) -> None:
+    async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None, request: RecordInput) -> None:
         schedule = schedule_of(run)
         if snapshot is not None:
-            await set_time_to_live(self._api, run.ref, seconds=snapshot.ttl_seconds_after_finished)
+            jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+            await set_time_to_live(self._api, jobs, seconds=snapshot.ttl_seconds_after_finished)
             if schedule is None:  # the runs of a schedule are subject to its history limits instead
                 await self._schedule_deletion(run, snapshot)
         await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), result_of(run))

@@ -328,6 +328,10 @@ class RecordInput(Frozen):
     snapshot: str = Field(
         default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
     )
+    only_job_name: str = Field(
+        default="", description="Name of the run's Job if it had a single launch; empty: unknown"
+    )
+    only_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
 
 

@@ -245,6 +245,7 @@ class RunState:
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""
+        only_job = self.job if self.progress.launch == 1 else None
         return RecordInput(
             run=self.run,
             phase=phase,
@@ -259,6 +260,8 @@ class RunState:
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
+            only_job_name=only_job.job_name if only_job else "",
+            only_job_uid=only_job.job_uid if only_job else "",
             submitter=self._submitter,
         )
 

@@ -51,6 +51,7 @@ _STATUS_FIELDS = (
     "reason",
     "message",
     "startTime",
+    "runningSince",
     "records",
     "attempt",
     "endedLaunches",
