@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-scale attacks audit sbom faults storm
+	demo demo-down bench bench-scale attacks audit sbom faults storm recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -108,3 +108,9 @@ faults: venv cluster ## inject each fault into each call, and compare the ends (
 
 storm: venv cluster ## kill everything at random while runs are executed, and draw up an account (STORM="--runs 500 --quiet 60")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.storm --record $(STORM)
+
+recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.recovery --record $(RECOVERY)
+
+crowds: venv cluster ## measure how much a crowd delays a run in another namespace
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.crowds --record

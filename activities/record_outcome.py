@@ -95,6 +95,7 @@ class OutcomeRecorder:
             attempts=[item.model_dump() for item in request.attempts] or None,
             exit_code=request.exit_code,
             records=request.records.model_dump() if request.records else None,
+            usage=request.usage.model_dump() if request.usage else None,
             delivery=request.delivery,
             output=request.output.model_dump() if request.output else None,
             workflow=workflow.model_dump() if workflow is not None else None,

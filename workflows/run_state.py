@@ -11,6 +11,7 @@ from inferrun.resources import Attempt
 from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     FollowInput,
     FollowUntil,
     LaunchInput,
@@ -136,6 +137,16 @@ class RunState:
         if is_disrupted:
             self.disruptions += 1
 
+    def count_commits(self, verdict: Verdict) -> None:
+        """Start counting attempts anew if this one committed records: as long as a run progresses, its retries are not used up."""
+        records = verdict.records
+        if records is None or self.lifecycle < SIGNALLED_LIFECYCLE:
+            return
+        committed = records.completed + records.failed
+        if committed > self.progress.committed:
+            update = {"committed": committed, "uncounted": self.progress.attempt - 1}
+            self.progress = self.progress.model_copy(update=update)
+
     def add_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
         """List a launch that ended; only the latest ones are kept."""
         attempt = Attempt(
@@ -255,6 +266,7 @@ class RunState:
             attempts=self.progress.attempts,
             exit_code=verdict.exit_code,
             records=verdict.records,
+            usage=verdict.usage,
             delivery=verdict.delivery,
             output=verdict.output,
             started_at=self._first_start(),
