@@ -1,7 +1,7 @@
 """`DeleteRun`: deletes a finished run whose config says so, and says so where users look for it.
 
-Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run and
-from what it was started with, and not by the caller.
+Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run's
+status, and not by the caller.
 """
 
 from datetime import timedelta
@@ -9,12 +9,9 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.cluster.config_maps import find_config_map
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder, Subject
 from activities.rules.child_runs import schedule_of
-from activities.rules.launch_blocked import LaunchBlocked
-from activities.rules.snapshot import Snapshot
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -27,7 +24,7 @@ from workflows import activity_options
 from workflows.messages import DeleteRunInput, DeletionResult
 
 TOLERANCE = timedelta(seconds=5)
-"""The end of a run may have been reported by a node whose clock is ahead."""
+"""The clocks of the processes may differ."""
 
 
 class RunDeleter:
@@ -49,25 +46,12 @@ class RunDeleter:
         run = await self._runs.read(ref)
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
-        snapshot = await self._snapshot(run)
-        _check_time(run, snapshot)
-        message = _message(run, snapshot)
+        _check(run)
+        message = _message(run)
         await self._report(run, message)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
-
-    async def _snapshot(self, run: InferenceRun) -> Snapshot:
-        """What the run was started with, if its policy is to be deleted."""
-        if not run.status.is_terminal:
-            raise _refused(f"run {run.ref} has not ended")
-        try:
-            compiled = await find_config_map(self._api, run)
-        except LaunchBlocked as error:
-            raise _refused(str(error)) from error
-        if compiled is None or schedule_of(run) is not None or not compiled.snapshot.deletes(run.status.phase):
-            raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
-        return compiled.snapshot
 
     async def _report(self, run: InferenceRun, message: str) -> None:
         """On the run, whose Events outlast it, and on its config, which still exists when somebody looks for the run."""
@@ -81,10 +65,14 @@ class RunDeleter:
         await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
 
 
-def _check_time(run: InferenceRun, snapshot: Snapshot) -> None:
-    ended = run.status.completion_time
-    due = ended + timedelta(seconds=snapshot.auto_delete_delay_seconds) - TOLERANCE if ended else utc_now()
-    if due > utc_now():
+def _check(run: InferenceRun) -> None:
+    """The time of the deletion is in the status since the outcome was recorded, and users cannot write it there."""
+    if not run.status.is_terminal:
+        raise _refused(f"run {run.ref} has not ended")
+    due = run.status.delete_after
+    if due is None or schedule_of(run) is not None:
+        raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+    if due - TOLERANCE > utc_now():
         raise ApplicationError(f"run {run.ref} is kept until {due:%H:%M:%S}", next_retry_delay=due - utc_now())
 
 
@@ -92,8 +80,9 @@ def _refused(text: str) -> ApplicationError:
     return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
 
 
-def _message(run: InferenceRun, snapshot: Snapshot) -> str:
+def _message(run: InferenceRun) -> str:
     """What is deleted and why."""
     name = run.spec.config_ref.name
-    policy = snapshot.deletion_policy
-    return f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {policy} in InferenceConfig {name}"
+    return (
+        f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: autoDeletePolicy in InferenceConfig {name}"
+    )

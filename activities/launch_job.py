@@ -106,6 +106,7 @@ class JobLauncher:
             launch=request.launch,
             attempt=request.attempt,
             seconds_left=launch_results.seconds_left(request, run),
+            waits=request.waits,
         )
         job, is_adopted = await self._create_or_adopt(run, body)
         shape = shape_of_job(job) or shape_of_job(body)

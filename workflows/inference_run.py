@@ -156,7 +156,8 @@ class InferenceRun:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
-            await self._back_off(step, limit=launched.backoff_limit)
+            has_waited = verdict.kind is VerdictKind.NEVER_RAN
+            await self._back_off(step, limit=launched.backoff_limit, has_waited=has_waited)
             if self._is_signalled:  # workflows of earlier versions replay without this
                 self._limit_history()
 
@@ -288,10 +289,10 @@ class InferenceRun:
         else:
             self._state.wait_since(rfc3339(workflow.now() + timedelta(seconds=delay)))
 
-    async def _back_off(self, step: Step, *, limit: int) -> None:
+    async def _back_off(self, step: Step, *, limit: int, has_waited: bool) -> None:
         """Publish why the run waits for its next launch, and wait."""
         ended_launches = self._state.progress.launch
-        self._state.next_launch(is_counted=step.counted)
+        self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
             return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
@@ -306,8 +307,9 @@ class InferenceRun:
             attempts=self._state.progress.attempts,
             ended_launches=ended_launches,
             seconds_used=self._state.progress.seconds_used,
-            warning=True,
+            warning=not has_waited,
             ended_job=self._state.job.job_name if self._state.job else "",
+            discarded_job_uid=self._state.job.job_uid if self._state.job and has_waited else "",
         )
         published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:

@@ -37,6 +37,7 @@ class RunProgress(Frozen):
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")
+    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
     uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
     committed: int = Field(default=0, description="Number of committed records that a runner last reported")
 
@@ -326,6 +327,7 @@ class PublishInput(Frozen):
     seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
+    discarded_job_uid: str = Field(default="", description="UID of that Job if it is deleted: its Pod never ran")
 
 
 class RecordInput(Frozen):

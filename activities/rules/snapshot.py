@@ -14,7 +14,7 @@ from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults
 from inferrun.names import job_base_name
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
 from inferrun.resources.config import RUN_AS_USER, ModelRequests
 from inferrun.resources.storage import CLAIM_KEY, SCHEMA_LABELS, SECRET_KEYS
@@ -79,18 +79,6 @@ class Snapshot(BaseModel):
     foreign_log_tail: bool = False
     allowed_addresses: tuple[str, ...] = ()
     refused_addresses: tuple[str, ...] = ()
-
-    def deletes(self, phase: Phase | None) -> bool:
-        """Whether autoDeletePolicy deletes a run that ended in this phase."""
-        if self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
-            return phase is Phase.SUCCEEDED
-        return self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_COMPLETION
-
-    @property
-    def deletion_policy(self) -> str:
-        """Why a run is deleted, for its Event and the result of the clean-up."""
-        delay = self.auto_delete_delay_seconds
-        return f"autoDeletePolicy is {self.auto_delete_policy} and autoDeleteDelaySeconds {delay}"
 
 
 @dataclass(frozen=True)

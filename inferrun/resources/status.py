@@ -149,6 +149,9 @@ class InferenceRunStatus(ResourceModel):
     duration: Annotated[str, Field(max_length=64)] | None = None
     """Duration of the run, such as 1m5s; set when it has finished."""
 
+    delete_after: Instant | None = None
+    """Time after which the finished run is deleted, according to autoDeletePolicy."""
+
     attempt: int | None = None
     """Number of the current or last attempt, starting from 1."""
 

@@ -27,14 +27,15 @@ def deleter(api: KubeClient) -> RunDeleter:
 
 
 async def finished(
-    api: KubeClient, make_run: MakeRun, config: str, *, phase: str = "Succeeded", seconds_ago: float = 600
+    api: KubeClient, make_run: MakeRun, config: str, *, phase: str = "Succeeded", due_in: float | None = -60
 ) -> RunRef:
     """A run that was launched and has ended."""
     launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     run = await make_run(configRef={"name": config})
     await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
-    ended = rfc3339(utc_now() - timedelta(seconds=seconds_ago))
-    status = {"phase": phase, "reason": phase, "message": "m", "completionTime": ended}
+    status = {"phase": phase, "reason": phase, "message": "m", "completionTime": rfc3339(utc_now())}
+    if due_in is not None:
+        status["deleteAfter"] = rfc3339(utc_now() + timedelta(seconds=due_in))
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
     return run.ref
 
@@ -73,7 +74,7 @@ async def test_a_run_that_must_be_kept_is_not_deleted(
     phase: str,
     text: str,
 ) -> None:
-    ref = await finished(api, make_run, await make_config(autoDeletePolicy=policy), phase=phase)
+    ref = await finished(api, make_run, await make_config(autoDeletePolicy=policy), phase=phase, due_in=None)
     with pytest.raises(ApplicationError, match=text) as refused:
         await delete(deleter, ref)
     assert refused.value.non_retryable
@@ -90,7 +91,7 @@ async def test_a_run_is_not_deleted_before_its_delay_is_over(
     api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     config = await make_config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=900)
-    ref = await finished(api, make_run, config)
+    ref = await finished(api, make_run, config, due_in=300)
     with pytest.raises(ApplicationError, match="is kept until") as early:
         await delete(deleter, ref)
     assert not early.value.non_retryable
