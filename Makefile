@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench audit sbom faults storm
+	demo demo-down bench bench-scale attacks audit sbom faults storm recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -94,11 +94,23 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
 
+attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 tests/attacks
+
 bench: venv cluster ## run the benchmarks on a control plane of their own
-	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks
+	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
+
+bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks scale $(SCALE)
 
 faults: venv cluster ## inject each fault into each call, and compare the ends (FAULTS="--seed 7 --sample 50")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults --page docs/contributing/faults.md $(FAULTS)
 
 storm: venv cluster ## kill everything at random while runs are executed, and draw up an account (STORM="--runs 500 --quiet 60")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.storm --record $(STORM)
+
+recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.recovery --record $(RECOVERY)
+
+crowds: venv cluster ## measure how much a crowd delays a run in another namespace
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.crowds --record

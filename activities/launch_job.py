@@ -1,7 +1,8 @@
 """`LaunchJob`: resolves the config, writes contract and snapshot, and creates the Job of a launch.
 
 Idempotent by names: a retry finds the ConfigMap and the Job of the first try and adopts them. It makes few requests,
-because all of this happens between `kubectl apply` and the Job. What cannot succeed is returned as a result; errors are
+because all of this happens between `kubectl apply` and the Job: a new run is launched as the watch delivered it, and a
+conflict of the status write shows if it has changed since. What cannot succeed is returned as a result; errors are
 for conditions that pass, such as an unreachable API server, and Temporal retries them.
 """
 
@@ -14,6 +15,7 @@ from temporalio import activity
 from activities.cluster.config_maps import find_config_map, write_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.new_runs import NewRun, NewRuns
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
 from activities.rules.adopted_run import read_from_job
@@ -39,7 +41,9 @@ from workflows.messages import LaunchInput, LaunchResult
 
 
 class JobLauncher:
-    """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch."""
+    """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
+    `new_runs` are the runs that were created a moment ago, as far as this process has seen them.
+    """
 
     def __init__(
         self,
@@ -49,9 +53,11 @@ class JobLauncher:
         installation: Installation,
         defaults: Callable[[], Defaults],
         runner_account: str,
+        new_runs: NewRuns | None = None,
     ) -> None:
         self._api = api
         self._runs = runs
+        self._new_runs = new_runs or NewRuns()
         self._installation = installation
         self._defaults = defaults
         self._runner_account = runner_account
@@ -60,7 +66,8 @@ class JobLauncher:
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be launched."""
-        run = await self._runs.read(request.run)
+        new = self._find_new(request)
+        run = new.run if new is not None else await self._runs.read(request.run)
         if run is None:
             return launch_results.gone()
         if run.status.is_terminal:
@@ -71,15 +78,20 @@ class JobLauncher:
         try:
             if run.spec.suspend and not await self._has_job(request, run):
                 return await self._publish_suspension(request, run)
-            return await self._launch(request, run)
+            return await self._launch(request, run, seen_at=new.seen_at if new is not None else None)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
             return launch_results.blocked(run, blocker, now=utc_now())
 
-    async def _launch(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
+    def _find_new(self, request: LaunchInput) -> NewRun | None:
+        """The run as the watch delivered it, for the first try of a first launch."""
+        is_first = request.launch == 1 and activity.info().attempt == 1
+        return self._new_runs.find(request.run) if is_first else None
+
+    async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
         try:
-            compiled = await self._compile(request.run, run)
+            compiled = await self._compile(request.run, run, seen_at=seen_at)
             self._configs.check_launch(compiled.snapshot)
         except LaunchBlocked as blocker:
             return await self._adopt(request, run, blocker)
@@ -114,19 +126,23 @@ class JobLauncher:
     async def _follow(
         self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool
     ) -> LaunchResult:
-        written = await self._publish_job(request, run, compiled, job)
+        written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
+        earlier = None if is_adopted else _earlier_job(written.run, job)
+        if earlier is not None:  # another workflow created it since the run was read, and it is gone
+            await self._withdraw(request.run, job, written.run)
+            job, is_adopted = launch_results.lost_job(name_of(job), earlier, run=run, now=utc_now()), True
         return launch_results.launched(request, run, compiled, job, is_adopted=is_adopted, now=utc_now())
 
-    async def _compile(self, ref: RunRef, run: InferenceRun) -> CompiledRun:
+    async def _compile(self, ref: RunRef, run: InferenceRun, *, seen_at: float | None) -> CompiledRun:
         """What the run was started with, or is started with now."""
         if run.status.contract:
             found = await find_config_map(self._api, ref)
             if found is not None:
                 return found
         try:
-            config = await self._configs.read(run)
+            config = await self._configs.read(run, seen_at=seen_at)
         except LaunchBlocked:
             # An earlier try may have started the run before its config was deleted: what it wrote applies.
             found = await find_config_map(self._api, ref)
@@ -213,11 +229,13 @@ class JobLauncher:
         return launch_results.gone() if run is None else launch_results.terminal(run)
 
     async def _publish_job(
-        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object
+        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool
     ) -> Written:
         workflow = self._workflow()
 
-        def decide(current: InferenceRun) -> InferenceRunStatus:
+        def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            if not is_adopted and _earlier_job(current, job) is not None:
+                return None
             if _is_published(current, job):  # adopted by another workflow: the status is up to date
                 adopted = acknowledged_status(current, generation=run.metadata.generation)
                 return InferenceRunStatus.model_validate({**adopted.model_dump(), "workflow": workflow})
@@ -278,6 +296,13 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
         "ended_launches": request.launch - 1 or None,
         "seconds_used": round(request.seconds_used) or None,
     }
+
+
+def _earlier_job(run: InferenceRun, job: Object) -> str | None:
+    """The UID of another Job of the same name that the status names: `job` must not be executed in its place."""
+    known = run.status.job_status
+    is_other = known is not None and known.name == name_of(job) and known.uid != uid_of(job)
+    return known.uid if known is not None and is_other else None
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -42,7 +42,7 @@ class StatusPublisher:
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )
 
-        written = await self._runs.update_status(request.run, decide)
+        written = await self._runs.update_status(request.run, decide, read=self._runs.watched(request.run))
         if written.changed:
             await self._events.record(
                 request.run, reason=request.reason, message=request.message, is_warning=request.warning

@@ -17,7 +17,7 @@ from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_marks import set_time_to_live
+from activities.cluster.job_marks import JobsOfRun, set_time_to_live
 from activities.installation import Installation
 from activities.rules.auto_delete import AutoDelete
 from activities.rules.child_runs import result_of, schedule_of
@@ -75,7 +75,10 @@ class OutcomeRecorder:
         """Write the outcome, then start what follows from it."""
         snapshot = await self._snapshot(request)
         auto_delete = await self._auto_delete(request.run, snapshot)
-        written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request, auto_delete))
+        known = self._runs.watched(request.run)
+        written = await self._runs.update_status(
+            request.run, lambda run: self._outcome(run, request, auto_delete), read=known
+        )
         result = result_of_update(written.run)
         if written.run is None:
             await self._notify(request.submitter, deleted_result(request.run))
@@ -83,7 +86,7 @@ class OutcomeRecorder:
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        await self._follow_up(written.run, snapshot, auto_delete)
+        await self._follow_up(written.run, snapshot, auto_delete, request)
         return result
 
     async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
@@ -95,8 +98,8 @@ class OutcomeRecorder:
         return AutoDelete.of_config(config, defaults=self._defaults()) if config is not None else None
 
     def _outcome(self, run: InferenceRun, request: RecordInput, auto_delete: AutoDelete | None) -> InferenceRunStatus:
-        workflow = run.status.workflow
-        if workflow is None:  # the run ended before it had a Job
+        workflow = None
+        if run.status.job_status is None:  # the run ended before a launch has written this
             info = activity.info()
             workflow = workflow_reference(self._installation, workflow_id=info.workflow_id, run_id=info.workflow_run_id)
         return ended_status(
@@ -111,9 +114,10 @@ class OutcomeRecorder:
             attempts=[item.model_dump() for item in request.attempts] or None,
             exit_code=request.exit_code,
             records=request.records.model_dump() if request.records else None,
+            usage=request.usage.model_dump() if request.usage else None,
             delivery=request.delivery,
             output=request.output.model_dump() if request.output else None,
-            workflow=workflow.model_dump(),
+            workflow=workflow.model_dump() if workflow is not None else None,
             delete_after=_due_of(run, auto_delete, phase=request.phase, now=utc_now()),
         )
 
@@ -128,10 +132,13 @@ class OutcomeRecorder:
             return None
         return compiled.snapshot if compiled is not None else None
 
-    async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None) -> None:
+    async def _follow_up(
+        self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None, request: RecordInput
+    ) -> None:
         schedule = schedule_of(run)
         seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
-        await set_time_to_live(self._api, run.ref, seconds=seconds)
+        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+        await set_time_to_live(self._api, jobs, seconds=seconds)
         if schedule is None and auto_delete is not None:
             await self._schedule_deletion(run, auto_delete)
         await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), result_of(run))

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--passes N] [--size N]`: starts real servers, measures, and stops them.
+"""`python -m benchmarks burst|scale`: starts real servers, measures, and stops them.
 
 Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster itself.
 """
@@ -7,32 +7,26 @@ import argparse
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.burst.job_watch import WaitTimeout
 from benchmarks.burst.run import Options, run
 from benchmarks.control_plane import MissingPrograms
 from benchmarks.processes import StartFailed
+from benchmarks.scale.run import ScaleOptions, run_scale
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+RESULTS = CHECKOUT / "build-output"
 
 
 def main() -> int:
-    """Run the benchmark and return the exit code."""
-    parser = argparse.ArgumentParser(prog="benchmarks", description="Measure how quickly runs get their Jobs")
-    parser.add_argument("--size", type=int, default=60, help="number of runs in a burst (default: 60)")
-    parser.add_argument(
-        "--passes", type=int, default=5, help="number of measured passes, after one for warm-up (default: 5)"
-    )
-    arguments = parser.parse_args()
+    """Run a benchmark and return the exit code."""
     # Stop all processes on SIGTERM, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    binaries = Path(os.environ.get("INFERRUN_BIN") or CHECKOUT / ".devcluster" / "bin")
-    options = Options(
-        binaries, CHECKOUT / "build-output" / "bench-burst.json", size=arguments.size, passes=arguments.passes
-    )
+    arguments = _parser().parse_args()
     try:
-        run(options)
+        arguments.run(arguments)
     except (MissingPrograms, StartFailed, WaitTimeout) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -40,6 +34,36 @@ def main() -> int:
         sys.stderr.write("interrupted; all processes have been stopped\n")
         return 130
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Benchmarks against real servers on this machine")
+    commands = parser.add_subparsers(required=True)
+    burst = commands.add_parser("burst", help="whole lives of runs, and of the same Jobs without runs")
+    burst.add_argument("--size", type=int, help="number of runs in a burst (default: four passes of 60, two of 200)")
+    burst.add_argument("--passes", type=int, default=4, help="number of passes with --size (default: 4)")
+    burst.set_defaults(run=_run_burst)
+    scale = commands.add_parser("scale", help="memory and delays with thousands of live runs")
+    scale.add_argument("--waiting", type=int, default=10_000, help="runs whose Pods wait (default: 10000)")
+    scale.add_argument("--running", type=int, default=2_000, help="runs whose Pods run (default: 2000)")
+    scale.set_defaults(run=_run_scale)
+    return parser
+
+
+def _run_burst(arguments: argparse.Namespace) -> None:
+    options = Options(_binaries(), RESULTS / "bench-burst.json")
+    if arguments.size:
+        options = replace(options, bursts=((arguments.size, arguments.passes),))
+    run(options)
+
+
+def _run_scale(arguments: argparse.Namespace) -> None:
+    results = RESULTS / "bench-scale.json"
+    run_scale(ScaleOptions(_binaries(), results, waiting=arguments.waiting, running=arguments.running))
+
+
+def _binaries() -> Path:
+    return Path(os.environ.get("INFERRUN_BIN") or CHECKOUT / ".devcluster" / "bin")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,14 @@ class Process:
         """CPU time used so far by all threads, in seconds."""
         return cpu_seconds(self.child.pid)
 
+    def memory_mib(self) -> float:
+        """Resident memory now, in MiB."""
+        return memory_mib(self.child.pid, "VmRSS")
+
+    def peak_memory_mib(self) -> float:
+        """The most resident memory so far, in MiB."""
+        return memory_mib(self.child.pid, "VmHWM")
+
     def wait_until(self, is_ready: Callable[[], bool], *, seconds: float) -> None:
         """Return once the process is ready. Raises StartFailed."""
         deadline = time.monotonic() + seconds
@@ -78,6 +86,12 @@ def cpu_seconds(pid: int) -> float:
     """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mib(pid: int, field: str) -> float:
+    """A field of /proc/<pid>/status that is given in KiB, in MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{field}:"))
 
 
 def free_port() -> int:

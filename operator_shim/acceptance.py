@@ -1,7 +1,8 @@
 """Writes the first status of a run: `Accepted`, or why its spec is rejected.
 
 A queue of its own, which never calls Temporal: however slow Temporal is, a new run has a status within about a second.
-Usually the run's workflow is faster and writes the status of the Job itself, which makes `Accepted` superfluous.
+Usually the run's workflow is faster and writes the status of the Job itself, which makes `Accepted` superfluous. Once
+Temporal has accepted the workflow, `Accepted` therefore waits a little longer, so that a burst is not slowed down by it.
 """
 
 from collections.abc import Callable
@@ -20,16 +21,30 @@ from operator_shim.decisions import Action, ActionKind, decide, may_write_status
 DELAY: Final = 0.3
 """Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
 
+LAUNCH_DELAY: Final = 1.5
+"""Further seconds that the launch of a run gets if Temporal has accepted its workflow; more only if the workers are busy."""
+
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
 
 
 class Acceptance:
-    """One lane of the shim; `read` returns a run as last seen by the watch."""
+    """One lane of the shim; `read` returns a run as last seen by the watch, `is_started` whether Temporal has accepted
+    the workflow of the run with that UID.
+    """
 
-    def __init__(self, runs: RunStore, *, read: Callable[[Key], Object | None], workers: int) -> None:
+    def __init__(
+        self,
+        runs: RunStore,
+        *,
+        read: Callable[[Key], Object | None],
+        is_started: Callable[[str], bool],
+        workers: int,
+    ) -> None:
         self._runs = runs
         self._read = read
+        self._is_started = is_started
+        self._postponed: set[Key] = set()
         self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
 
     async def run(self) -> None:
@@ -47,9 +62,15 @@ class Acceptance:
     async def _accept(self, key: Key) -> None:
         item = self._read(key)
         if item is None:
+            self._postponed.discard(key)
             return
         run = parse_run(item)
         action = first_status(run)
+        if action is ACCEPTED and key not in self._postponed and self._is_started(run.metadata.uid):
+            self._postponed.add(key)
+            self._queue.add_later(key, LAUNCH_DELAY)
+            return
+        self._postponed.discard(key)
         if action is not None:
             await self._runs.update_status(run.ref, lambda current: _pending(current, action), read=run)
 

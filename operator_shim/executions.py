@@ -67,6 +67,10 @@ class Executions:
         self.forget(uid)
         self._queue.add(key, background=background)
 
+    def is_started(self, uid: str) -> bool:
+        """Whether Temporal has accepted the workflow of the run."""
+        return uid in self._ensured
+
     def forget(self, uid: str) -> None:
         """Forget what has been done for a run that has ended or is gone."""
         self._ensured.discard(uid)

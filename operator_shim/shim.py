@@ -32,6 +32,7 @@ from operator_shim.executions import Executions
 from operator_shim.schedules import Schedules
 from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
+from operator_shim.trimming import trim_run
 from operator_shim.workflows import RunWorkflows
 
 RESYNC_PER_SECOND: Final = 20
@@ -60,9 +61,8 @@ class Shim:
     ) -> None:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
-        self._run_watch = Informer(api, RUNS, namespace=namespace, listener=self._on_run_event)
+        self._run_watch = Informer(api, RUNS, namespace=namespace, transform=trim_run, listener=self._on_run_event)
         self._config_watch = Informer(api, CONFIGS, namespace=namespace, listener=self._on_config_event)
-        self._acceptance = Acceptance(runs, read=self._read_run, workers=workers)
         self._deletions = Deletions(api, workflows, schedules, workers=DELETION_WORKERS)
         self._scheduling = Scheduling(
             schedules, watch=self._run_watch, clean_up=self._deletions.add, workers=SCHEDULE_WORKERS
@@ -71,9 +71,12 @@ class Shim:
             runs,
             workflows,
             read=self._read_run,
-            reject=self._acceptance.reject,
+            reject=self._reject,
             clean_up=self._deletions.add,
             workers=workers,
+        )
+        self._acceptance = Acceptance(
+            runs, read=self._read_run, is_started=self._executions.is_started, workers=workers
         )
         self._configs = ConfigStatuses(
             api,
@@ -129,6 +132,9 @@ class Shim:
 
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
+
+    def _reject(self, key: Key) -> None:
+        self._acceptance.reject(key)
 
     def _on_run_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):

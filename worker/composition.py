@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from typing import Self
 
 from temporalio.client import Client
@@ -57,6 +58,12 @@ from workflows.submit import SubmitInferenceRun
 logger = logging.getLogger(__name__)
 
 
+STICKY_SECONDS = timedelta(seconds=5)
+"""How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
+
+The SDK's default of 10 seconds alone is as long as the ends of runs may take to be recorded after a worker was killed."""
+
+
 class WorkerProcess:
     """Everything that one worker process runs."""
 
@@ -69,7 +76,6 @@ class WorkerProcess:
         self._api = api
         self._client = client
         self._monitor = TemporalMonitor(client)
-        self._runs = RunStore(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
             id=installation,
@@ -79,6 +85,7 @@ class WorkerProcess:
         )
         self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
         self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
+        self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
         )
@@ -142,6 +149,7 @@ class WorkerProcess:
             activities=[*run_activities, *self._submission_activities()],
             max_concurrent_activities=settings.activity_slots,
             max_cached_workflows=settings.cached_workflows,
+            sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
             graceful_shutdown_timeout=settings.shutdown_seconds,
         )
 
@@ -162,6 +170,7 @@ class WorkerProcess:
             installation=self._installation,
             defaults=self._defaults.current,
             runner_account=self._settings.runner_account,
+            new_runs=self._watch.new_runs,
         )
         recorder = OutcomeRecorder(
             self._api,
@@ -175,7 +184,7 @@ class WorkerProcess:
             defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
-        launches = LaunchReader(self._api, ended_pods=self._ended_pods)
+        launches = LaunchReader(self._api, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [
             launcher.launch_job,
             LaunchInspector(

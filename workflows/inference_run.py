@@ -128,6 +128,7 @@ class InferenceRun:
                 return launched
             verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
+            self._state.count_commits(verdict)
             verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
             step = self._step_after(verdict, launched)
             self._state.add_attempt(launched, verdict, step.reason)
@@ -143,7 +144,7 @@ class InferenceRun:
     def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
         return next_step(
             verdict,
-            attempt=self._state.progress.attempt,
+            attempt=self._state.progress.counted_attempts,
             backoff_limit=launched.backoff_limit,
             seconds_left=self._state.running_seconds_left(now=workflow.now()),
         )
@@ -275,9 +276,8 @@ class InferenceRun:
         if not step.delay:
             return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
-        message = (
-            f"attempt {attempt} of {limit + 1} starts in {step.delay} s; the last launch ended with: {step.message}"
-        )
+        of = limit + 1 + self._state.progress.uncounted
+        message = f"attempt {attempt} of {of} starts in {step.delay} s; the last launch ended with: {step.message}"
         request = PublishInput(
             run=self._state.run,
             phase=Phase.PENDING,
@@ -343,6 +343,7 @@ class InferenceRun:
             message=recorded.message,
             exit_code=outcome.exit_code,
             records=outcome.records,
+            usage=outcome.usage,
             delivery=outcome.delivery,
             output=outcome.output,
             duration=recorded.duration,

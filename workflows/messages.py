@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TokenUsage
 from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
@@ -33,11 +33,18 @@ class RunProgress(Frozen):
     """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
 
     launch: int = Field(default=1, description="Number of the current launch; every Job is one")
-    attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
+    attempt: int = Field(default=1, description="Number of the current attempt")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")
     waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
+    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
+    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+
+    @property
+    def counted_attempts(self) -> int:
+        """The number of the current attempt, as counted against backoffLimit."""
+        return self.attempt - self.uncounted
 
     @property
     def progress(self) -> "RunProgress":
@@ -158,6 +165,7 @@ class Verdict(Frozen):
     started_at: str | None = None
     finished_at: str | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
     pod_name: str = ""
@@ -323,6 +331,7 @@ class RecordInput(Frozen):
     attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     started_at: str | None = None
@@ -330,6 +339,10 @@ class RecordInput(Frozen):
     snapshot: str = Field(
         default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
     )
+    only_job_name: str = Field(
+        default="", description="Name of the run's Job if it had a single launch; empty: unknown"
+    )
+    only_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
 
 

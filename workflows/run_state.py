@@ -11,6 +11,7 @@ from inferrun.resources import Attempt
 from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     FollowInput,
     FollowUntil,
     LaunchInput,
@@ -136,6 +137,16 @@ class RunState:
         if is_disrupted:
             self.disruptions += 1
 
+    def count_commits(self, verdict: Verdict) -> None:
+        """Start counting attempts anew if this one committed records: as long as a run progresses, its retries are not used up."""
+        records = verdict.records
+        if records is None or self.lifecycle < SIGNALLED_LIFECYCLE:
+            return
+        committed = records.completed + records.failed
+        if committed > self.progress.committed:
+            update = {"committed": committed, "uncounted": self.progress.attempt - 1}
+            self.progress = self.progress.model_copy(update=update)
+
     def add_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
         """List a launch that ended; only the latest ones are kept."""
         attempt = Attempt(
@@ -255,6 +266,7 @@ class RunState:
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""
+        only_job = self.job if self.progress.launch == 1 else None
         return RecordInput(
             run=self.run,
             phase=phase,
@@ -264,11 +276,14 @@ class RunState:
             attempts=self.progress.attempts,
             exit_code=verdict.exit_code,
             records=verdict.records,
+            usage=verdict.usage,
             delivery=verdict.delivery,
             output=verdict.output,
             started_at=self._first_start(),
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
+            only_job_name=only_job.job_name if only_job else "",
+            only_job_uid=only_job.job_uid if only_job else "",
             submitter=self._submitter,
         )
 

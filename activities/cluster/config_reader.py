@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
+from activities.cluster.config_reads import ConfigReads
 from activities.rules.diagnosis import CREATE_IT
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
@@ -11,7 +12,7 @@ from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
-from inferrun.kube.objects import CONFIGS, Object
+from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.validation import config_problems, describe, parse_problems
@@ -22,7 +23,7 @@ class ConfigReader:
     """Applies the operator's current settings: `defaults`, and `runner_account`, the SA_RUNNER setting or empty."""
 
     def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
-        self._api = api
+        self._reads = ConfigReads(api)
         self._defaults = defaults
         self._runner_account = runner_account
 
@@ -30,11 +31,14 @@ class ConfigReader:
     def _allowed(self) -> Allowed:
         return Allowed.read(self._defaults(), runner_account=self._runner_account)
 
-    async def read(self, run: InferenceRun) -> InferenceConfig:
-        """The run's config. Raises LaunchBlocked if it is missing, invalid or not accessible."""
+    async def read(self, run: InferenceRun, *, seen_at: float | None = None) -> InferenceConfig:
+        """The run's config as it was when the run was first seen, or newer; None: as it is now.
+
+        Raises LaunchBlocked if it is missing, invalid or not accessible.
+        """
         name, namespace = run.spec.config_ref.name, run.config_namespace
         self._check_namespace(run, namespace)
-        config, problems = _parse(await self._get(name, namespace), allowed=self._allowed)
+        config, problems = _parse(await self._get(name, namespace, after=seen_at), allowed=self._allowed)
         if problems or config is None:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
         return config
@@ -44,7 +48,7 @@ class ConfigReader:
         name, namespace = run.spec.config_ref.name, run.config_namespace
         try:
             self._check_namespace(run, namespace)
-            config, _ = _parse(await self._get(name, namespace), allowed=self._allowed)
+            config, _ = _parse(await self._get(name, namespace, after=None), allowed=self._allowed)
         except LaunchBlocked:
             return None
         return config
@@ -68,9 +72,9 @@ class ConfigReader:
         )
         raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text)
 
-    async def _get(self, name: str, namespace: str) -> Object:
+    async def _get(self, name: str, namespace: str, *, after: float | None) -> Object:
         try:
-            return await self._api.get(CONFIGS, namespace, name)
+            return await self._reads.get(namespace, name, after=after)
         except Forbidden as error:
             text = (
                 f"spec.configRef.namespace {namespace!r} is not accessible to this installation: {one_line(str(error))}"

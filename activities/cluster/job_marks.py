@@ -3,6 +3,7 @@ before: the Job controller must not delete a Job whose result nobody has read. M
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
@@ -15,8 +16,21 @@ from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
 
-async def set_time_to_live(api: KubeClient, run: RunRef, *, seconds: int) -> None:
+@dataclass(frozen=True)
+class JobsOfRun:
+    """The Jobs of a run. If it had one launch only, that Job is known and need not be looked for."""
+
+    run: RunRef
+    only_name: str = ""
+    only_uid: str = ""
+
+
+async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) -> None:
     """Set ttlSecondsAfterFinished of all Jobs that the run owns."""
+    run = jobs.run
+    if jobs.only_name and jobs.only_uid:
+        await end_job(api, run, {"metadata": {"name": jobs.only_name, "uid": jobs.only_uid}}, seconds=seconds)
+        return
     found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
     for job in found.get("items") or []:
         if is_owned_by(job, run):

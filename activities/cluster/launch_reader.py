@@ -1,9 +1,13 @@
-"""Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind."""
+"""Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind.
+
+Only a Job that the watch has seen finish is not read again, because that never changes.
+"""
 
 from collections.abc import Callable, Sequence
 
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.job_objects import list_events, list_pods_and_orphans
+from activities.rules import job_state
 from activities.rules.container_clock import start_in
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects
@@ -18,12 +22,17 @@ EndedPods = Callable[[str], Sequence[Object]]
 """The Pods of the Job with this UID that this process has seen to end: when a Job is stopped, they do not last."""
 
 
+WatchedJob = Callable[[str, str], Object | None]
+"""The Job of that namespace and name as the watch last saw it, trimmed; None if it did not."""
+
+
 class LaunchReader:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, *, ended_pods: EndedPods) -> None:
+    def __init__(self, api: KubeClient, *, ended_pods: EndedPods, watched_job: WatchedJob | None = None) -> None:
         self._api = api
         self._ended_pods = ended_pods
+        self._watched_job = watched_job
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
@@ -50,6 +59,10 @@ class LaunchReader:
         return report.model_copy(update={"started_at": start_in(events)})
 
     async def _job(self, request: InspectInput) -> Object | None:
+        namespace, name = request.run.namespace, request.job_name
+        seen = self._watched_job(namespace, name) if self._watched_job is not None else None
+        if seen is not None and uid_of(seen) == request.job_uid and job_state.is_finished(seen):
+            return seen
         try:
             job = await self._api.get(JOBS, request.run.namespace, request.job_name)
         except NotFound:

@@ -80,9 +80,10 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
     if stuck is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
-    if pod_uid and (known is None or pod_state.is_lost(known)):
+    is_queued = objects.job is not None and job_state.is_suspended(objects.job)
+    is_ended_by_queue = is_queued and known is not None and pod_state.container_end(known) is not None
+    if pod_uid and (known is None or pod_state.is_lost(known) or is_ended_by_queue):
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
-        is_queued = objects.job is not None and job_state.is_suspended(objects.job)
         seen = known or _seen_to_end(objects, pod_uid)
         return _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
     started = container_clock.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None

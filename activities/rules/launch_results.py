@@ -69,6 +69,8 @@ def launched(
         seconds_used=request.seconds_used,
         first_started_at=request.first_started_at,
         waits=request.waits,
+        uncounted=request.uncounted,
+        committed=request.committed,
         started_at=_start_of_lost(run, job),
         timeout_seconds=timeout_of(run.spec),
         pending_timeout_seconds=snapshot.pending_timeout_seconds,

@@ -254,6 +254,7 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+        plain |= snapshot.limits
     uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
 

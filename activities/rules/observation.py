@@ -190,7 +190,7 @@ def observe(
     if before.is_running:
         is_suspended = job_state.is_suspended(job)
         return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
-    if _is_ending(pods, ends):
+    if not job_state.is_suspended(job) and _is_ending(pods, ends):
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
     return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now), lost_in=lost_in)

@@ -1,7 +1,8 @@
-"""One pass: a burst of runs, single runs, and as a baseline the direct creation of the same ConfigMaps and Jobs.
+"""One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs without our product.
 
-Between phases the system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at
-its end, and their workflows are closed before the next pass begins.
+A life begins with the request that creates the run and ends when its outcome is in the status and its workflow is closed.
+The baseline creates the same ConfigMaps and Jobs directly; their Pods start and end in the same way. Between phases the
+system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
 """
 
 import asyncio
@@ -12,13 +13,17 @@ from typing import Any
 
 from temporalio.client import Client
 
+from activities.rules import job_state
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
+from benchmarks.burst.kubelet import Kubelet
+from benchmarks.burst.requests import Requests, read_requests
 from benchmarks.processes import Process
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, NAMESPACES, RUNS, Object, Resource
 from inferrun.names import job_base_name, run_workflow_id
+from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 
 CONCURRENT_CREATES = 10
@@ -46,6 +51,16 @@ class Burst:
 
 
 @dataclass(frozen=True)
+class LifeCpu:
+    """CPU seconds by process: of all lives of a burst, and of their first part."""
+
+    to_job: dict[str, float]
+    """From the first create request until the status of every run names its Job, or until all baseline Jobs exist."""
+    whole: dict[str, float]
+    """From the same request until the last workflow is closed, or until all baseline Jobs are finished."""
+
+
+@dataclass(frozen=True)
 class Pass:
     """The measurements of one pass."""
 
@@ -53,11 +68,23 @@ class Pass:
     single: tuple[float, ...]
     baseline: Burst
     baseline_single: tuple[float, ...]
-    cpu: dict[str, float]
-    """CPU seconds by process, from the first create request of the burst until the status of every run names its Job."""
-    baseline_cpu: dict[str, float]
+    ends: tuple[float, ...]
+    """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
+    cpu: LifeCpu
+    baseline_cpu: LifeCpu
     events: tuple[int, ...]
-    """History events of each run of the burst, once its Job is running."""
+    """History events of each run of the burst, after its end."""
+    requests: Requests
+    """Requests to the API server during the lives of the burst."""
+    baseline_requests: Requests
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    burst: Burst
+    single: list[float]
+    cpu: LifeCpu
+    requests: Requests
 
 
 @dataclass(frozen=True)
@@ -76,17 +103,33 @@ class Bench:
         await self._prepare(namespace)
         await self._prepare(baseline_namespace)
         async with JobWatch(self.api, namespace) as seen:
-            before = self._cpu()
+            first, before = await read_requests(self.api), self._cpu()
             burst = await self._burst(seen, namespace)
-            cpu = _difference(before, self._cpu())
-            await self._wait_until_idle(seen)
-            events = await self._events(seen)
+            to_job = _difference(before, self._cpu())
+            requests = await read_requests(self.api) - first
             objects = await self._objects(seen, namespace)
+            first, before = await read_requests(self.api), self._cpu()
+            ends = await self._live(seen)
+            cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
+            requests += await read_requests(self.api) - first
+            events = await self._events(seen)
+            await asyncio.sleep(IDLE_SECONDS)
             single = [] if number % 2 else await self._single(seen, namespace)
-            baseline, baseline_single, baseline_cpu = await self._baseline(objects, baseline_namespace)
+            bare = await self._baseline(objects, baseline_namespace)
             single = single or await self._single(seen, namespace)
             await self._remove(seen)
-        return Pass(burst, tuple(single), baseline, tuple(baseline_single), cpu, baseline_cpu, events)
+        return Pass(
+            burst=burst,
+            single=tuple(single),
+            baseline=bare.burst,
+            baseline_single=tuple(bare.single),
+            ends=ends,
+            cpu=cpu,
+            baseline_cpu=bare.cpu,
+            events=events,
+            requests=requests,
+            baseline_requests=bare.requests,
+        )
 
     async def _prepare(self, namespace: str) -> None:
         await self.api.create(
@@ -118,6 +161,22 @@ class Bench:
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
         return _measured(sent, seen, began)
 
+    async def _live(self, seen: JobWatch) -> tuple[float, ...]:
+        """Let the containers of the burst start and end; returns how long the statuses took to say so."""
+        await self._start_pods(seen)
+        await seen.wait(
+            lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()), what="the runs to be running"
+        )
+        await Kubelet(self.api).end(seen.pods())
+        ended = time.monotonic()
+        await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
+        await until(self._has_no_open_workflow, what="the workflows of the burst to close")
+        return tuple(max(0.0, at - ended) for at in seen.ended_at.values())
+
+    async def _start_pods(self, seen: JobWatch) -> None:
+        await seen.wait(lambda: len(seen.pods()) >= self.size, what="the Pods of the burst")
+        await Kubelet(self.api).start(seen.pods())
+
     async def _single(self, seen: JobWatch, namespace: str) -> list[float]:
         """Create runs one after the other, each when the system is idle."""
         found = []
@@ -140,13 +199,11 @@ class Bench:
         stored = await self.api.create(RUNS, namespace, body)
         return job_base_name(name, stored["metadata"]["uid"])
 
-    async def _baseline(
-        self, objects: list[tuple[Object, Object]], namespace: str
-    ) -> tuple[Burst, list[float], dict[str, float]]:
+    async def _baseline(self, objects: list[tuple[Object, Object]], namespace: str) -> _Baseline:
         """Create copies of the same ConfigMaps and Jobs directly, concurrently and one by one."""
         async with JobWatch(self.api, namespace) as seen:
             sent: dict[str, float] = {}
-            before, began = self._cpu(), time.monotonic()
+            first, before, began = await read_requests(self.api), self._cpu(), time.monotonic()
 
             async def create(number: int) -> None:
                 at = time.monotonic()
@@ -154,9 +211,14 @@ class Bench:
 
             await _run_concurrently(create, len(objects))
             await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the baseline Jobs")
-            burst, cpu = _measured(sent, seen, began), _difference(before, self._cpu())
-            await self._wait_until_idle(seen)
-            return burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu
+            burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
+            await self._start_pods(seen)
+            await Kubelet(self.api).end(seen.pods())
+            await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
+            cpu = LifeCpu(to_job, _difference(before, self._cpu()))
+            requests = await read_requests(self.api) - first
+            await asyncio.sleep(IDLE_SECONDS)
+            return _Baseline(burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu, requests)
 
     async def _baseline_single(
         self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str
@@ -195,9 +257,7 @@ class Bench:
 
     async def _wait_until_idle(self, seen: JobWatch) -> None:
         """Wait until every Job has its Pod, and a little longer."""
-        await seen.wait(
-            lambda: all(job.get("status", {}).get("active") for job in seen.jobs()), what="the Pods of the Jobs"
-        )
+        await seen.wait(lambda: all(map(_has_pod, seen.jobs())), what="the Pods of the Jobs")
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _remove(self, seen: JobWatch) -> None:
@@ -273,6 +333,18 @@ def _measured(sent: dict[str, float], seen: JobWatch, began: float) -> Burst:
 
 def _names_its_job(run: Object) -> bool:
     return bool((run.get("status") or {}).get("jobStatus"))
+
+
+def _phase_of(run: Object) -> object:
+    return (run.get("status") or {}).get("phase")
+
+
+def _has_pod(job: Object) -> bool:
+    return bool(job.get("status", {}).get("active")) or job_state.is_finished(job)
+
+
+def _sum(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return {name: first[name] + seconds for name, seconds in second.items()}
 
 
 def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:

@@ -21,17 +21,23 @@ def product(folder: Path, plane: ControlPlane) -> Iterator[tuple[Process, ...]]:
     """Start the shim and the worker, wait until both are ready, and stop them at the end of the block."""
     programs: list[Process] = []
     try:
-        for name, module in MODULES.items():
-            port = free_port()
-            environment = _environment(folder, plane, port)
-            programs.append(
-                start(name, [sys.executable, "-m", module], logs=folder, environment=environment, folder=CHECKOUT)
-            )
-            programs[-1].wait_until(_is_ready(port), seconds=START_SECONDS)
+        for kind in MODULES:
+            program, port = start_program(folder, plane, kind, identity="benchmark")
+            programs.append(program)
+            program.wait_until(is_ready(port), seconds=START_SECONDS)
         yield tuple(programs)
     finally:
         for program in programs:
             program.stop()
+
+
+def start_program(folder: Path, plane: ControlPlane, kind: str, *, identity: str) -> tuple[Process, int]:
+    """Start a shim or a worker; returns it and the port of its probes."""
+    port = free_port()
+    environment = {**_environment(folder, plane, port), "POD_NAME": identity}
+    name = kind if identity == "benchmark" else identity
+    command = [sys.executable, "-m", MODULES[kind]]
+    return start(name, command, logs=folder, environment=environment, folder=CHECKOUT), port
 
 
 def _environment(folder: Path, plane: ControlPlane, port: int) -> dict[str, str]:
@@ -43,11 +49,12 @@ def _environment(folder: Path, plane: ControlPlane, port: int) -> dict[str, str]
         "TEMPORAL_ADDRESS": plane.temporal_address,
         "TEMPORAL_NAMESPACE": "default",
         "HEALTH_PORT": str(port),
-        "POD_NAME": "benchmark",
     }
 
 
-def _is_ready(port: int) -> Callable[[], bool]:
+def is_ready(port: int) -> Callable[[], bool]:
+    """A probe of the program's readiness."""
+
     def condition() -> bool:
         try:
             return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).is_success

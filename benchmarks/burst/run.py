@@ -28,9 +28,9 @@ class Options:
 
     binaries: Path
     results: Path
-    size: int = 60
+    bursts: tuple[tuple[int, int], ...] = ((60, 4), (200, 2))
+    """Pairs of the size of a burst and the number of measured passes of that size."""
     single: int = 3
-    passes: int = 5
 
 
 def run(options: Options) -> None:
@@ -43,39 +43,51 @@ def run(options: Options) -> None:
             flush=True,
         )
         with control_plane(folder, binaries=options.binaries) as plane:
-            passes = asyncio.run(_measure(options, folder, plane))
-    print()
-    print("\n".join(report.lines(passes, size=options.size)))
+            measured = asyncio.run(_measure(options, folder, plane))
+    for passes in measured:
+        print()
+        print("\n".join(report.lines(passes)))
     print()
     print(f"before: {before}\nafter:  {report.machine()}")
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(json.dumps(report.values(passes, size=options.size), indent=1))
+    options.results.write_text(json.dumps([report.values(passes) for passes in measured], indent=1))
     print(f"measurements: {options.results}")
 
 
-async def _measure(options: Options, folder: Path, plane: ControlPlane) -> list[Pass]:
+async def _measure(options: Options, folder: Path, plane: ControlPlane) -> list[list[Pass]]:
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
-        await _install(api)
+        await install(api)
         with product(folder, plane) as ours:
             return await _passes(options, api, plane, ours)
     finally:
         await api.close()
 
 
-async def _passes(options: Options, api: KubeClient, plane: ControlPlane, ours: tuple[Process, ...]) -> list[Pass]:
+async def _passes(
+    options: Options, api: KubeClient, plane: ControlPlane, ours: tuple[Process, ...]
+) -> list[list[Pass]]:
     temporal = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
-    bench = Bench(api, temporal, (*plane.programs, *ours), size=options.size, single=options.single)
-    found = []
-    for number in range(options.passes + 1):
-        one = await bench.one_pass(number)
-        title = f"pass {number} of {options.passes}" if number else "warm-up"
-        print(f"{title}: {one.burst.rate:.1f} Jobs/s, baseline {one.baseline.rate:.1f}", flush=True)
-        found.append(one)
-    return found[1:]
+    programs = (*plane.programs, *ours)
+    warm_up = Bench(api, temporal, programs, size=options.bursts[0][0], single=options.single)
+    _print("warm-up", await warm_up.one_pass(0))
+    number = 0
+    found: list[list[Pass]] = []
+    for size, count in options.bursts:
+        bench = Bench(api, temporal, programs, size=size, single=options.single)
+        found.append([])
+        for _ in range(count):
+            number += 1
+            found[-1].append(await bench.one_pass(number))
+            _print(f"pass {number}, {size} runs", found[-1][-1])
+    return found
 
 
-async def _install(api: KubeClient) -> None:
+def _print(title: str, one: Pass) -> None:
+    print(f"{title}: {one.burst.rate:.1f} Jobs/s, baseline {one.baseline.rate:.1f}", flush=True)
+
+
+async def install(api: KubeClient) -> None:
     """Install the custom resource definitions and wait until they are served."""
     for definition in (inference_config(), inference_run()):
         await api.create(DEFINITIONS, None, definition)

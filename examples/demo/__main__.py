@@ -1,4 +1,4 @@
-"""The demo: installs the product and an example application on a cluster, and plays five scenes.
+"""The demo: installs the product and an example application on a cluster, and plays six scenes.
 
     python -m examples.demo up       install and play (`make demo`)
     python -m examples.demo scene 2  play one scene again; requires a previous `up`
@@ -19,6 +19,7 @@ from typing import Protocol
 
 from examples.demo import (
     crash_recovery,
+    crowd,
     installation,
     missing_secret,
     runs,
@@ -42,7 +43,7 @@ class Scene(Protocol):
     def play(self, terminal: Terminal) -> None: ...
 
 
-SCENES: tuple[Scene, ...] = (missing_secret, crash_recovery, wrong_image, schedule, temporal_client)
+SCENES: tuple[Scene, ...] = (missing_secret, crash_recovery, wrong_image, schedule, temporal_client, crowd)
 
 
 def cluster_environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from examples.demo import model, runs
 from examples.demo.terminal import DemoFailed, Terminal
 
-TITLE = "Scene 2 of 5 · The worker and the Pod are killed during a run"
+TITLE = "Scene 2 of 6 · The worker and the Pod are killed during a run"
 STORY = """
 20,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
 Pod, which computes the predictions, are killed. The run continues in a new Pod after the last committed chunk.

@@ -9,7 +9,7 @@ import base64
 import json
 import secrets
 
-from examples.demo import runs
+from examples.demo import crowd, runs
 from examples.demo.terminal import DemoFailed, Terminal
 
 SYSTEM = "inferrun-system"
@@ -17,7 +17,9 @@ MANIFESTS = ("postgres", "data-handler", "model-server")
 CLAIM_MANIFEST = "file-claim"
 STORAGE_CLASS = "inferrun-local"
 """The StorageClass in that manifest, which only clusters created by `make cluster` have."""
-RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule")
+RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule", "waiting-config")
+OTHER_RUNS = ("iris-from-", crowd.BESIDE)
+"""Beginnings of the names of runs that no manifest contains."""
 ENDPOINT = "data-handler-endpoint"
 TITLE = "Installation"
 STORY = """
@@ -64,7 +66,8 @@ def remove_runs(terminal: Terminal) -> None:
     terminal.read(
         "kubectl delete --ignore-not-found --wait " + " ".join(f"-f examples/{name}.yaml" for name in RUN_MANIFESTS)
     )
-    submitted = [name for name in terminal.read(_NAMES).split() if "/iris-from-" in name]
+    terminal.read(f"kubectl delete inferenceruns -n {runs.NAMESPACE} -l {crowd.SELECTOR} --ignore-not-found")
+    submitted = [name for name in terminal.read(_NAMES).split() if name.rpartition("/")[2].startswith(OTHER_RUNS)]
     if submitted:
         terminal.read(f"kubectl delete -n {runs.NAMESPACE} {' '.join(submitted)}")
     terminal.read(f"kubectl delete secret {ENDPOINT} -n {runs.NAMESPACE} --ignore-not-found")

@@ -42,6 +42,10 @@ class KubeClient:
         """The version of the API server."""
         return await self._json("GET", "/version")
 
+    async def text(self, path: str) -> str:
+        """The text at a path that is not a resource, such as `/metrics`."""
+        return (await self._request("GET", path)).decode(errors="replace")
+
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         """One object. Raises `NotFound`."""
         return await self._json("GET", resource.path(namespace, name))

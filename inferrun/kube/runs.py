@@ -17,6 +17,9 @@ from inferrun.run_ref import RunRef
 Decide = Callable[[InferenceRun], InferenceRunStatus | None]
 """Maps a run that has not ended to its new status, or to None to leave it unchanged."""
 
+Watched = Callable[[RunRef], Object | None]
+"""A run as a watch of this process last saw it, possibly without parts of its spec and status; None if it did not."""
+
 MAX_CONFLICTS = 20
 """Consecutive conflicts after which an update gives up: another writer keeps changing the object."""
 
@@ -32,8 +35,14 @@ class Written:
 class RunStore:
     """The runs of a cluster."""
 
-    def __init__(self, api: KubeClient) -> None:
+    def __init__(self, api: KubeClient, *, watched: Watched | None = None) -> None:
         self._api = api
+        self._watched = watched
+
+    def watched(self, run: RunRef) -> InferenceRun | None:
+        """The run as `update_status` needs it for a decision that reads only the phase and its conditions."""
+        stored = self._watched(run) if self._watched is not None else None
+        return parse_run(stored) if stored is not None else None
 
     async def read(self, run: RunRef) -> InferenceRun | None:
         """The current run; None if it is gone, is being deleted, or another run has its name."""
@@ -50,7 +59,9 @@ class RunStore:
         return found if found.metadata.uid == run.uid else None
 
     async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
-        """Write the status that `decide` returns; `read` is the run if the caller has just read it.
+        """Write the status that `decide` returns; `read` is the run if the caller has read it, or `watched` has it.
+
+        A run that has changed since is read again, because the write is conditional on its version.
 
         Raises Conflict after MAX_CONFLICTS conflicts in a row.
         """

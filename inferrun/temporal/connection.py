@@ -33,7 +33,7 @@ async def connect(*, identity: str, lazy: bool = False) -> Client:
     A lazy client connects with its first request; a worker cannot use one.
     """
     settings = ClientConfig.load_client_connect_config()
-    return await Client.connect(**settings, identity=identity, lazy=lazy, plugins=[inferrun_plugin()])
+    return await Client.connect(**settings, identity=identity, lazy=lazy, plugins=[inferrun_plugin(is_sandboxed=False)])
 
 
 async def register_search_attributes(client: Client) -> bool:

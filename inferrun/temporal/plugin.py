@@ -1,6 +1,6 @@
-"""What the shim, the worker, clients and replay tests share: the data converter and the workflow sandbox.
+"""What the shim, the worker, clients and replay tests share: the data converter and the runner of workflow code.
 
-A history can be read and replayed only by processes that agree on these.
+A history can be read and replayed only by processes that agree on the converter.
 """
 
 from dataclasses import replace
@@ -8,7 +8,7 @@ from dataclasses import replace
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowRunner
+from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 PASSED_THROUGH = (
@@ -37,9 +37,14 @@ docs/decisions/0012-the-sandbox-guards-workflow-definitions.md.
 """
 
 
-def inferrun_plugin() -> SimplePlugin:
-    """A new plugin, for `Client.connect`, which passes it on to workers, or for a `Replayer`."""
-    return SimplePlugin("inferrun", data_converter=_converter, workflow_runner=_runner)
+def inferrun_plugin(*, is_sandboxed: bool = True) -> SimplePlugin:
+    """A new plugin, for `Client.connect`, which passes it on to workers, or for a `Replayer`.
+
+    The sandbox rejects what is not deterministic, at a third of the worker's CPU time. All tests run in it; the deployed
+    worker executes the code that they have tested without it.
+    """
+    runner = _sandboxed_runner if is_sandboxed else _plain_runner
+    return SimplePlugin("inferrun", data_converter=_converter, workflow_runner=runner)
 
 
 def _converter(given: DataConverter | None) -> DataConverter:
@@ -48,6 +53,10 @@ def _converter(given: DataConverter | None) -> DataConverter:
     return replace(given, payload_converter_class=pydantic_data_converter.payload_converter_class)
 
 
-def _runner(given: WorkflowRunner | None) -> WorkflowRunner:
+def _sandboxed_runner(given: WorkflowRunner | None) -> WorkflowRunner:
     runner = given if isinstance(given, SandboxedWorkflowRunner) else SandboxedWorkflowRunner()
     return replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*PASSED_THROUGH))
+
+
+def _plain_runner(_given: WorkflowRunner | None) -> WorkflowRunner:
+    return UnsandboxedWorkflowRunner()

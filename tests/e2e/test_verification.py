@@ -11,7 +11,7 @@ from tests.e2e.file_world import RECORDS, committed_in, in_pod, prepare
 from tests.e2e.stage import Object, Space, processes_of, run, until
 
 COUNTS = {"total": RECORDS, "completed": RECORDS, "failed": 0}
-LIMIT = 25
+LIMIT = 60
 """timeoutSeconds of the runs that are stopped at their deadline; longer than they take to commit."""
 
 

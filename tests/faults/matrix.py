@@ -262,6 +262,10 @@ async def _play(case: Case, ground: World, installation: Installation, *, expect
     is_reached = case.plan is None or installation.faults.has_happened(case.plan)
     if case.plan is not None:
         installation.faults.withdraw(case.plan)
+    if expected is not None and problem and difference:
+        problem = f"{problem}; {difference}"
+    elif expected is not None:
+        problem = difference  # a step that was late, on a busy machine, is not one that led to another state
     return Result(case, state, time.monotonic() - started, problem or difference, is_reached)
 
 

@@ -12,6 +12,9 @@ from tests.faults.matrix import FAULTS, Matrix, Result, is_plausible
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "contributing" / "faults.md"
 
+PROBLEM_LIMIT = 160
+"""Characters of a problem on the page; the output of the command has all of them."""
+
 
 def replace_section(page: str, *, name: str, content: str) -> str:
     """The page with another content between the two comments that mark the section."""
@@ -82,4 +85,5 @@ def _short(site: str) -> str:
 def _text(result: Result) -> str:
     case = result.case
     does, site = (case.call[1], _short(case.call[0])) if case.call is not None else ("", "")
-    return f"{case.scenario}, {case.fault} at {does} (`{site}`): {result.problem}".replace("|", "/")
+    problem = result.problem if len(result.problem) <= PROBLEM_LIMIT else f"{result.problem[:PROBLEM_LIMIT]}…"
+    return f"{case.scenario}, {case.fault} at {does} (`{site}`): `{problem}`".replace("|", "/")

@@ -7,15 +7,26 @@ from pathlib import Path
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import Process, start
 
+LOOK_SECONDS = 1.0
+
 
 class Servers:
     """The servers of one control plane; `close` ends those that were started again."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self._running = {program.name: program for program in plane.programs}
+        self._stopped: set[str] = set()
         self._restarted: list[Process] = []
         self._folder = folder
         self._logs = 0
+
+    async def keep_running(self) -> None:
+        """Start again what ends by itself, until cancelled: controllers do if they start while the API server is down."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for name, process in list(self._running.items()):
+                if name not in self._stopped and process.child.poll() is not None:
+                    self.start(name)
 
     async def kill(self, name: str, *, down_seconds: float) -> None:
         """Kill a server, and start it again after a while."""
@@ -25,6 +36,7 @@ class Servers:
 
     async def stop(self, name: str) -> None:
         """Kill a server and leave it so."""
+        self._stopped.add(name)
         killed = self._running[name]
         killed.child.kill()
         await asyncio.to_thread(killed.child.wait)
@@ -38,6 +50,7 @@ class Servers:
         command = [str(word) for word in self._running[name].child.args]  # type: ignore[union-attr]  # a list
         self._running[name] = start(name, command, logs=logs, environment=environment)
         self._restarted.append(self._running[name])
+        self._stopped.discard(name)
 
     def close(self) -> None:
         """End what was started again."""

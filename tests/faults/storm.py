@@ -135,6 +135,7 @@ class Storm:
     async def run(self) -> Account:
         """Submit the runs during the storm, wait for their ends, and draw up the account."""
         node_api = await connect(kubeconfig=self._ground.plane.kubeconfig)
+        keeping = asyncio.create_task(self._servers.keep_running())
         try:
             self._start_node(node_api)
             await self._prepare()
@@ -150,9 +151,10 @@ class Storm:
             await self._check_quiet()
             await self._draw_up()
         finally:
-            if self._node_task is not None:
-                self._node_task.cancel()
-                await asyncio.gather(self._node_task, return_exceptions=True)
+            background = [keeping, *([self._node_task] if self._node_task is not None else [])]
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await node_api.close()
             self._servers.close()
         return self._account

@@ -28,7 +28,7 @@ from tests.faults.recorder import Recorder
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
-START_SECONDS = 60.0
+START_SECONDS = 240.0
 STOP_SECONDS = 15.0
 
 

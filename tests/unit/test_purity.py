@@ -41,6 +41,8 @@ IMPURE_IMPORTS = (
     "urllib.request",
     "uuid",
 )
+ALLOWED_IN_DEFINITIONS = ("import of asyncio", "now()")
+"""What the definitions of workflows use in addition: asyncio, which Temporal makes deterministic, and `workflow.now()`."""
 CLOCK_CALLS = frozenset({"now", "utcnow", "today", "monotonic", "perf_counter", "time_ns", "utc_now"})
 BUILTINS = frozenset({"open", "input", "print"})
 
@@ -51,6 +53,11 @@ def pure_modules() -> list[Path]:
         place = ROOT.joinpath(*name.split("."))
         found |= set(place.rglob("*.py")) if place.is_dir() else {place.with_suffix(".py")}
     return sorted(found)
+
+
+def workflow_definitions() -> list[Path]:
+    """The modules of workflow code that are not pure, because they call Temporal."""
+    return sorted(set((ROOT / "workflows").glob("*.py")) - set(pure_modules()))
 
 
 def impurities(source: str) -> Iterator[str]:
@@ -76,6 +83,15 @@ def impurities(source: str) -> Iterator[str]:
 @pytest.mark.parametrize("path", pure_modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_pure_module_reads_neither_clock_nor_environment_and_does_no_io(path: Path) -> None:
     assert list(impurities(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", workflow_definitions(), ids=lambda path: path.name)
+def test_a_workflow_definition_is_deterministic(path: Path) -> None:
+    """The deployed worker executes them without the sandbox."""
+    source = path.read_text(encoding="utf-8")
+    found = [text.partition(": ")[2] for text in impurities(source)]
+    assert [text for text in found if not text.startswith(ALLOWED_IN_DEFINITIONS)] == []
+    assert source.count(".now(") == source.count("workflow.now(")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The sandbox catches what workflow code must not do, in the definitions of the product and in what they import."""
+"""The sandbox catches what workflow code must not do, in the definitions of the product and in what they import.
+
+All tests of workflows run in it; the deployed worker executes the same code without it.
+"""
 
 from datetime import timedelta
 from importlib.util import find_spec
@@ -33,7 +36,7 @@ def test_the_products_workflow_definitions_are_not_passed_through(module: str) -
     assert not any(module == name or module.startswith(f"{name}.") for name in PASSED_THROUGH)
 
 
-def test_the_plugin_does_not_disable_the_sandbox() -> None:
+def test_the_plugin_of_the_tests_does_not_disable_the_sandbox() -> None:
     configure = inferrun_plugin().workflow_runner
     assert callable(configure)
     runner = configure(None)

@@ -9,8 +9,8 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
+from activities.cluster.new_runs import NewRuns
 from activities.rules import pod_state
 from activities.rules.manifests import SELECTOR
 from activities.rules.object_metadata import controller_of
@@ -46,6 +46,7 @@ class WorkloadWatch:
         self._ends = PodEnds()
         self._wakes: list[Wake] = []
         self._share = SharedParts()
+        self.new_runs = NewRuns()
         self.jobs = Informer(
             client,
             JOBS,
@@ -63,9 +64,7 @@ class WorkloadWatch:
             transform=self._take_pod,
             listener=self._on_pod,
         )
-        self.runs = Informer(
-            client, RUNS, namespace=namespace, transform=partial(trim_run, share=self._share), listener=self._on_run
-        )
+        self.runs = Informer(client, RUNS, namespace=namespace, transform=self._take_run, listener=self._on_run)
 
     async def run(self) -> None:
         """Follow the three collections until cancelled."""
@@ -130,6 +129,10 @@ class WorkloadWatch:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
         return trim_pod(pod, share=self._share)
 
+    def _take_run(self, run: Object) -> Object | None:
+        self.new_runs.observe(run, now=_now())
+        return trim_run(run, share=self._share)
+
     def _on_job(self, key: Key, _before: Object | None, _after: Object | None) -> None:
         self._wake(key)
 
@@ -156,6 +159,8 @@ class WorkloadWatch:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
 
     def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is not None and after is None:
+            self.new_runs.forget(before["metadata"]["uid"])
         names = {job_name_of(run) for run in (before, after) if run is not None}
         for name in names:
             if name:

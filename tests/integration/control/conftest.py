@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from activities.cluster.new_runs import NewRuns
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
 from deploy.crds.definitions import inference_config, inference_run
@@ -104,7 +105,9 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
 @pytest.fixture
 async def job(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A launched run of a custom image, whose Job has a Pod."""
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+    launcher = JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
     config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
     made = await launched(api, launcher, await make_run(configRef={"name": config}))
     await made.pod()

@@ -10,6 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_watch import JobWatch, changed
+from activities.cluster.new_runs import NewRuns
 from activities.cluster.progress_publisher import ProgressPublisher
 from activities.follow_job import JobFollower
 from activities.installation import Installation
@@ -59,6 +60,7 @@ async def job(api: KubeClient, installation: Installation, make_run: MakeRun, ma
         installation=installation,
         defaults=lambda: Defaults(runner_image=RUNNER),
         runner_account="",
+        new_runs=NewRuns(),
     )
     config = await make_config(
         image=RUNNER, resources=NOWHERE, kserve={"modelName": "m", "modelUrl": "http://m"}, storage=KRATEO

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.new_runs import NewRuns
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
 from activities.rules.manifests import config_map
@@ -34,8 +35,10 @@ INSTALLATION = Installation(
 
 @pytest.fixture
 def launcher(api: KubeClient) -> JobLauncher:
-    """The activity's instance, through the proxy."""
-    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+    """The activity's instance, through the proxy; the watch has delivered nothing."""
+    return JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
 
 
 async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:

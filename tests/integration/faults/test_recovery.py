@@ -1,4 +1,4 @@
-"""Runs that are running are adopted when Temporal forgets them; `python -m tests.faults.recovery` tries it with a thousand."""
+"""Runs that are running are adopted when Temporal forgets them; `make recovery` tries it with a thousand."""
 
 from pathlib import Path
 

@@ -1,9 +1,12 @@
 """Statistics are correct, and the report states which targets are missed."""
 
+from collections import Counter
+
 import pytest
 
-from benchmarks.burst.passes import Burst, Pass
-from benchmarks.burst.report import lines
+from benchmarks.burst.passes import Burst, LifeCpu, Pass
+from benchmarks.burst.report import COUNTED, lines
+from benchmarks.burst.requests import parse_requests
 from benchmarks.statistics import percentile, spread
 
 
@@ -20,15 +23,52 @@ def test_a_spread_has_mean_deviation_and_range() -> None:
     assert spread([2.0]).deviation == 0.0
 
 
+NO_CPU = LifeCpu(dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0.0))
+
+
 def one_pass(*, seconds: float, single: float) -> Pass:
-    """A pass of sixty runs that took this many seconds."""
+    """A pass of sixty runs that took this many seconds until their Jobs; the baseline took half a second."""
     ours, baseline = Burst((1.0,) * 60, seconds), Burst((0.1,) * 60, 0.5)
-    return Pass(ours, (single,), baseline, (0.01,), {"worker": 0.6}, {"worker": 0.0}, (11,) * 60)
+    cpu = LifeCpu({**NO_CPU.to_job, "worker": 0.6}, {**NO_CPU.whole, "worker": 1.2})
+    return Pass(
+        burst=ours,
+        single=(single,),
+        baseline=baseline,
+        baseline_single=(0.01,),
+        ends=(0.5,) * 60,
+        cpu=cpu,
+        baseline_cpu=NO_CPU,
+        events=(12,) * 60,
+        requests=Counter({"POST jobs": 60, "PATCH inferenceruns/status": 180, "LIST pods": 1}),
+        baseline_requests=Counter({"POST jobs": 60}),
+    )
 
 
-@pytest.mark.parametrize(("seconds", "single", "missed"), [(4.0, 0.1, 0), (6.0, 0.1, 1), (6.0, 0.3, 2)])
+def test_the_report_lists_the_requests_per_run_without_the_rare_ones() -> None:
+    report = "\n".join(lines([one_pass(seconds=1.0, single=0.04)]))
+    assert "PATCH inferenceruns/status        3.00 (0.00)" in report
+    assert "POST jobs                         1.00 (1.00)" in report
+    assert "LIST pods" not in report
+
+
+METRICS = """
+apiserver_request_total{code="201",component="apiserver",resource="jobs",scope="resource",subresource="",verb="POST"} 3
+apiserver_request_total{code="409",component="apiserver",resource="jobs",scope="resource",subresource="",verb="POST"} 1
+apiserver_request_total{code="200",resource="inferenceruns",subresource="status",verb="PATCH"} 2e+01
+apiserver_request_total{code="0",resource="jobs",subresource="",verb="WATCH"} 9
+apiserver_request_total{code="200",resource="leases",subresource="",verb="PATCH"} 9
+"""
+
+
+def test_requests_are_counted_by_verb_and_resource_without_watches_and_leases() -> None:
+    assert parse_requests(METRICS) == {"POST jobs": 4, "PATCH inferenceruns/status": 20}
+
+
+@pytest.mark.parametrize(("seconds", "single", "missed"), [(1.0, 0.04, 0), (3.0, 0.04, 1), (3.0, 0.3, 2)])
 def test_the_report_states_which_targets_are_missed(seconds: float, single: float, missed: int) -> None:
-    report = "\n".join(lines([one_pass(seconds=seconds, single=single)], size=60))
+    report = "\n".join(lines([one_pass(seconds=seconds, single=single)]))
     assert report.count("MISSED") == missed
-    assert report.count(": met)") == 2 - missed
-    assert "worker                   10.0" in report
+    assert report.count(": met)") == 5 - missed
+    row = next(line for line in report.splitlines() if line.split()[:1] == ["worker"])
+    assert "10.0" in row
+    assert "20.0" in row

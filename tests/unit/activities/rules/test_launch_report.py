@@ -2,6 +2,7 @@
 
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.pod_end import PodEnd
+from inferrun.reasons import Reason
 from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
 from tests.unit.launches import DISRUPTED, live_job, live_pod, running
 from tests.unit.objects import NOW, Json, at, snapshot, terminated
@@ -30,3 +31,10 @@ def test_a_lost_pod_whose_end_nobody_saw_ended_before_its_replacement_was_create
     vanished = PodEnd.of_pod(live_pod(running(at(500)), phase="Running", age=510)).as_pod()
     found = report(live_pod(running(at(10)), uid="pod-b", phase="Running", age=20), pod_uid="pod-a", ended=(vanished,))
     assert (found.stage, found.started_at, found.lost_at) == (LaunchStage.POD_LOST, at(500), at(20))
+
+
+def test_a_pod_that_ended_because_a_queue_suspended_its_job_is_lost_while_its_object_is_still_there() -> None:
+    objects = LaunchObjects(live_job(spec={"suspend": True}), [live_pod(terminated(137), phase="Failed")])
+    found = report_on(objects, snapshot=snapshot(), pod_uid="pod-a", node_lost_seconds=300, now=NOW)
+    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, Reason.QUEUED, False)
+    assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")

@@ -301,6 +301,11 @@ def test_a_pod_that_runs_already_in_place_of_another_one_is_reported_after_that_
     assert seen(live_job(), new).doing is Doing.RUNNING
 
 
+def test_a_job_that_a_queue_suspended_waits_however_its_pod_ended() -> None:
+    end = PodEnd.of_pod(live_pod(terminated(137), phase="Failed"))
+    assert waits(seen(live_job(spec={"suspend": True}), ends=(end,))) == (Reason.QUEUED, False)
+
+
 def test_the_pod_of_a_job_that_a_queue_suspended_was_taken() -> None:
     end = PodEnd("pod-a", "a", JOB_UID, exit_code=143, started_at=STARTED)
     suspended = live_job(spec={"suspend": True})

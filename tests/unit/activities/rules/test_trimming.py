@@ -11,7 +11,12 @@ from activities.rules.observation import Launch
 from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import MESSAGE_LIMIT, trim_events, trim_job, trim_pod, trim_run
 from inferrun import wellknown
+from inferrun.control.run_status import ended_status
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import merge_patch
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
+from inferrun.timestamps import parse
 from tests.unit.launches import DISRUPTED, JOB_UID, live_job, live_pod, live_run, running
 from tests.unit.objects import STARTED, Json, at, event, terminated, waiting
 
@@ -114,6 +119,60 @@ def test_a_finished_run_is_not_kept(phase: str) -> None:
     assert trim_run(live_run(phase=phase)) is None
 
 
+def test_an_outcome_that_is_written_from_a_trimmed_run_is_the_same() -> None:
+    """The patch against a trimmed run changes the whole one to what would have been written from that."""
+    status = {
+        "phase": "Running",
+        "reason": "Running",
+        "message": "attempt 1 is running",
+        "startTime": "2026-11-21T08:00:00Z",
+        "runningSince": "2026-11-21T08:00:00Z",
+        "observedGeneration": 1,
+        "attempt": 1,
+        "contract": "e30=",
+        "workflow": {"id": "inferencerun/team/run", "runId": "1"},
+        "jobStatus": {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-run", "namespace": "team", "uid": "job"},
+        "records": {"total": 5, "completed": 1, "failed": 0},
+        "conditions": [
+            {"type": "Finished", "status": "False", "reason": "Running", "lastTransitionTime": "2026-11-21T08:00:00Z"}
+        ],
+    }
+    run = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceRun",
+        "metadata": {
+            "name": "run",
+            "namespace": "team",
+            "uid": "uid",
+            "resourceVersion": "7",
+            "generation": 1,
+            "creationTimestamp": "2026-11-21T07:59:00Z",
+        },
+        "spec": {"configRef": {"name": "iris"}, "parameters": {"a": "b"}},
+        "status": status,
+    }
+
+    def ended(item: Object) -> tuple[Object, Object]:
+        before = parse_run(item)
+        after = ended_status(
+            before,
+            phase=Phase.SUCCEEDED,
+            reason=Reason.SUCCEEDED,
+            message="done",
+            now=parse("2026-11-21T08:01:00Z"),
+            records={"total": 5, "completed": 5, "failed": 0},
+        )
+        return before.status.to_manifest(), after.to_manifest()
+
+    trimmed = trim_run(json.loads(json.dumps(run)))
+    assert trimmed is not None
+    patch = merge_patch(*ended(trimmed))
+    whole, wanted = ended(run)
+    patched = {key: value for key, value in {**whole, **patch}.items() if value is not None}
+    assert {**patched, "records": {**whole["records"], **patch["records"]}} == wanted
+    assert "runningSince" not in wanted
+
+
 def test_a_schedule_is_not_kept() -> None:
     run = live_run(phase="Scheduled")
     run["spec"]["schedule"] = "@daily"
@@ -152,3 +211,20 @@ def test_objects_with_missing_parts_can_be_trimmed(changes: dict[str, Any]) -> N
 def test_a_trimmed_job_and_its_pod_take_less_than_two_kibibytes() -> None:
     job, pod = trim_job(noisy(live_job(clock=30))), trim_pod(noisy(live_pod(running(STARTED), phase="Running")))
     assert len(json.dumps(job)) + len(json.dumps(pod)) < 2048
+
+
+def test_a_run_keeps_what_the_writers_of_its_status_must_know() -> None:
+    """A field that the cached run lacks would not be removed, and a scheduled run be taken for a single one."""
+    run = live_run(phase="Running", runningSince=STARTED, endedLaunches=2)
+    owner = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "name": "daily",
+        "uid": "u",
+        "controller": True,
+    }
+    run["metadata"] |= {"ownerReferences": [owner], "labels": {wellknown.LABEL_SCHEDULE_UID: "u", "other": "x"}}
+    trimmed = trim_run(run)
+    assert trimmed is not None
+    assert (trimmed["status"]["runningSince"], trimmed["status"]["endedLaunches"]) == (STARTED, 2)
+    assert parse_run(trimmed).schedule_owner is not None

@@ -1,0 +1,61 @@
+"""Runs the scale measurement: start the servers and the product, create the runs, measure, print the report, stop everything."""
+
+import asyncio
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.burst import report as burst_report
+from benchmarks.burst.run import install
+from benchmarks.control_plane import ControlPlane, control_plane
+from benchmarks.scale.crowd import Crowd, Figures
+from benchmarks.scale.programs import SHIM, WORKER, Programs
+from benchmarks.scale.report import lines
+from inferrun.kube.client import connect
+
+CONTROLLER_REQUESTS_PER_SECOND = 300
+"""With the controller manager's default of 20, ten thousand Pods alone would take more than eight minutes."""
+
+
+@dataclass(frozen=True)
+class ScaleOptions:
+    """How many runs, where the servers' programs are and where to write the results."""
+
+    binaries: Path
+    results: Path
+    waiting: int = 10_000
+    running: int = 2_000
+
+
+def run_scale(options: ScaleOptions) -> None:
+    """Measure, print the report and write all measurements to a file."""
+    before = burst_report.machine()
+    with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
+        folder = Path(name)
+        with (
+            control_plane(
+                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
+            ) as plane,
+            Programs(folder, plane) as programs,
+        ):
+            figures = asyncio.run(_measure(options, plane, programs))
+    print()
+    print("\n".join(lines(figures, waiting=options.waiting, running=options.running)))
+    print(f"\nbefore: {before}\nafter:  {burst_report.machine()}")
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    content = {"waiting": options.waiting, "running": options.running, **asdict(figures)}
+    options.results.write_text(json.dumps({**content, "machine": burst_report.machine()}, indent=1))
+    print(f"measurements: {options.results}")
+
+
+async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Programs) -> Figures:
+    api = await connect(kubeconfig=plane.kubeconfig)
+    try:
+        await install(api)
+        for name in (SHIM, WORKER):
+            programs.start(name)
+            programs.wait_until_ready(name)
+        return await Crowd(api, programs, waiting=options.waiting, running=options.running).measure()
+    finally:
+        await api.close()

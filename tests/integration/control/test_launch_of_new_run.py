@@ -1,0 +1,119 @@
+"""A run that the worker's watch has delivered is launched without being read; the watch may be behind."""
+
+import asyncio
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.new_runs import NewRuns
+from activities.launch_job import JobLauncher
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIGS, JOBS, RUNS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.proxy import Proxy
+from tests.integration.control.test_launch_job import INSTALLATION, base_of
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+
+class Launches:
+    """Launches runs as this worker's watch has delivered them."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self.api = api
+        self._new_runs = NewRuns()
+        self._launcher = JobLauncher(
+            api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=self._new_runs
+        )
+
+    async def stored(self, run: InferenceRun) -> Object:
+        """The run as the API server has it."""
+        return await self.api.get(RUNS, run.metadata.namespace, run.metadata.name)
+
+    def deliver(self, stored: Object) -> None:
+        """The watch delivers the run."""
+        self._new_runs.observe(stored, now=asyncio.get_running_loop().time())
+
+    async def launch(self, run: InferenceRun) -> LaunchResult:
+        """The first launch of the run."""
+        result: LaunchResult = await ActivityEnvironment().run(self._launcher.launch_job, LaunchInput(run=run.ref))
+        return result
+
+    async def has_job(self, run: InferenceRun) -> bool:
+        """Whether there is a Job of the first launch."""
+        try:
+            await self.api.get(JOBS, run.metadata.namespace, base_of(run))
+        except NotFound:
+            return False
+        return True
+
+
+@pytest.fixture
+def launches(api: KubeClient) -> Launches:
+    return Launches(api)
+
+
+async def test_a_new_run_is_not_read_and_runs_that_were_seen_together_share_one_read_of_their_config(
+    launches: Launches, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config()
+    runs = [await make_run(configRef={"name": config}) for _ in range(3)]
+    for run in runs:
+        launches.deliver(await launches.stored(run))
+    before = len(proxy.requests)
+    for run in runs:
+        assert (await launches.launch(run)).state is LaunchState.LAUNCHED
+    made = [(request.method, request.path.split("/")[-1]) for request in proxy.requests[before:]]
+    writes = [("POST", "configmaps"), ("POST", "jobs"), ("PATCH", "status")]
+    assert made == [("GET", config), *writes, *writes, *writes]
+
+
+async def test_a_run_is_launched_with_the_config_as_it_was_when_the_run_was_created(
+    launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    config = await make_config()
+    for image in ("first:1", "second:1"):
+        await launches.api.patch(CONFIGS, namespace, config, {"spec": {"image": image}})
+        run = await make_run(configRef={"name": config})
+        launches.deliver(await launches.stored(run))
+        await launches.launch(run)
+        job = await launches.api.get(JOBS, namespace, base_of(run))
+        assert job["spec"]["template"]["spec"]["containers"][0]["image"] == image
+
+
+async def test_a_new_run_whose_end_was_recorded_meanwhile_gets_no_job(
+    launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    launches.deliver(await launches.stored(run))
+    ended = {"phase": "Failed", "reason": "Cancelled", "message": "the run was cancelled"}
+    await launches.api.patch(RUNS, namespace, run.metadata.name, {"status": ended}, sub="status")
+    assert (await launches.launch(run)).state is LaunchState.TERMINAL
+    assert not await launches.has_job(run)
+
+
+async def test_a_new_run_that_was_deleted_meanwhile_gets_no_job(
+    launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    launches.deliver(await launches.stored(run))
+    await launches.api.delete(RUNS, namespace, run.metadata.name, uid=run.metadata.uid)
+    assert (await launches.launch(run)).state is LaunchState.GONE
+    assert not await launches.has_job(run)
+
+
+async def test_a_job_that_another_workflow_launched_meanwhile_is_not_created_a_second_time(
+    launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    """The watch is behind: it has delivered neither the other launch nor the deletion of its Job."""
+    run = await make_run(configRef={"name": await make_config()})
+    before = await launches.stored(run)
+    first = await launches.launch(run)
+    await launches.api.delete(JOBS, namespace, first.job_name, uid=first.job_uid)
+    launches.deliver(before)
+    second = await launches.launch(run)
+    assert (second.job_uid, second.is_adopted) == (first.job_uid, True)
+    assert not await launches.has_job(run)
