@@ -12,7 +12,7 @@ from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod
 from tests.unit.objects import NOW, Json, at
 from workflows.messages import Verdict, VerdictKind
 
-PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 """Reproducible: the examples depend on the test alone."""
 
 BEGIN = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
