@@ -102,6 +102,7 @@ class JobLauncher:
             launch=request.launch,
             attempt=request.attempt,
             seconds_left=launch_results.seconds_left(request, run),
+            waits=request.waits,
         )
         job, is_adopted = await self._create_or_adopt(run, body)
         return await self._follow(request, run, compiled, job, is_adopted=is_adopted)

@@ -1,7 +1,7 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
-The keys are those of the Krateo controller and never change; `runId` was added. Empty members are omitted, except for
-`kserve`, which is always present. `input` and `output` are the InferenceConfig's storage maps, unmodified.
+The keys are those of the Krateo controller and never change; `runId` and `kserve.protocolVersion` were added. Empty members are
+omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage maps, unmodified.
 """
 
 import json
@@ -25,6 +25,9 @@ class Model(BaseModel):
     model_url: str = ""
     model_version: str = ""
     model_input_name: str = ""
+    protocol_version: str = Field(
+        default="", description="Name of the protocol; absent in the Krateo controller's contracts"
+    )
 
 
 class Contract(BaseModel):

@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Delivery, Output, RecordCounts
+from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
 
 
 class RunResult(BaseModel):
@@ -24,6 +24,7 @@ class RunResult(BaseModel):
     message: str = ""
     exit_code: int | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     duration: str = ""

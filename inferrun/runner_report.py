@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from inferrun.reasons import Reason
 from inferrun.text import one_line
@@ -61,6 +62,30 @@ class RecordCounts(BaseModel):
     """Number of records with an error instead of a prediction."""
 
 
+class TokenUsage(BaseModel):
+    """Tokens that the model server counted, summed over the committed records. Only servers of language models count them."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    prompt_tokens: Count = 0
+    """Tokens of the requests."""
+
+    completion_tokens: Count = 0
+    """Tokens of the responses."""
+
+    total_tokens: Count = 0
+    """Tokens of requests and responses."""
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        if not other.total_tokens:
+            return self
+        return TokenUsage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            total_tokens=self.total_tokens + other.total_tokens,
+        )
+
+
 class Output(BaseModel):
     """The location of the predictions and of the manifest that commits them."""
 
@@ -91,6 +116,7 @@ class RunnerResult(BaseModel):
     reason: Reason
     message: str = Field(default="", max_length=2048)
     records: RecordCounts = RecordCounts()
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
     retryable: bool = True
@@ -113,6 +139,7 @@ class OutputFinding(BaseModel):
     state: OutputState
     message: str = Field(default="", max_length=2048)
     records: RecordCounts = RecordCounts()
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
 

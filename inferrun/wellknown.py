@@ -29,7 +29,7 @@ LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "inferrun"
 
 LABEL_INSTALLATION: Final = f"{DOMAIN}/installation"
-"""On every Job, Pod and ConfigMap: the installation that created it. Sweeps are limited to their own installation."""
+"""On every Job, Pod and ConfigMap: the installation that created it. Sweeps are limited to their own cluster."""
 
 LABEL_RUN_UID: Final = f"{DOMAIN}/run-uid"
 """On every Job, Pod and ConfigMap: the UID of the InferenceRun. Its name may exceed the 63 characters of a label."""

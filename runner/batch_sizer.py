@@ -4,10 +4,6 @@ It starts with few records, because the speed is unknown, and grows by a factor 
 maximum after a few requests; a slow one stays far below its timeout.
 """
 
-from collections.abc import Iterator
-
-from inferrun.plugins import Batch
-
 _FIRST_ROWS = 16
 _FACTOR = 4
 _SMOOTHING = 0.3
@@ -48,14 +44,3 @@ class BatchSizer:
         """Take a request into account that did not complete in time."""
         if self.is_adaptive:
             self.rows = max(1, min(self.rows, rows // _FACTOR))
-
-    def divide(self, batch: Batch) -> Iterator[Batch]:
-        """Divide a batch into requests; the size is read again for each."""
-        start = 0
-        while start < len(batch.rows):
-            piece = slice(start, start + self.rows)
-            if piece == slice(0, len(batch.rows)):
-                yield batch
-            else:
-                yield Batch(first=batch.first + start, rows=batch.rows[piece], ids=batch.ids[piece])
-            start = piece.stop

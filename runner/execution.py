@@ -15,7 +15,10 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Limits,
+    Model,
+    ModelContext,
     ModelProtocol,
+    OpenModel,
     OutputStore,
     RecordError,
     RunnerError,
@@ -51,9 +54,10 @@ async def execute(
     context = store_context(contract, settings)
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
-    open_model = registry.model_protocol(contract.kserve.model_version.strip().lower() or DEFAULT_PROTOCOL)
+    open_model = _protocol_of(contract.kserve)
+    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(open_model(contract.kserve, settings.limits))
+        model = await stack.enter_async_context(open_model(contract.kserve, model_context))
         sink = await stack.enter_async_context(open_output(output_spec, context))
         checkpoint = await sink.open()
         try:
@@ -68,7 +72,15 @@ async def execute(
             if committed_run is None:
                 raise
         record_success(_succeeded(committed_run, sink.delivery))
-        report(Counts(total=committed_run.total, completed=committed_run.completed, failed=committed_run.failed))
+        run = committed_run
+        report(Counts(total=run.total, completed=run.completed, failed=run.failed, usage=run.usage))
+
+
+def _protocol_of(model: Model) -> OpenModel:
+    """Load the protocol. Krateo's configs name it in `modelVersion`."""
+    named = {"kserve.protocolVersion": model.protocol_version, "kserve.modelVersion": model.model_version}
+    field, name = next(((field, name) for field, name in named.items() if name.strip()), ("", DEFAULT_PROTOCOL))
+    return registry.model_protocol(name.strip().lower(), field=field)
 
 
 async def _predict(
@@ -82,10 +94,10 @@ async def _predict(
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
     plan = await _adopt_plan(source, sink, checkpoint)
-    if checkpoint.committed.total < plan.total:
+    if len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     pipeline = Pipeline(source, model, sink, limits=limits, report=report)
-    counts = await pipeline.run(source.chunks(plan), checkpoint, total=plan.total)
+    counts = await pipeline.run(plan, checkpoint)
     _require_a_prediction(counts, pipeline.first_record_error)
     return await _commit(source, sink, counts)
 
@@ -120,8 +132,8 @@ async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint)
         "input opened",
         extra={
             "records": plan.total,
-            "chunk_size": plan.chunk_size,
-            "committed_chunks": checkpoint.committed_chunks,
+            "chunks": len(plan.chunks),
+            "committed_chunks": len(checkpoint.committed),
         },
     )
     return plan
@@ -152,6 +164,7 @@ def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
         reason=Reason.SUCCEEDED,
         message=f"{run.completed} of {run.total} records predicted{errors}",
         records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
+        usage=run.usage if run.usage.total_tokens else None,
         delivery=delivery,
         output=run.output,
     )

@@ -1,4 +1,4 @@
-"""Describes failed HTTP requests for users: name resolution, connection, TLS, timeout, or the response itself."""
+"""Classifies failed HTTP requests, and describes them for users: name resolution, connection, TLS, timeout, or the response."""
 
 import os
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import aiohttp
 import orjson
 
+from inferrun.plugins import Fault, FaultKind, RunnerError
 from inferrun.text import one_line
 from runner.retries import seconds_of
 
@@ -44,21 +45,49 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
     return f"cannot connect to {peer}: {_os_text(error.os_error)}; check that the server is running and ready"
 
 
-def is_transient(error: Exception) -> bool:
-    """Return whether a failure below the HTTP layer may disappear on retry."""
-    permanent = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
-    return not isinstance(error, permanent)
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_PERMANENT = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
+_LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError, ConnectionError)
+
+_KINDS = {
+    400: FaultKind.REJECTED,
+    408: FaultKind.TIMEOUT,
+    413: FaultKind.TOO_LARGE,
+    422: FaultKind.REJECTED,
+    429: FaultKind.BUSY,
+    502: FaultKind.UNAVAILABLE,
+    503: FaultKind.BUSY,
+    504: FaultKind.UNAVAILABLE,
+}
 
 
-def is_connection_lost(error: Exception) -> bool:
-    """Return whether an established connection was closed before the response was complete."""
-    lost = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError | ConnectionError
-    return isinstance(error, lost) and not isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+def kind_of_status(status: int) -> FaultKind:
+    """Classify a response that is not a success."""
+    return _KINDS.get(status, FaultKind.FAILED)
 
 
-def is_timeout(error: Exception) -> bool:
-    """Return whether a request was sent and its response did not arrive in time."""
-    return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
+def kind_of(error: Exception) -> FaultKind:
+    """Classify a failure below the HTTP layer."""
+    match error:
+        case _ if isinstance(error, _PERMANENT):
+            return FaultKind.FAILED
+        case _ if isinstance(error, _NEVER_SENT):
+            return FaultKind.UNAVAILABLE
+        case TimeoutError():
+            return FaultKind.TIMEOUT
+        case _ if isinstance(error, _LOST):
+            return FaultKind.LOST
+    return FaultKind.UNAVAILABLE
+
+
+def fault_of(error: Exception, failed: RunnerError) -> Fault:
+    """Return the fault of a failure below the HTTP layer; `failed` describes it."""
+    return Fault(failed, kind=kind_of(error), was_sent=not isinstance(error, (*_NEVER_SENT, *_PERMANENT)))
+
+
+def fault_of_response(response: aiohttp.ClientResponse, failed: RunnerError) -> Fault:
+    """Return the fault of a response that is not a success; `failed` describes it."""
+    return Fault(failed, kind=kind_of_status(response.status), retry_after=retry_after_of(response))
 
 
 def retry_after_of(response: aiohttp.ClientResponse) -> float | None:

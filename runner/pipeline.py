@@ -1,8 +1,8 @@
-"""The stages between the seams: read, send, write, commit. Each is bounded and keeps the input's order.
+"""The stages between the seams: read, send, write, commit. Each is bounded.
 
-Results are written and chunks committed in input order, so the committed chunks are always a prefix of the input. While a request
-waits for a retry, later batches overtake it and are held in the reorder window until it has succeeded. A full window blocks the
-reader, so memory depends on the limits and not on the input.
+Results are written in input order, each chunk by its own writer. While a request waits for a retry, later ones overtake it and
+are held in the reorder window until it has succeeded. A full window blocks the reader, so memory depends on the limits and not
+on the input.
 """
 
 import asyncio
@@ -10,29 +10,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inferrun.plugins import (
+    NO_USAGE,
     Batch,
+    Block,
     Checkpoint,
     Chunk,
+    ChunkCommit,
+    ChunkWriter,
     Counts,
+    InputError,
+    InputPlan,
     Limits,
     ModelProtocol,
     OutputStore,
-    Prediction,
     RecordError,
     ResultCounts,
+    Results,
     Source,
-    count_predictions,
 )
+from runner.batching import Batching
 from runner.reorder_window import ReorderWindow
 from runner.sender import Sender
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A batch with its pending predictions."""
+    """A batch with its pending results."""
 
     batch: Batch
-    predictions: asyncio.Task[Sequence[Prediction]]
+    results: asyncio.Task[Results]
 
 
 class Pipeline:
@@ -52,58 +58,115 @@ class Pipeline:
         self._report = report
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
         self._sender = Sender(model, self._window, limits=limits)
+        self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self.first_record_error: RecordError | None = None
-        self._pending: asyncio.Queue[_Sent | Chunk | None] = asyncio.Queue()  # bounded by the window
+        self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
 
-    async def run(self, chunks: Sequence[Chunk], checkpoint: Checkpoint, *, total: int) -> Counts:
+    async def run(self, plan: InputPlan, checkpoint: Checkpoint) -> Counts:
         """Predict and commit the missing chunks, and return the counts of the whole run."""
-        missing = chunks[checkpoint.committed_chunks :]
+        missing = [chunk for chunk in plan.chunks if chunk.index not in checkpoint.committed]
+        progress = _Progress(total=plan.total, report=self._report, reports_chunks=self._sink.commits_chunks)
+        for commit in checkpoint.committed.values():
+            progress.add(commit)
+        progress.report()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(missing, checkpoint.committed.total, group))
-            writing = group.create_task(self._write(checkpoint.committed, total=total))
-        results = writing.result()
-        return Counts(total=total, completed=results.completed, failed=results.failed)
+            group.create_task(self._read(missing, group))
+            group.create_task(self._write(missing, progress))
+        return progress.counts
 
-    async def _read(self, chunks: Sequence[Chunk], first: int, group: asyncio.TaskGroup) -> None:
+    async def _read(self, chunks: Sequence[Chunk], group: asyncio.TaskGroup) -> None:
         for chunk in chunks:
-            batches = self._source.read(chunk, first=first)
-            while (batch := await asyncio.to_thread(_next, batches)) is not None:
-                first += len(batch.rows)
-                await self._dispatch(batch, group)
-            await self._pending.put(chunk)
+            if self._batching.has_gap(chunk.first):
+                await self._dispatch(self._batching.rest(), group)
+            await self._read_chunk(chunk, group)
+        await self._dispatch(self._batching.rest(), group)
         await self._pending.put(None)
 
-    async def _dispatch(self, batch: Batch, group: asyncio.TaskGroup) -> None:
+    async def _read_chunk(self, chunk: Chunk, group: asyncio.TaskGroup) -> None:
+        first = chunk.first
+        blocks = self._source.read(chunk)
+        while (block := await asyncio.to_thread(_next, blocks)) is not None:
+            if first + len(block.records) > chunk.stop:
+                break
+            self._batching.add(block, first=first)
+            first += len(block.records)
+            await self._dispatch(self._batching.full(), group)
+        if block is not None or first != chunk.stop:
+            raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
+
+    async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
         await self._sender.wait_for_lookahead()
-        for request in self._sender.divide(batch):
+        for request in requests:
             await self._window.enter(request)
             self._sender.expect(request)
             self._pending.put_nowait(_Sent(request, group.create_task(self._sender.send(request))))
             await self._sender.wait_for_lookahead()
 
-    async def _write(self, results: ResultCounts, *, total: int) -> ResultCounts:
-        self._report_committed(results, total=total)
+    async def _write(self, chunks: Sequence[Chunk], progress: "_Progress") -> None:
+        writing = _ChunkWriting(self._sink, chunks, progress)
         while (item := await self._pending.get()) is not None:
-            if isinstance(item, Chunk):
-                await self._sink.commit(item)
-                if self._sink.commits_chunks:
-                    self._report_committed(results, total=total)
-            else:
-                predictions = await item.predictions
-                await self._sink.write(item.batch, predictions)
-                self._window.leave(predictions)
-                self._observe(predictions)
-                results += count_predictions(predictions)
-        return results
-
-    def _observe(self, predictions: Sequence[Prediction]) -> None:
-        if self.first_record_error is None:
-            errors = (one for one in predictions if isinstance(one, RecordError))
-            self.first_record_error = next(errors, None)
-
-    def _report_committed(self, results: ResultCounts, *, total: int) -> None:
-        self._report(Counts(total=total, completed=results.completed, failed=results.failed))
+            results = await item.results
+            await writing.write(item.batch, results)
+            self._window.leave(results)
+            if self.first_record_error is None and results.errors:
+                self.first_record_error = results.errors[min(results.errors)]
 
 
-def _next(batches: Iterator[Batch]) -> Batch | None:
-    return next(batches, None)
+class _ChunkWriting:
+    """Divides the results among the writers of their chunks, and commits each chunk with its last result."""
+
+    def __init__(self, sink: OutputStore, chunks: Sequence[Chunk], progress: "_Progress") -> None:
+        self._sink = sink
+        self._chunks = iter(chunks)
+        self._progress = progress
+        self._chunk: Chunk | None = None
+        self._writer: ChunkWriter | None = None
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        start = 0
+        while start < len(batch):
+            chunk, writer = self._current()
+            stop = min(len(batch), chunk.stop - batch.first)
+            await writer.write(batch.part(start, stop), results.part(start, stop))
+            start = stop
+            if batch.first + stop == chunk.stop:
+                self._chunk = None
+                self._progress.add(await writer.commit())
+                self._progress.report_chunk()
+
+    def _current(self) -> tuple[Chunk, ChunkWriter]:
+        if self._chunk is None or self._writer is None:
+            self._chunk = next(self._chunks)
+            self._writer = self._sink.writer(self._chunk)
+        return self._chunk, self._writer
+
+
+class _Progress:
+    """The counts of the committed chunks."""
+
+    def __init__(self, *, total: int, report: Callable[[Counts], None], reports_chunks: bool) -> None:
+        self._total = total
+        self._report = report
+        self._reports_chunks = reports_chunks
+        self._results = ResultCounts(0)
+        self._usage = NO_USAGE
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self._total, self._results.completed, self._results.failed, self._usage)
+
+    def add(self, commit: ChunkCommit) -> None:
+        self._results += commit.counts
+        self._usage += commit.usage
+
+    def report(self) -> None:
+        self._report(self.counts)
+
+    def report_chunk(self) -> None:
+        """Report the counts if a committed chunk is durable."""
+        if self._reports_chunks:
+            self.report()
+
+
+def _next(blocks: Iterator[Block]) -> Block | None:
+    return next(blocks, None)

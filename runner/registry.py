@@ -17,10 +17,15 @@ FORMATS: Final = "inferrun.formats"
 BUILT_IN: Final = (
     EntryPoint("file", "runner.file.input:open_input", INPUTS),
     EntryPoint("krateo", "runner.krateo.input:open_input", INPUTS),
+    EntryPoint("s3", "runner.s3.input:open_input", INPUTS),
     EntryPoint("file", "runner.file.output:open_output", OUTPUTS),
     EntryPoint("krateo", "runner.krateo.output:open_output", OUTPUTS),
+    EntryPoint("s3", "runner.s3.output:open_output", OUTPUTS),
     EntryPoint("v2", "runner.v2.rest:open_v2", PROTOCOLS),
+    EntryPoint("openai", "runner.openai.rest:open_openai", PROTOCOLS),
     EntryPoint("jsonl", "runner.jsonl.format:JSONL", FORMATS),
+    EntryPoint("openai", "runner.openai.format:OPENAI", FORMATS),
+    EntryPoint("parquet", "runner.parquet.format:PARQUET", FORMATS),
 )
 
 
@@ -34,9 +39,9 @@ def output_store(label: str) -> OpenOutput:
     return cast("OpenOutput", _load(OUTPUTS, label, field=f"output.{label}"))
 
 
-def model_protocol(name: str) -> OpenModel:
-    """Load the protocol that `kserve.modelVersion` names."""
-    return cast("OpenModel", _load(PROTOCOLS, name, field="kserve.modelVersion"))
+def model_protocol(name: str, *, field: str) -> OpenModel:
+    """Load the protocol of a name; `field` is where the contract names it."""
+    return cast("OpenModel", _load(PROTOCOLS, name, field=field))
 
 
 def record_format(name: str, field: str) -> RecordFormat:

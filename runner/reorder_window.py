@@ -7,12 +7,8 @@ oldest batch has its predictions, it is the writer that is slow, and there is no
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 
-from inferrun.plugins import Batch, Prediction, RecordError
-
-_BYTES_PER_VALUE = 32
-_BYTES_PER_LIST = 64
+from inferrun.plugins import Batch, Results
 
 
 class ReorderWindow:
@@ -32,7 +28,7 @@ class ReorderWindow:
 
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
-        size = memory_of(batch.rows)
+        size = batch.records.nbytes
         while len(self._held) >= self._minimum and (self._is_writer_slow() or self._held_bytes + size > self._limit):
             await self._change()
         self._held.append((batch, size))
@@ -46,18 +42,18 @@ class ReorderWindow:
     def is_sendable(self, batch: Batch) -> bool:
         """Return whether there is room for the predictions of a batch or of a part of it."""
         oldest, _ = self._held[0]
-        return self._held_bytes <= self._limit or batch.first < oldest.first + len(oldest.rows)
+        return self._held_bytes <= self._limit or batch.first < oldest.first + len(oldest)
 
-    def add(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        """Count the predictions of a held batch."""
+    def add(self, batch: Batch, results: Results) -> None:
+        """Count the results of a held batch."""
         self._predicted.add(batch.first)
-        self._held_bytes += memory_of(predictions)
+        self._held_bytes += results.values.nbytes
 
-    def leave(self, predictions: Sequence[Prediction]) -> None:
+    def leave(self, results: Results) -> None:
         """Release the room of the oldest batch and its predictions, which were written."""
         batch, size = self._held.popleft()
         self._predicted.discard(batch.first)
-        self._held_bytes -= size + memory_of(predictions)
+        self._held_bytes -= size + results.values.nbytes
         self._has_changed.set()
 
     def _is_writer_slow(self) -> bool:
@@ -66,20 +62,3 @@ class ReorderWindow:
     async def _change(self) -> None:
         self._has_changed.clear()
         await self._has_changed.wait()
-
-
-def memory_of(values: Sequence[object]) -> int:
-    """Estimate the memory of decoded JSON in bytes: 32 per number with its reference, 64 per list; values are taken to be alike."""
-    if not values:
-        return 0
-    if all(isinstance(value, str) for value in values):
-        return sum(_BYTES_PER_LIST + len(value) for value in values if isinstance(value, str))
-    return len(values) * _memory_of_one(values[0])
-
-
-def _memory_of_one(value: object) -> int:
-    if isinstance(value, RecordError):
-        return _BYTES_PER_LIST + _memory_of_one(value.value)
-    if isinstance(value, list):
-        return _BYTES_PER_LIST + (len(value) * _memory_of_one(value[0]) if value else 0)
-    return _BYTES_PER_LIST + len(value) if isinstance(value, str) else _BYTES_PER_VALUE

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from inferrun.plugins import TransientError
+from inferrun.plugins import Fault, FaultKind
 
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
@@ -38,7 +38,7 @@ class Retries:
         self._failing_since: float | None = None
         self._retry = 0
 
-    def wait_after(self, failure: TransientError, *, now: float, first_wait: float, jitter: float) -> float | None:
+    def wait_after(self, failure: Fault, *, now: float, first_wait: float, jitter: float) -> float | None:
         """Return the seconds until the next retry, or None if the budget is spent; `jitter` is between 0 and 1."""
         if self._failing_since is None:
             self._failing_since = now
@@ -49,7 +49,7 @@ class Retries:
             return None
         if failure.retry_after is not None:
             return failure.retry_after + wait if failure.retry_after <= _LONGEST_RETRY_AFTER else None
-        if self._retry == 1 and failure.is_connection_lost:
+        if self._retry == 1 and failure.kind is FaultKind.LOST:
             return 0.0
         return wait if wait <= left else None
 
@@ -81,13 +81,23 @@ def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
 async def with_retries(
     attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float] = lambda: FIRST_WAIT
 ) -> T:
-    """Call `attempt` until it does not raise TransientError, or raise the underlying error when the budget is spent."""
+    """Call `attempt` until it does not raise a transient Fault, or raise the underlying error when the budget is spent."""
+    try:
+        return await retried(attempt, budget=budget, first_wait=first_wait)
+    except Fault as failure:
+        raise failure.error from failure
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float]) -> T:
+    """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent."""
     loop = asyncio.get_running_loop()
     retries = Retries(budget=budget)
     while True:
         try:
             return await attempt()
-        except TransientError as failure:
+        except Fault as failure:
+            if not failure.is_transient:
+                raise
             wait = retries.wait_after(
                 failure,
                 now=loop.time(),
@@ -95,5 +105,5 @@ async def with_retries(
                 jitter=random.random(),  # noqa: S311  not for security
             )
             if wait is None:
-                raise failure.error from failure
+                raise
         await asyncio.sleep(wait)

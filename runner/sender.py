@@ -1,43 +1,58 @@
-"""Sends batches to the model server: limits concurrency, retries, and adapts the number of records per request.
+"""Sends batches to the model server: limits concurrency, retries, divides, and adapts the number of records per request.
 
 A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from itertools import chain
 
-from inferrun.plugins import Batch, InferenceError, Limits, ModelProtocol, Prediction, TransientError
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    Limits,
+    ModelProtocol,
+    RecordError,
+    Results,
+    failed,
+    join_results,
+)
 from runner.batch_sizer import BatchSizer
+from runner.blanks import with_blanks
 from runner.reorder_window import ReorderWindow
-from runner.retries import first_wait_for, with_retries
+from runner.retries import first_wait_for, retried
 from runner.slots import Slots
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
 
+_REJECTIONS_WITHOUT_SUCCESS = 16
+"""Records that the server rejects one by one before it has accepted any: then the reason is the request, not the records."""
 
-class _TooSlow(Exception):
-    """A request with several records timed out."""
+_REJECTIONS_IN_A_ROW = 1000
+"""The same after it has accepted some."""
 
 
 class Sender:
-    """Turns batches into predictions."""
+    """Turns batches into results."""
 
     def __init__(self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits) -> None:
         self._model = model
         self._window = window
         self._retry_seconds = limits.retry_seconds
-        self._sizer = BatchSizer(maximum=limits.batch_rows, target_seconds=limits.request_seconds)
+        maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
+        self._sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
         self._slots = Slots(limits.concurrency)
         self._duration: float | None = None
         self._lookahead = limits.concurrency
         self._unsent: set[int] = set()
         self._has_sent = asyncio.Event()
+        self._has_succeeded = False
+        self._rejections = 0
 
-    def divide(self, batch: Batch) -> Iterator[Batch]:
-        """Divide a batch into requests that suit the model's speed."""
-        return self._sizer.divide(batch)
+    def wanted_records(self) -> int:
+        """Return how many records the next request should have."""
+        return self._sizer.rows
 
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
@@ -49,24 +64,42 @@ class Sender:
         """Count a batch as unsent until it is first sent."""
         self._unsent.add(batch.first)
 
-    async def send(self, batch: Batch) -> Sequence[Prediction]:
+    async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds. Raises InferenceError."""
-        predictions = await self._request(batch)
-        self._window.add(batch, predictions)
-        return predictions
+        results = await self._request(batch)
+        self._window.add(batch, results)
+        return results
 
-    async def _request(self, batch: Batch) -> Sequence[Prediction]:
-        """Send a batch until it succeeds; one that times out is divided, because a smaller one may be fast enough."""
+    async def _request(self, batch: Batch) -> Results:
+        """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame."""
         try:
-            return await with_retries(
+            return await retried(
                 lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
             )
-        except _TooSlow:
-            self._sizer.observe_timeout(len(batch.rows))
-            parts = [await self._request(part) for part in self._sizer.divide(batch)]
-        return list(chain.from_iterable(parts))
+        except Fault as fault:
+            match fault.kind:
+                case FaultKind.TOO_LARGE if len(batch) > 1:
+                    self._sizer.observe_timeout(len(batch))
+                    return await self._divided(batch, size=min(self._sizer.rows, _half(batch)))
+                case FaultKind.REJECTED if len(batch) > 1:
+                    return await self._divided(batch, size=_half(batch))
+                case FaultKind.TOO_LARGE | FaultKind.REJECTED:
+                    return self._rejected(fault)
+            raise fault.error from fault
 
-    async def _try(self, batch: Batch) -> Sequence[Prediction]:
+    async def _divided(self, batch: Batch, *, size: int) -> Results:
+        starts = range(0, len(batch), size)
+        parts = [await self._request(batch.part(start, start + size)) for start in starts]
+        return with_blanks(join_results(parts))
+
+    def _rejected(self, fault: Fault) -> Results:
+        """Return the error of a single record that the server rejects, unless it seems to reject every record."""
+        self._rejections += 1
+        if self._rejections >= (_REJECTIONS_IN_A_ROW if self._has_succeeded else _REJECTIONS_WITHOUT_SUCCESS):
+            raise fault.error from fault
+        return fault.results or failed(RecordError(code=str(fault.kind), message=str(fault.error)))
+
+    async def _try(self, batch: Batch) -> Results:
         while True:
             await self._window.wait_until_sendable(batch)
             async with self._slots.slot(batch.first):
@@ -75,23 +108,27 @@ class Sender:
                     self._has_sent.set()
                     return await self._predict(batch)
 
-    async def _predict(self, batch: Batch) -> Sequence[Prediction]:
+    async def _predict(self, batch: Batch) -> Results:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            predictions = await self._model.predict(batch)
-        except TransientError as failure:
-            if failure.is_timeout and self._sizer.is_adaptive and len(batch.rows) > 1:
-                raise _TooSlow from failure
+            results = await self._model.predict(batch)
+        except Fault as fault:
+            if fault.kind is FaultKind.TIMEOUT and self._sizer.is_adaptive and len(batch) > 1:
+                raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
-        if len(predictions) != len(batch.rows):
-            raise InferenceError(
-                f"the model server returned {len(predictions)} predictions for {len(batch.rows)} records"
-            )
-        self._observe(len(batch.rows), loop.time() - started)
-        return predictions
+        if len(results) != len(batch):
+            raise InferenceError(f"the model server returned {len(results)} predictions for {len(batch)} records")
+        self._has_succeeded = True
+        self._rejections = 0
+        self._observe(len(batch), loop.time() - started)
+        return results
 
     def _observe(self, rows: int, duration: float) -> None:
         self._sizer.observe(rows, duration)
         previous = duration if self._duration is None else self._duration
         self._duration = previous + _SMOOTHING * (duration - previous)
+
+
+def _half(batch: Batch) -> int:
+    return (len(batch) + 1) // 2

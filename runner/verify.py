@@ -43,6 +43,7 @@ def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding
             state=OutputState.COMMITTED,
             message=f"{committed.completed} of {committed.total} records predicted",
             records=RecordCounts(total=committed.total, completed=committed.completed, failed=committed.failed),
+            usage=committed.usage if committed.usage.total_tokens else None,
             delivery=sink.delivery,
             output=committed.output,
         )

@@ -11,6 +11,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cancel_run import RunCanceller
+from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.history_pruner import HistoryPruner
 from activities.cluster.job_watch import JobWatch
@@ -82,9 +83,8 @@ class WorkerProcess:
             temporal_namespace=client.namespace,
             ui_url=common.ui_url,
         )
-        selector = manifests.selector(installation)
-        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=selector)
-        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, selector=selector)
+        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
+        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
         self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
@@ -178,6 +178,10 @@ class WorkerProcess:
             events=self._events,
             temporal=self._client,
             installation=self._installation,
+            configs=ConfigReader(
+                self._api, defaults=self._defaults.current, runner_account=self._settings.runner_account
+            ),
+            defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
         launches = LaunchReader(self._api, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)

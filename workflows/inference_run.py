@@ -128,6 +128,7 @@ class InferenceRun:
                 return launched
             verdict = await self._supervise(launched)
             verdict = self._state.finish_launch(verdict, now=workflow.now())
+            self._state.count_commits(verdict)
             verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
             step = self._step_after(verdict, launched)
             self._state.add_attempt(launched, verdict, step.reason)
@@ -135,14 +136,15 @@ class InferenceRun:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
-            await self._back_off(step, limit=launched.backoff_limit)
+            has_waited = verdict.kind is VerdictKind.NEVER_RAN
+            await self._back_off(step, limit=launched.backoff_limit, has_waited=has_waited)
             if self._is_signalled:  # workflows of earlier versions replay without this
                 self._limit_history()
 
     def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
         return next_step(
             verdict,
-            attempt=self._state.progress.attempt,
+            attempt=self._state.progress.counted_attempts,
             backoff_limit=launched.backoff_limit,
             seconds_left=self._state.running_seconds_left(now=workflow.now()),
         )
@@ -267,16 +269,15 @@ class InferenceRun:
         else:
             self._state.wait_since(rfc3339(workflow.now() + timedelta(seconds=delay)))
 
-    async def _back_off(self, step: Step, *, limit: int) -> None:
+    async def _back_off(self, step: Step, *, limit: int, has_waited: bool) -> None:
         """Publish why the run waits for its next launch, and wait."""
         ended_launches = self._state.progress.launch
-        self._state.next_launch(is_counted=step.counted)
+        self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
             return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
-        message = (
-            f"attempt {attempt} of {limit + 1} starts in {step.delay} s; the last launch ended with: {step.message}"
-        )
+        of = limit + 1 + self._state.progress.uncounted
+        message = f"attempt {attempt} of {of} starts in {step.delay} s; the last launch ended with: {step.message}"
         request = PublishInput(
             run=self._state.run,
             phase=Phase.PENDING,
@@ -286,8 +287,9 @@ class InferenceRun:
             attempts=self._state.progress.attempts,
             ended_launches=ended_launches,
             seconds_used=self._state.progress.seconds_used,
-            warning=True,
+            warning=not has_waited,
             ended_job=self._state.job.job_name if self._state.job else "",
+            discarded_job_uid=self._state.job.job_uid if self._state.job and has_waited else "",
         )
         published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:
@@ -341,6 +343,7 @@ class InferenceRun:
             message=recorded.message,
             exit_code=outcome.exit_code,
             records=outcome.records,
+            usage=outcome.usage,
             delivery=outcome.delivery,
             output=outcome.output,
             duration=recorded.duration,

@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TokenUsage
 from inferrun.submission import Submission
 
 RUN_WORKFLOW = "InferenceRun"
@@ -33,10 +33,18 @@ class RunProgress(Frozen):
     """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
 
     launch: int = Field(default=1, description="Number of the current launch; every Job is one")
-    attempt: int = Field(default=1, description="Number of the current attempt, as counted against backoffLimit")
+    attempt: int = Field(default=1, description="Number of the current attempt")
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")
+    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
+    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
+    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+
+    @property
+    def counted_attempts(self) -> int:
+        """The number of the current attempt, as counted against backoffLimit."""
+        return self.attempt - self.uncounted
 
     @property
     def progress(self) -> "RunProgress":
@@ -157,6 +165,7 @@ class Verdict(Frozen):
     started_at: str | None = None
     finished_at: str | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Output | None = None
     pod_name: str = ""
@@ -308,6 +317,7 @@ class PublishInput(Frozen):
     seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
+    discarded_job_uid: str = Field(default="", description="UID of that Job if it is deleted: its Pod never ran")
 
 
 class RecordInput(Frozen):
@@ -321,6 +331,7 @@ class RecordInput(Frozen):
     attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     delivery: Delivery | None = None
     output: Output | None = None
     started_at: str | None = None

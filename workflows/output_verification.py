@@ -44,6 +44,7 @@ def verdict_with(finding: OutputFinding | None, verdict: Verdict) -> Verdict:
                 "message": f"{finding.message}; the output is committed, although its Pod left no result",
                 "exit_code": None,
                 "records": finding.records,
+                "usage": finding.usage,
                 "delivery": finding.delivery,
                 "output": finding.output,
             }

@@ -11,6 +11,7 @@ from inferrun.resources import Attempt
 from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     FollowInput,
     FollowUntil,
     LaunchInput,
@@ -136,6 +137,16 @@ class RunState:
         if is_disrupted:
             self.disruptions += 1
 
+    def count_commits(self, verdict: Verdict) -> None:
+        """Start counting attempts anew if this one committed records: as long as a run progresses, its retries are not used up."""
+        records = verdict.records
+        if records is None or self.lifecycle < SIGNALLED_LIFECYCLE:
+            return
+        committed = records.completed + records.failed
+        if committed > self.progress.committed:
+            update = {"committed": committed, "uncounted": self.progress.attempt - 1}
+            self.progress = self.progress.model_copy(update=update)
+
     def add_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
         """List a launch that ended; only the latest ones are kept."""
         attempt = Attempt(
@@ -151,7 +162,15 @@ class RunState:
             node_name=verdict.node_name or None,
             log=verdict.log[:LOG_LIMIT] or None,
         )
+        if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
+            self._forget_wait()
         self._list(attempt)
+
+    def _forget_wait(self) -> None:
+        """One entry stands for all launches that ended while their Pods waited."""
+        *earlier, last = self.progress.attempts
+        if last.start_time is None and not last.replaced:
+            self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
 
     def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
         """List a Pod that its Job replaces; the launch goes on."""
@@ -200,10 +219,12 @@ class RunState:
             is_final=is_final,
         )
 
-    def next_launch(self, *, is_counted: bool) -> None:
-        """Advance to the next launch, which is a new attempt if it is counted."""
+    def next_launch(self, *, is_counted: bool, has_waited: bool = False) -> None:
+        """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the last one never ran."""
         attempt = self.progress.attempt + (1 if is_counted else 0)
-        self.progress = self.progress.model_copy(update={"launch": self.progress.launch + 1, "attempt": attempt})
+        waits = self.progress.waits + 1 if has_waited else 0
+        changes = {"launch": self.progress.launch + 1, "attempt": attempt, "waits": waits}
+        self.progress = self.progress.model_copy(update=changes)
 
     def wait_since(self, since: str) -> None:
         """The time from which pendingTimeoutSeconds counts."""
@@ -255,6 +276,7 @@ class RunState:
             attempts=self.progress.attempts,
             exit_code=verdict.exit_code,
             records=verdict.records,
+            usage=verdict.usage,
             delivery=verdict.delivery,
             output=verdict.output,
             started_at=self._first_start(),

@@ -102,6 +102,7 @@ def result_of(run: InferenceRun) -> RunResult:
         message=status.message or "",
         exit_code=status.exit_code,
         records=status.records,
+        usage=status.usage,
         delivery=status.delivery,
         output=status.output,
         duration=status.duration or "",

@@ -8,7 +8,7 @@ from activities.rules.snapshot import CompiledRun
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
 from inferrun.reasons import Reason, known_reason
-from inferrun.resources import Attempt, InferenceRun
+from inferrun.resources import Attempt, InferenceRun, InferenceRunStatus
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 from workflows.run_clock import timeout_of
@@ -68,6 +68,9 @@ def launched(
         attempts=request.attempts,
         seconds_used=request.seconds_used,
         first_started_at=request.first_started_at,
+        waits=request.waits,
+        uncounted=request.uncounted,
+        committed=request.committed,
         started_at=_start_of_lost(run, job),
         timeout_seconds=timeout_of(run.spec),
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
@@ -128,9 +131,16 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         launch=ended + 1,
         attempt=status.attempt or 1,
         attempts=past,
-        seconds_used=status.seconds_used if status.seconds_used is not None else _seconds_of(past),
+        seconds_used=_seconds_used(status, ended=ended),
         first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
     )
+
+
+def _seconds_used(status: InferenceRunStatus, *, ended: int) -> float:
+    """Of the launches that have ended, as the status counts them, and of Pods that the launch after them replaced."""
+    if status.seconds_used is None:
+        return _seconds_of(status.attempts)
+    return status.seconds_used + _seconds_of(tuple(item for item in status.attempts if item.launch > ended))
 
 
 def _seconds_of(attempts: tuple[Attempt, ...]) -> float:

@@ -13,28 +13,30 @@ from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults
 from inferrun.names import job_base_name
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
-from inferrun.resources.config import RUN_AS_USER
+from inferrun.resources.config import RUN_AS_USER, ModelRequests
+from inferrun.resources.storage import CLAIM_KEY, SCHEMA_LABELS, SECRET_KEYS
 
 End = Literal["input", "output"]
+SecretUser = Literal["input", "output", "model"]
 
 PASSED_LABELS = ("kueue.x-k8s.io/",)
 """Prefixes of the labels that a run's Jobs inherit, for queueing systems."""
 
 
 class Endpoint(BaseModel):
-    """The Secret of a `krateo` input or output, and the namespace that its reference names."""
+    """The Secret of an input, an output or the model server, and the namespace that its reference names."""
 
     model_config = ConfigDict(frozen=True)
 
-    end: End
+    end: SecretUser
     secret: str
     named_namespace: str = ""
 
 
 class Claim(BaseModel):
-    """The PersistentVolumeClaim of a `file` input or output."""
+    """The PersistentVolumeClaim of an input or output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,19 +73,8 @@ class Snapshot(BaseModel):
     auto_delete_delay_seconds: int
     ttl_seconds_after_finished: int
     krateo_post_limit_bytes: int
+    limits: dict[str, str] = {}
     foreign_log_tail: bool = False
-
-    def deletes(self, phase: Phase | None) -> bool:
-        """Whether autoDeletePolicy deletes a run that ended in this phase."""
-        if self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
-            return phase is Phase.SUCCEEDED
-        return self.auto_delete_policy is AutoDeletePolicy.DELETE_ON_COMPLETION
-
-    @property
-    def deletion_policy(self) -> str:
-        """Why a run is deleted, for its Event and the result of the clean-up."""
-        delay = self.auto_delete_delay_seconds
-        return f"autoDeletePolicy is {self.auto_delete_policy} and autoDeleteDelaySeconds {delay}"
 
 
 @dataclass(frozen=True)
@@ -147,6 +138,7 @@ def _contract_model(model: KServeModel) -> Model:
         model_url=model.model_url or "",
         model_version=model.model_version or "",
         model_input_name=model.model_input_name or "",
+        protocol_version=model.protocol_version or "",
     )
 
 
@@ -164,8 +156,8 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
         resources=_resources_of(config),
-        endpoints=_endpoints_of(config),
-        claims=_claims_of(config),
+        endpoints=_endpoints_of(config, is_our_runner=is_our_runner),
+        claims=_claims_of(config, is_our_runner=is_our_runner),
         labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
@@ -175,8 +167,21 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         auto_delete_delay_seconds=_first(spec.auto_delete_delay_seconds, defaults.auto_delete_delay_seconds),
         ttl_seconds_after_finished=_first(spec.ttl_seconds_after_finished, defaults.job_ttl_seconds),
         krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
+        limits=_limits_of(spec.requests) if is_our_runner and spec.requests else {},
         foreign_log_tail=defaults.foreign_log_tail,
     )
+
+
+def _limits_of(requests: ModelRequests) -> dict[str, str]:
+    """The runner's limits, by the names of its environment variables."""
+    given = {
+        "BATCH_ROWS": requests.max_batch_records,
+        "REQUEST_SECONDS": requests.target_seconds,
+        "CONCURRENCY": requests.concurrency,
+        "REQUEST_TIMEOUT": requests.timeout_seconds,
+        "HANDLER_TIMEOUT": requests.storage_timeout_seconds,
+    }
+    return {f"INFERRUN_{name}": str(value) for name, value in given.items() if value is not None}
 
 
 def _first(*values: int | None) -> int:
@@ -191,28 +196,41 @@ def _resources_of(config: InferenceConfig) -> dict[str, dict[str, str]]:
     return {part: {key: str(value) for key, value in amounts.items()} for part, amounts in parts.items() if amounts}
 
 
-def _ends_of(config: InferenceConfig, label: str) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form storage
+def _ends_of(config: InferenceConfig, *, is_our_runner: bool) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form
+    """The storage objects whose mounts are ours to provide: those of our labels, and those of plug-ins in our runner."""
     storage = config.spec.storage
     ends: tuple[tuple[End, dict[str, Any] | None], ...] = (("input", storage.input), ("output", storage.output))
-    found = [(end, labels[label]) for end, labels in ends if labels and isinstance(labels.get(label), dict)]
-    return [(end, settings) for end, settings in found if isinstance(settings, dict)]
+    return [
+        (end, settings)
+        for end, labels in ends
+        for label, settings in (labels or {}).items()
+        if isinstance(settings, dict) and (is_our_runner or label in SCHEMA_LABELS)
+    ]
 
 
-def _endpoints_of(config: InferenceConfig) -> tuple[Endpoint, ...]:
-    found = []
-    for end, settings in _ends_of(config, "krateo"):
-        call = settings.get("api")
-        reference = call.get("endpointRef") if isinstance(call, dict) else None
+def _endpoints_of(config: InferenceConfig, *, is_our_runner: bool) -> tuple[Endpoint, ...]:
+    found = [_endpoint_of(end, settings) for end, settings in _ends_of(config, is_our_runner=is_our_runner)]
+    model = config.spec.model.credentials_ref
+    if model is not None:
+        found.append(Endpoint(end="model", secret=model.name))
+    return tuple(endpoint for endpoint in found if endpoint is not None)
+
+
+def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any: free-form storage
+    for keys in SECRET_KEYS:
+        reference: Any = settings  # Any: free-form storage
+        for key in keys:
+            reference = reference.get(key) if isinstance(reference, dict) else None
         if isinstance(reference, dict) and isinstance(reference.get("name"), str):
             namespace = reference.get("namespace")
             named = namespace if isinstance(namespace, str) else ""
-            found.append(Endpoint(end=end, secret=reference["name"], named_namespace=named))
-    return tuple(found)
+            return Endpoint(end=end, secret=reference["name"], named_namespace=named)
+    return None
 
 
-def _claims_of(config: InferenceConfig) -> tuple[Claim, ...]:
-    found = _ends_of(config, "file")
-    return tuple(Claim(end=end, name=str(item["claimName"])) for end, item in found if item.get("claimName"))
+def _claims_of(config: InferenceConfig, *, is_our_runner: bool) -> tuple[Claim, ...]:
+    found = _ends_of(config, is_our_runner=is_our_runner)
+    return tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in found if item.get(CLAIM_KEY))
 
 
 def read_snapshot(data: dict[str, str]) -> CompiledRun:

@@ -55,8 +55,10 @@ _STATUS_FIELDS = (
     "records",
     "attempt",
     "endedLaunches",
+    "runningSince",
     "observedGeneration",
 )
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller")
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
@@ -103,6 +105,10 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object | None:
         return None
     kept = _metadata(metadata)
     kept["generation"] = metadata.get("generation", 0)
+    if labels := _picked(metadata.get("labels"), (wellknown.LABEL_SCHEDULE_UID,)):
+        kept["labels"] = labels
+        owners = metadata.get("ownerReferences") or []
+        kept["ownerReferences"] = [_picked(owner, _OWNER_FIELDS) for owner in owners]
     config = {"configRef": {"name": (spec.get("configRef") or {}).get("name")}}
     trimmed: Object = {"metadata": kept, "spec": share(config)}
     trimmed["status"] = {key: _shared(status[key]) for key in _STATUS_FIELDS if status.get(key) is not None}

@@ -219,6 +219,7 @@ def _verdict(
         started_at=end.started_at if end else None,
         finished_at=end.finished_at if end else None,
         records=result.records if result else None,
+        usage=result.usage if result else None,
         delivery=result.delivery if result else "Unknown",
         output=result.output if result else None,
     )

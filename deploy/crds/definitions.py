@@ -17,7 +17,7 @@ from inferrun.resources import (
     InferenceRunSpec,
     InferenceRunStatus,
 )
-from inferrun.resources.storage import KNOWN_LABELS
+from inferrun.resources.storage import SCHEMA_LABELS
 
 KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
 
@@ -110,7 +110,7 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
 
 def _describe_known_labels(end: Schema) -> None:
     """Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images."""
-    end["properties"] = {label: structural(model) for label, model in KNOWN_LABELS.items()}
+    end["properties"] = {label: structural(model) for label, model in SCHEMA_LABELS.items()}
     _keep_unknown_keys(end)
 
 

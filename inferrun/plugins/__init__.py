@@ -4,7 +4,7 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
 
     inferrun.stores.input    the label under `storage.input`     OpenInput
     inferrun.stores.output   the label under `storage.output`    OpenOutput
-    inferrun.protocols       `kserve.modelVersion`               OpenModel
+    inferrun.protocols       `kserve.protocol`                   OpenModel
     inferrun.formats         `format` of a storage object        RecordFormat
 
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
@@ -13,54 +13,81 @@ It does not read the environment.
 """
 
 from inferrun.contract import Contract, Model
-from inferrun.plugins.errors import ContractError, InferenceError, InputError, OutputError, RunnerError, TransientError
+from inferrun.plugins.errors import (
+    ContractError,
+    Fault,
+    FaultKind,
+    InferenceError,
+    InputError,
+    OutputError,
+    RunnerError,
+)
 from inferrun.plugins.limits import Limits
+from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
+    ChunkWriter,
+    InputFile,
+    Json,
+    ModelContext,
     ModelProtocol,
     OpenInput,
     OpenModel,
     OpenOutput,
     OutputStore,
+    Piece,
     RecordFormat,
+    ResultWriter,
     Source,
     StorageObject,
     StoreContext,
 )
 from inferrun.plugins.values import (
+    NO_USAGE,
     Batch,
+    Block,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     Counts,
     CustomId,
     InputPlan,
-    Json,
-    Prediction,
     RecordError,
     ResultCounts,
-    Row,
-    count_predictions,
+    Results,
+    failed,
+    join_results,
 )
-from inferrun.runner_report import Delivery, Output
+from inferrun.runner_report import Delivery, Output, TokenUsage
 
 __all__ = [
+    "NO_USAGE",
     "AbortableStore",
+    "ArrowRecords",
     "Batch",
+    "Block",
     "Checkpoint",
     "Chunk",
+    "ChunkCommit",
+    "ChunkWriter",
     "CommittedRun",
     "Contract",
     "ContractError",
     "Counts",
     "CustomId",
     "Delivery",
+    "Fault",
+    "FaultKind",
     "InferenceError",
     "InputError",
+    "InputFile",
     "InputPlan",
     "Json",
+    "JsonRecords",
     "Limits",
     "Model",
+    "ModelContext",
     "ModelProtocol",
     "OpenInput",
     "OpenModel",
@@ -68,15 +95,18 @@ __all__ = [
     "Output",
     "OutputError",
     "OutputStore",
-    "Prediction",
+    "Piece",
     "RecordError",
     "RecordFormat",
+    "Records",
     "ResultCounts",
-    "Row",
+    "ResultWriter",
+    "Results",
     "RunnerError",
     "Source",
     "StorageObject",
     "StoreContext",
-    "TransientError",
-    "count_predictions",
+    "TokenUsage",
+    "failed",
+    "join_results",
 ]

@@ -6,16 +6,21 @@
     ├── InferenceError   4  the model server did not return predictions
     └── OutputError      5  the predictions could not be stored
 
-A ModelProtocol raises TransientError, with one of these inside, if a retry may succeed; the runner decides when to retry.
+A request that fails raises a Fault, with one of these inside: it says what kind of failure it was, and the runner decides
+whether to retry, to divide the request, or to give up.
 
 The message is shown in the run's status: one line with the field or address, the value, what is allowed and the fix. It is
 truncated to MESSAGE_CHARACTERS and must never contain credentials.
 """
 
-from typing import ClassVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
 
 from inferrun.exitcodes import ExitCode
 from inferrun.text import one_line
+
+if TYPE_CHECKING:
+    from inferrun.plugins.values import Results
 
 MESSAGE_CHARACTERS = 1500
 """Maximum length of a message. With every character escaped it still fits into the 3 KiB of a termination message."""
@@ -56,24 +61,59 @@ class OutputError(RunnerError):
     code = ExitCode.OUTPUT
 
 
-class TransientError(Exception):
-    """A request failed in a way that a retry may overcome."""
+class FaultKind(StrEnum):
+    """What kind of failure a request met."""
+
+    BUSY = "busy"
+    """The server is overloaded, such as 429 or 503."""
+
+    UNAVAILABLE = "unavailable"
+    """The server cannot be reached, or a proxy cannot reach it, such as 502 and 504."""
+
+    LOST = "lost"
+    """An established connection was closed before the response was complete."""
+
+    TIMEOUT = "timeout"
+    """The response did not arrive in time."""
+
+    TOO_LARGE = "too_large"
+    """The request is too large for the server or a proxy, such as 413. A smaller one may be accepted."""
+
+    REJECTED = "rejected"
+    """The server rejected what was sent, such as 400 and 422. A single record may be the reason."""
+
+    FAILED = "failed"
+    """Neither a retry nor a smaller request helps."""
+
+
+_TRANSIENT = frozenset({FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.LOST, FaultKind.TIMEOUT})
+
+
+class Fault(Exception):
+    """One try of a request failed."""
 
     def __init__(
         self,
         error: RunnerError,
         *,
+        kind: FaultKind,
         retry_after: float | None = None,
-        is_connection_lost: bool = False,
-        is_timeout: bool = False,
+        was_sent: bool = True,
+        results: "Results | None" = None,
     ) -> None:
-        """`error` is raised if retries do not help; `retry_after` is what the server asked for, in seconds.
+        """`error` is raised if nothing helps; `retry_after` is what the server asked for, in seconds.
 
-        `is_connection_lost` means that an established connection was closed: the retry need not wait. `is_timeout` means that
-        the server did not respond in time: the retry has fewer records.
+        `was_sent` is False if the request certainly did not reach the server, so that it cannot have had an effect. `results` is
+        what a rejected record gets in place of its prediction, such as the server's response.
         """
         super().__init__(str(error))
         self.error = error
+        self.kind = kind
         self.retry_after = retry_after
-        self.is_connection_lost = is_connection_lost
-        self.is_timeout = is_timeout
+        self.was_sent = was_sent
+        self.results = results
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.kind in _TRANSIENT

@@ -45,7 +45,7 @@ class Limits(BaseModel):
     """Bytes of input in one chunk, the unit of commit and resume. Default 0: a 128th of the input, between 16 KiB and 4 MiB,
     so that small runs resume with little repetition and large runs do not create too many files."""
 
-    concurrency: int = Field(default=4, ge=1, le=256)
+    concurrency: int = Field(default=4, ge=1, le=4096)
     """Maximum number of concurrent requests to the model server. Default 4: keeps a small server busy without overloading it."""
 
     request_timeout: float = Field(default=300.0, gt=0)

@@ -1,29 +1,71 @@
-"""The four seams between the runner's pipeline and what can be added to it: formats, input stores, output stores, protocols."""
+"""The seams between the runner's pipeline and what can be added to it: formats, input stores, output stores, protocols."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
+from typing import BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from inferrun.contract import Contract, Model
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.values import (
     Batch,
+    Block,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     Counts,
     InputPlan,
-    Json,
-    Prediction,
     ResultCounts,
+    Results,
 )
 from inferrun.runner_report import Delivery
 
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+class InputFile(Protocol):
+    """A file that a store provides to a format. It can be opened any number of times, from several threads."""
+
+    @property
+    def name(self) -> str:
+        """The name to show in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The expected size in bytes."""
+        ...
+
+    def open(self) -> BinaryIO:
+        """Open the file for reading at any position. Raises OSError or InputError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of a file in the format's own measure, and the number of records in it."""
+
+    start: int
+    end: int
+    records: int
+
+
+class ResultWriter(Protocol):
+    """Writes the results of one chunk to a file. All methods block."""
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the results of a batch."""
+        ...
+
+    def close(self) -> ResultCounts:
+        """Complete the file, without closing it, and return the numbers of results in it."""
+        ...
+
 
 class RecordFormat(Protocol):
-    """How records are stored in files. Ranges are in bytes; a record belongs to the range that contains its first byte.
+    """How records are stored in files. Each format chooses the measure of its ranges: bytes, row groups, …
 
     All methods block; the pipeline calls them on a thread. OSError may be raised as it is.
     """
@@ -31,23 +73,19 @@ class RecordFormat(Protocol):
     suffix: str
     """The file name extension, with the dot."""
 
-    def count(self, path: Path, *, size: int) -> int:
-        """Return the number of records in the first `size` bytes of a file."""
+    results_suffix: str
+    """The extension of result files; of error files too."""
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
         ...
 
-    def read(self, path: Path, chunk: Chunk, *, size: int, first: int, limits: Limits) -> Iterator[Batch]:
-        """Yield the records of a chunk in batches; `first` is the index of the chunk's first record.
-
-        The file is read up to byte `size`. Raises InputError, naming file and line, for a malformed or oversized record.
-        """
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the records of a chunk. Raises InputError, naming file and place, for a malformed or oversized record."""
         ...
 
-    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Prediction]) -> int:
-        """Append one result per record and return the number of bytes written."""
-        ...
-
-    def count_results(self, results: BinaryIO) -> ResultCounts:
-        """Count the results in a file that `write` produced, opened for reading."""
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+        """Return a writer of results to `out`. The errors of failed records are written to `errors`, too, or only to it."""
         ...
 
 
@@ -58,15 +96,11 @@ class Source(Protocol):
     """Equal for equal inputs; a different fingerprint means that the input has changed."""
 
     def plan(self) -> InputPlan:
-        """Choose the chunk size and count the records. Called only if no earlier attempt made a plan."""
+        """Divide the input into chunks and count the records. Called only if no earlier attempt made a plan."""
         ...
 
-    def chunks(self, plan: InputPlan) -> Sequence[Chunk]:
-        """Return all chunks in order; equal plans give equal chunks."""
-        ...
-
-    def read(self, chunk: Chunk, *, first: int) -> Iterator[Batch]:
-        """Yield the records of a chunk in batches; `first` is the index of the chunk's first record.
+    def read(self, chunk: Chunk) -> Iterator[Block]:
+        """Yield the records of a chunk, which may be part of another attempt's plan; may be called again.
 
         Raises InputError, naming the place, if a record is malformed or cannot be read.
         """
@@ -77,17 +111,31 @@ class Source(Protocol):
         ...
 
 
-class OutputStore(Protocol):
-    """An opened output. Calls arrive in this order: `open`, `begin`, per chunk any number of `write` and one `commit`, `finish`.
+class ChunkWriter(Protocol):
+    """Writes the results of one chunk and commits them."""
 
-    Every method raises OutputError if the store cannot do what it is asked.
+    async def write(self, batch: Batch, results: Results) -> None:
+        """Add the results of the next records of the chunk."""
+        ...
+
+    async def commit(self) -> ChunkCommit:
+        """Commit the chunk; if it is already committed, discard what was written and return the committed one."""
+        ...
+
+
+class OutputStore(Protocol):
+    """An opened output. Calls arrive in this order: `open`, `begin`, per chunk a `writer`, `finish`.
+
+    Every method raises OutputError if the store cannot do what it is asked. What was not committed is discarded when the store is
+    closed.
     """
 
     delivery: Delivery
     """What the store guarantees for each record: ExactlyOnce or AtLeastOnce."""
 
     commits_chunks: bool
-    """Whether `commit` makes a chunk durable. If not, everything is stored by `finish`, and no progress is reported before."""
+    """Whether a chunk's `commit` makes it durable. If not, everything is stored by `finish`, no progress is reported before, and
+    chunks are written in order, one at a time."""
 
     async def open(self) -> Checkpoint:
         """Return what has been committed of this run.
@@ -100,12 +148,8 @@ class OutputStore(Protocol):
         """Store the plan unless another attempt already did, and return the stored plan."""
         ...
 
-    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        """Add the predictions or errors of a batch, one per record, to the current chunk."""
-        ...
-
-    async def commit(self, chunk: Chunk) -> None:
-        """Commit everything written since the last commit as this chunk; has no effect if the chunk is already committed."""
+    def writer(self, chunk: Chunk) -> ChunkWriter:
+        """Return the only writer of a chunk in this attempt."""
         ...
 
     async def finish(self, counts: Counts) -> CommittedRun:
@@ -136,14 +180,17 @@ class AbortableStore(Protocol):
 class ModelProtocol(Protocol):
     """A connection to a model server."""
 
+    max_records: ClassVar[int | None]
+    """Maximum number of records in one request; None: whatever suits the server's speed."""
+
     async def prepare(self) -> None:
         """Query what the model expects, before the first batch. Raises InferenceError."""
         ...
 
-    async def predict(self, batch: Batch) -> Sequence[Prediction]:
-        """Send one request and return one prediction or error per record, in order. May be called concurrently.
+    async def predict(self, batch: Batch) -> Results:
+        """Send one request, once, and return one result per record, in order. May be called concurrently.
 
-        Raises TransientError if a retry may succeed, otherwise InferenceError.
+        Raises Fault if the request failed, and InferenceError or ContractError if no request can succeed.
         """
         ...
 
@@ -178,4 +225,16 @@ class StoreContext:
 StorageObject: TypeAlias = Mapping[str, Json]
 OpenInput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[Source]]
 OpenOutput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[OutputStore]]
-OpenModel: TypeAlias = Callable[[Model, Limits], AbstractAsyncContextManager[ModelProtocol]]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """What a protocol may use in addition to the model."""
+
+    limits: Limits
+
+    credentials_dir: Path
+    """The mounted Secret of the model server, with one file per key; does not exist without one."""
+
+
+OpenModel: TypeAlias = Callable[[Model, ModelContext], AbstractAsyncContextManager[ModelProtocol]]

@@ -1,47 +1,59 @@
-"""The values exchanged between the runner's pipeline and stores, protocols and formats. No I/O."""
+"""The values exchanged between the runner's pipeline and stores, protocols and formats. No I/O.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Three things are kept apart: a chunk is committed and resumed as a whole, a batch is sent in one request, and a block is what a
+source reads at once. The pipeline cuts batches from blocks, across the borders of chunks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from inferrun.runner_report import Output
-
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-
-Row: TypeAlias = "list[float | None]"
-"""The numbers of one record; None is a missing value. Integers stay integers, so that they are sent as they were written."""
+from inferrun.plugins.records import JsonRecords, Records
+from inferrun.runner_report import Output, TokenUsage
 
 CustomId: TypeAlias = "str | int | None"
+
+NO_USAGE = TokenUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive records of a chunk, as a source reads them."""
+
+    records: Records
+
+    ids: Sequence[CustomId] = ()
+    """One id per record if the input has ids, otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive records that are sent in one request. All rows have the same width, which is at least 1."""
+    """Consecutive records that are sent in one request."""
 
     first: int
     """Index of the first record within the whole input, from 0."""
 
-    rows: list[Row]
+    records: Records
 
     ids: Sequence[CustomId] = ()
-    """One id per row if the input has ids, otherwise empty."""
+    """One id per record if the input has ids, otherwise empty."""
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """Return the records from position `start` up to `stop`."""
+        return Batch(first=self.first + start, records=self.records.part(start, stop), ids=self.ids[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class RecordError:
-    """Takes the place of a prediction if a single record failed."""
+    """Why a single record has no prediction."""
 
     code: str
-    """`invalid_input` or `invalid_prediction`."""
+    """For programs: `invalid_input`, `invalid_prediction`, `rejected`, `http_` and a status, …"""
 
     message: str
-
-    value: Json = None
-    """What a store writes if it needs a value in this place: the prediction with null for every invalid value."""
-
-
-Prediction: TypeAlias = "Json | RecordError"
-"""A value, or nested lists of values, all of which are valid JSON and none of which is null; or the error of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +72,50 @@ class ResultCounts:
         return ResultCounts(self.completed + other.completed, self.failed + other.failed)
 
 
-def count_predictions(predictions: Sequence[Prediction]) -> ResultCounts:
-    """Count the predictions and errors of a batch."""
-    failed = sum(isinstance(prediction, RecordError) for prediction in predictions)
-    return ResultCounts(len(predictions) - failed, failed)
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of a batch, one per record, in order."""
+
+    values: Records
+    """The predictions. A failed record has a value too, for stores that need one in its place: the prediction with null for every
+    invalid value, or what the server returned."""
+
+    errors: Mapping[int, RecordError] = field(default_factory=dict)
+    """The errors of the failed records by their position in the batch."""
+
+    usage: TokenUsage = NO_USAGE
+    """Tokens that the model server counted for these records."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def counts(self) -> ResultCounts:
+        """The numbers of predictions and errors."""
+        return ResultCounts(len(self) - len(self.errors), len(self.errors))
+
+    def part(self, start: int, stop: int) -> "Results":
+        """Return the results from position `start` up to `stop`. The first part has the usage of the whole request."""
+        errors = {at - start: error for at, error in self.errors.items() if start <= at < stop}
+        return Results(self.values.part(start, stop), errors, NO_USAGE if start else self.usage)
+
+
+def join_results(parts: Sequence[Results]) -> Results:
+    """Join the results of consecutive batches."""
+    if len(parts) == 1:
+        return parts[0]
+    errors: dict[int, RecordError] = {}
+    start = 0
+    for part in parts:
+        errors |= {start + at: error for at, error in part.errors.items()}
+        start += len(part)
+    usage = sum((part.usage for part in parts), start=NO_USAGE)
+    return Results(parts[0].values.join([part.values for part in parts[1:]]), errors, usage)
+
+
+def failed(error: RecordError) -> Results:
+    """Return the results of a batch of one record that failed."""
+    return Results(JsonRecords([b"null"]), {0: error})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +130,18 @@ class Chunk:
 
     start: int
     end: int
-    """The half-open range in a measure that the input store chooses: bytes for files, rows for tables."""
+    """The half-open range in a measure that the format or the store chooses: bytes for lines, rows for tables."""
+
+    first: int
+    """Index of the chunk's first record within the whole input, from 0."""
+
+    records: int
+    """Number of records in the chunk; at least 1."""
+
+    @property
+    def stop(self) -> int:
+        """Index after the chunk's last record."""
+        return self.first + self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +151,31 @@ class InputPlan:
     fingerprint: str
     """Identifies the content of the input."""
 
-    chunk_size: int
-    """Size of a chunk in the input store's measure."""
+    chunks: tuple[Chunk, ...] = ()
+    """All chunks in order; together they contain every record once."""
 
-    total: int
-    """Number of records in the input."""
+    @property
+    def total(self) -> int:
+        """The number of records in the input."""
+        return self.chunks[-1].stop if self.chunks else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCommit:
+    """A committed chunk: what is stored, whichever attempt stored it."""
+
+    counts: ResultCounts
+
+    bytes: int = 0
+    """Size of the stored results."""
+
+    sha256: str = ""
+    """Digest of the stored results; empty if the store does not compute one."""
+
+    usage: TokenUsage = NO_USAGE
+
+    won: bool = True
+    """Whether this attempt committed the chunk. If not, another one did before, and what this attempt wrote is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +186,7 @@ class CommittedRun:
     completed: int
     failed: int
     output: Output
+    usage: TokenUsage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +195,8 @@ class Checkpoint:
 
     plan: InputPlan | None = None
 
-    committed_chunks: int = 0
-    """Chunks 0 to committed_chunks - 1 are committed. Attempts commit in order, so there are no gaps."""
-
-    committed: ResultCounts = ResultCounts(0)
-    """The results in the committed chunks."""
+    committed: Mapping[int, ChunkCommit] = field(default_factory=dict)
+    """The committed chunks by their number, in any order and with gaps."""
 
     committed_run: CommittedRun | None = None
     """Set if the whole run is committed."""
@@ -128,3 +209,4 @@ class Counts:
     total: int
     completed: int = 0
     failed: int = 0
+    usage: TokenUsage = NO_USAGE

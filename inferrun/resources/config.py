@@ -15,6 +15,7 @@ from inferrun.resources.references import Metadata, SecretReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
+from inferrun.resources.storage import SecretRef
 
 RUN_AS_USER: Final = 65532
 MODEL_VERSIONS: Final = ("v1", "v2")
@@ -57,16 +58,43 @@ class KServeModel(ResourceModel):
     model_input_name: ModelText | None = None
     """Name of the model's input tensor, such as input-0."""
 
+    protocol_version: Annotated[str, Field(max_length=32, pattern=r"^[a-z0-9][a-z0-9-]*$")] | None = None
+    """Protocol of the model server: v2 (Open Inference Protocol, the default), openai (OpenAI's API), or the name of a protocol
+    that a plug-in in spec.image provides. Takes precedence over modelVersion."""
+
+    credentials_ref: SecretRef | None = None
+    """Secret with the credentials for the model server, in the run's namespace. Key: token, which is sent as bearer token."""
+
+
+class ModelRequests(ResourceModel):
+    """How the built-in runner sends requests. By default the size of the requests follows the speed of the model."""
+
+    max_batch_records: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Maximum number of records in one request. Default: 1000. With the protocol openai, each record is a request."""
+
+    target_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
+    """Duration of a request in seconds that the runner aims at: requests to slow models have fewer records. 0: each request has
+    maxBatchRecords records. Default: 5."""
+
+    concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Maximum number of concurrent requests to the model server. Default: 4."""
+
+    timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    """Timeout of one request to the model server in seconds. Default: 300."""
+
+    storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
+
 
 class Storage(ResourceModel):
-    """Input and output. The default runner supports the labels file and krateo; settings under any other label are passed
+    """Input and output. The default runner supports the labels file, krateo and s3; settings under any other label are passed
     unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, krateo, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, krateo, s3, or one that a custom image supports) with its settings."""
 
     output: StorageMap | None = None
-    """Destination of the predictions: a label (file, krateo, or one that a custom image supports) with its settings."""
+    """Destination of the predictions: a label (file, krateo, s3, or one that a custom image supports) with its settings."""
 
 
 class ResourceRequirements(ResourceModel):
@@ -96,6 +124,9 @@ class InferenceConfigSpec(ResourceModel):
 
     model_input_name: ModelText | None = None
     """Alternative to kserve.modelInputName. If both are set, they must be equal."""
+
+    requests: ModelRequests | None = None
+    """Size, number and timeouts of the requests that the built-in runner sends."""
 
     storage: Storage
     """Source of the records and destination of the predictions."""
@@ -146,6 +177,8 @@ class InferenceConfigSpec(ResourceModel):
             model_url=nested.model_url or self.model_url or None,
             model_version=nested.model_version or self.model_version or None,
             model_input_name=nested.model_input_name or self.model_input_name or None,
+            protocol_version=nested.protocol_version,
+            credentials_ref=nested.credentials_ref,
         )
 
 

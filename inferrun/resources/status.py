@@ -14,7 +14,7 @@ from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
-from inferrun.runner_report import Delivery, Output, RecordCounts
+from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
 
 ATTEMPTS_LIMIT: Final = 20
 LOG_LIMIT: Final = 512
@@ -149,6 +149,9 @@ class InferenceRunStatus(ResourceModel):
     duration: Annotated[str, Field(max_length=64)] | None = None
     """Duration of the run, such as 1m5s; set when it has finished."""
 
+    delete_after: Instant | None = None
+    """Time after which the finished run is deleted, according to autoDeletePolicy."""
+
     attempt: int | None = None
     """Number of the current or last attempt, starting from 1."""
 
@@ -169,6 +172,9 @@ class InferenceRunStatus(ResourceModel):
 
     records: RecordCounts | None = None
     """Numbers of records: total, completed and failed."""
+
+    usage: TokenUsage | None = None
+    """Tokens that the model server counted; only with a server that reports them, such as one with OpenAI's API."""
 
     delivery: Delivery | None = None
     """Delivery guarantee of the output for each record: ExactlyOnce, AtLeastOnce or Unknown."""

@@ -1,4 +1,4 @@
-"""Models of the two storage labels that the default runner supports; any other label is free-form, for custom images.
+"""Models of the storage labels that the default runner supports; any other label is free-form, for custom images.
 
 A config keeps its storage as plain JSON, because it is passed unmodified in the contract. These models describe the allowed
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
@@ -14,6 +14,13 @@ from inferrun.resources.scalars import NamespaceName, ResourceName
 HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
+S3_LABEL: Final = "s3"
+
+CLAIM_KEY: Final = "claimName"
+"""In a storage object: the PersistentVolumeClaim that is mounted for it."""
+
+SECRET_KEYS: Final = (("credentialsRef",), ("api", "endpointRef"))
+"""Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
 
 
 class EndpointReference(ResourceModel):
@@ -67,8 +74,45 @@ class FileStorage(ResourceModel):
     Output: the directory for results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records. Default: jsonl, one JSON value per line."""
+    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
+    Batch API) or, for the input, parquet (columns of numbers)."""
 
 
-KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
-"""The supported labels with their models."""
+class SecretRef(ResourceModel):
+    """Reference to a Secret in the namespace of the run."""
+
+    name: ResourceName
+    """Name of the Secret."""
+
+
+class S3Storage(ResourceModel):
+    """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
+
+    bucket: Annotated[str, Field(min_length=3, max_length=63)]
+    """Name of the bucket."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1024)]
+    """Input: the key of an object, or a prefix that ends with "/", below which all objects with the format's extension are read.
+    Output: the prefix for results and manifest."""
+
+    endpoint: Annotated[str, Field(max_length=2048)] | None = None
+    """URL of the server, such as http://minio.storage:9000. Default: Amazon S3."""
+
+    region: Annotated[str, Field(max_length=64)] | None = None
+    """Region of the bucket. Default: us-east-1."""
+
+    credentials_ref: SecretRef | None = None
+    """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: requests are not
+    signed."""
+
+    format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
+    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
+    Batch API) or, for the input, parquet (columns of numbers)."""
+
+
+SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
+"""The labels whose settings have a schema in the CRD, whatever the image."""
+
+KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {**SCHEMA_LABELS, S3_LABEL: S3Storage}
+"""The labels of the default runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
+default runner supported it, so it is checked for the default runner only."""

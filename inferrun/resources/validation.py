@@ -20,10 +20,13 @@ from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS
+from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, SCHEMA_LABELS
 from inferrun.text import one_line
 
 OWN_RUNNER_VERSIONS: Final = ("v2",)
+OWN_RUNNER_PROTOCOLS: Final = ("v2", "openai")
+MODEL_FIELDS: Final = {"model_name", "model_url", "model_version", "model_input_name"}
+"""The fields of spec.kserve that may be placed in spec, too."""
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
@@ -132,7 +135,7 @@ def _size_problems(field: str, value: object) -> Iterator[Problem]:
 def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     if spec.kserve is None:
         return
-    flat = spec.model_dump(by_alias=True, include=set(type(spec.kserve).model_fields))
+    flat = spec.model_dump(by_alias=True, include=MODEL_FIELDS)
     nested = spec.kserve.model_dump(by_alias=True)
     for name, value in flat.items():
         other = nested[name]
@@ -146,7 +149,17 @@ def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     model, own_runner = spec.model, spec.image is None
-    versions = OWN_RUNNER_VERSIONS if own_runner else MODEL_VERSIONS
+    if own_runner and model.protocol_version and model.protocol_version not in OWN_RUNNER_PROTOCOLS:
+        yield Problem(
+            field="spec.kserve.protocolVersion",
+            value=shown(model.protocol_version),
+            allowed=(
+                f"the default runner supports {' and '.join(OWN_RUNNER_PROTOCOLS)}"
+                f"{did_you_mean(model.protocol_version, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in "
+                "spec.image that provides it"
+            ),
+        )
+    versions = OWN_RUNNER_VERSIONS if own_runner and not model.protocol_version else MODEL_VERSIONS
     if model.model_version and model.model_version not in versions:
         whose = " with the default runner" if own_runner else ""
         yield Problem(
@@ -186,9 +199,10 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 def _end_problems(end: Mapping[str, JsonValue], *, path: str, own_runner: bool) -> Iterator[Problem]:
     if own_runner:
         yield from _own_runner_label_problems(end, path=path)
+    models = KNOWN_LABELS if own_runner else SCHEMA_LABELS
     for label, value in end.items():
-        if label in KNOWN_LABELS:
-            yield from _known_storage_problems(value, model=KNOWN_LABELS[label], path=f"{path}.{label}")
+        if label in models:
+            yield from _known_storage_problems(value, model=models[label], path=f"{path}.{label}")
         elif not isinstance(value, dict):
             yield Problem(field=f"{path}.{label}", value=shown(value), allowed="must be an object")
 

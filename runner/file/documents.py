@@ -1,4 +1,4 @@
-"""The two JSON documents of a run's output folder: `run.json` and `manifest.json`."""
+"""The JSON documents of a run's output folder: `run.json`, one commit per chunk, and `manifest.json`."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,7 +6,17 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
-from inferrun.plugins import Contract
+from inferrun.plugins import (
+    NO_USAGE,
+    Chunk,
+    ChunkCommit,
+    CommittedRun,
+    Contract,
+    InputPlan,
+    Output,
+    ResultCounts,
+    TokenUsage,
+)
 
 
 class Document(BaseModel):
@@ -16,7 +26,7 @@ class Document(BaseModel):
 
     def text(self) -> bytes:
         """Return the content of the file."""
-        return self.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
+        return self.model_dump_json(by_alias=True, indent=1, exclude_none=True).encode() + b"\n"
 
 
 class RunDocument(Document):
@@ -26,18 +36,67 @@ class RunDocument(Document):
     run_id: str
     job_name: str
     fingerprint: str
-    chunk_size: int
     total: int
 
+    chunks: tuple[tuple[int, int, int, int], ...]
+    """Unit, start, end and number of records of each chunk."""
 
-class ManifestPart(Document):
-    """One committed chunk."""
+    def plan(self) -> InputPlan:
+        """Return the plan."""
+        chunks: list[Chunk] = []
+        first = 0
+        for index, (unit, start, end, records) in enumerate(self.chunks):
+            chunks.append(Chunk(index, unit, start, end, first, records))
+            first += records
+        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
+
+
+def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
+    """Return the document that stores a plan."""
+    return RunDocument(
+        run_id=run_id_of(contract),
+        job_name=contract.job_name,
+        fingerprint=plan.fingerprint,
+        total=plan.total,
+        chunks=tuple((chunk.unit, chunk.start, chunk.end, chunk.records) for chunk in plan.chunks),
+    )
+
+
+class StoredFile(Document):
+    """A file of the output, relative to the run's folder."""
 
     file: str
-    first: int
-    records: int
     bytes: int
     sha256: str
+
+
+class ManifestPart(StoredFile):
+    """One committed chunk: the file of its results, and the file of its errors if there are any."""
+
+    first: int
+    records: int
+    failed: int = 0
+    errors: StoredFile | None = None
+
+
+class ChunkDocument(Document):
+    """The commit of a chunk. The first one decides which attempt's files belong to the output."""
+
+    inferrun: Literal["v1"] = "v1"
+    chunk: int
+    attempt: str
+    part: ManifestPart
+    usage: TokenUsage = NO_USAGE
+
+    def commit(self, *, won: bool) -> ChunkCommit:
+        """Return what is committed."""
+        return ChunkCommit(
+            counts=ResultCounts(self.part.records - self.part.failed, self.part.failed),
+            bytes=self.part.bytes,
+            sha256=self.part.sha256,
+            usage=self.usage,
+            won=won,
+        )
 
 
 class ManifestRecords(Document):
@@ -58,7 +117,19 @@ class Manifest(Document):
     model_url: str
     fingerprint: str
     records: ManifestRecords
+    usage: TokenUsage | None = None
     parts: tuple[ManifestPart, ...]
+
+    def committed_run(self, output: Output) -> CommittedRun:
+        """Return the result of the run."""
+        records = self.records
+        return CommittedRun(
+            total=records.total,
+            completed=records.completed,
+            failed=records.failed,
+            output=output,
+            usage=self.usage or NO_USAGE,
+        )
 
 
 class AbortedRun(Document):

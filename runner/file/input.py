@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inferrun.plugins import InputError, Source, StorageObject, StoreContext
+from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file.spec import FileSpec, read_spec
-from runner.file_ranges import FileRanges, InputFile, fingerprint_of
+from runner.file_ranges import FileRanges
 
 _NAMES_SHOWN = 5
 
@@ -21,7 +22,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     record_format = context.format_named(wanted.format, "input.file.format")
     root = context.input_dir
 
-    def find() -> tuple[Path, Sequence[InputFile]]:
+    def find() -> Sequence[LocalFile]:
         try:
             return _find(root, wanted, suffix=record_format.suffix)
         except OSError as error:
@@ -30,21 +31,20 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 f"{error.strerror}; the runner runs as user 65532"
             ) from error
 
-    folder, files = find()
+    files = find()
     yield FileRanges(
-        folder,
         files,
         fingerprint=fingerprint_of(files),
         record_format=record_format,
         limits=context.limits,
-        current_fingerprint=lambda: fingerprint_of(find()[1]),
+        current_fingerprint=lambda: fingerprint_of(find()),
     )
 
 
-def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[InputFile]]:
+def _find(root: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
     target = root / wanted.path
     if target.is_file():
-        return target.parent, [_describe(target)]
+        return [_describe(target)]
     if not target.is_dir():
         raise InputError(
             f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, target)}"
@@ -59,13 +59,19 @@ def _find(root: Path, wanted: FileSpec, *, suffix: str) -> tuple[Path, Sequence[
             f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
             f"it {_listing(target)}"
         )
-    return target, [_describe(path) for path in found]
+    return [_describe(path) for path in found]
 
 
-def _describe(path: Path) -> InputFile:
+def _describe(path: Path) -> LocalFile:
     with path.open("rb"):  # an unreadable file is reported before the first batch
         status = path.stat()
-    return InputFile(name=path.name, size=status.st_size, modified_ns=status.st_mtime_ns, changed_ns=status.st_ctime_ns)
+    return LocalFile(
+        folder=path.parent,
+        name=path.name,
+        size=status.st_size,
+        modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
+    )
 
 
 def _nearest(root: Path, target: Path) -> str:

@@ -3,17 +3,16 @@
     <path>/<jobName>/
         run.json                                   identifies the run and its input plan; written first, once
         predictions/part-000000-000000000000.jsonl one per chunk: number of the chunk, index of its first record
+        errors/part-000000-000000000000.jsonl      its failed records, if there are any
         manifest.json                              commits the run; without it the output is incomplete
-        .attempts/<Pod>/                           uncommitted work; removed by the commit
+        .commits/000000.json                       commits a chunk; removed by the manifest's commit
+        .attempts/<Pod>/                           uncommitted work; removed by the manifest's commit
 
 `cat <path>/<jobName>/predictions/*` prints all predictions in input order. A file that has its final name never changes.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-
-_PART = re.compile(r"part-(\d{6,})-(\d{12,})\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +42,20 @@ class Layout:
         """The folder of uncommitted work."""
         return self.folder / ".attempts"
 
-    def part(self, chunk: int, first: int) -> Path:
-        """Return the file of a chunk whose first record has the index `first`."""
-        return self.predictions / f"part-{chunk:06}-{first:012}{self.suffix}"
+    @property
+    def errors(self) -> Path:
+        """The folder of the errors in the committed chunks."""
+        return self.folder / "errors"
 
-    def parts(self) -> list["Part"]:
-        """List the committed chunks in order."""
-        found = ((path, _PART.match(path.name)) for path in self.predictions.iterdir())
-        return sorted(Part(chunk=int(match[1]), first=int(match[2]), path=path) for path, match in found if match)
+    @property
+    def commits(self) -> Path:
+        """The folder of the chunks' commits."""
+        return self.folder / ".commits"
 
+    def commit(self, chunk: int) -> Path:
+        """Return the commit of a chunk."""
+        return self.commits / f"{chunk:06}.json"
 
-@dataclass(frozen=True, slots=True, order=True)
-class Part:
-    """A committed chunk, as described by its file name."""
-
-    chunk: int
-    first: int
-    path: Path
+    def part_name(self, chunk: int, first: int) -> str:
+        """Return the name of the files of a chunk whose first record has the index `first`."""
+        return f"part-{chunk:06}-{first:012}{self.suffix}"

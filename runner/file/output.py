@@ -1,8 +1,10 @@
 """The output store `file`: chunks and the run itself are committed by publishing files under names that are never replaced.
 
-Any number of Pods may execute the same run at the same time. Each writes to a folder of its own and publishes whole chunks in
-order; the first to publish a chunk wins, and the others discard their copy. The same applies to the manifest. So a late Pod, or
-one that was presumed dead, changes nothing that is committed, and the next Pod continues after the last committed chunk.
+Any number of Pods may execute the same run at the same time. Each writes to a folder of its own and commits whole chunks; the first
+to publish the commit of a chunk wins, and the others discard their files. The winner's files then get their final names; if it
+dies before, any other attempt does it, because the commit says where they are. The manifest commits the run in the same way. So a
+late Pod, or one that was presumed dead, changes nothing that is committed, and the next Pod continues with the chunks that are
+missing.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -19,9 +21,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from inferrun.plugins import (
+    NO_USAGE,
     Batch,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     Counts,
     Delivery,
@@ -29,26 +33,28 @@ from inferrun.plugins import (
     Output,
     OutputError,
     OutputStore,
-    Prediction,
     RecordFormat,
     ResultCounts,
+    Results,
     StorageObject,
     StoreContext,
 )
 from runner.file.documents import (
     ENDED_RUN,
     AbortedRun,
+    ChunkDocument,
     Manifest,
     ManifestPart,
     ManifestRecords,
     RunDocument,
+    StoredFile,
+    document_of,
     read_run,
     run_id_of,
 )
 from runner.file.exclusive_publish import check_volume, create_folder, publish, publish_name, sync_folder
-from runner.file.hashing import HashingReader
-from runner.file.layout import Layout, Part
-from runner.file.part_writer import PartWriter
+from runner.file.layout import Layout
+from runner.file.part_writer import Draft, PartDraft, PartWriter
 from runner.file.spec import FileSpec, read_spec
 
 T = TypeVar("T")
@@ -78,13 +84,13 @@ class FileOutput:
         self._contract = context.contract
         name = Path(context.contract.job_name or run_id_of(context.contract)).name
         self._root = context.output_dir
-        self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.suffix)
+        self._layout = Layout(folder=context.output_dir / spec.path / name, suffix=record_format.results_suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
         self._own = self._layout.attempts / (Path(context.pod_uid).name or f"pid-{os.getpid()}")
-        self._part = PartWriter(self._own, record_format)
         self._plan: InputPlan | None = None
-        self._next_record = 0
-        self._descriptions: dict[str, ManifestPart] = {}
+        self._commits: dict[int, ChunkDocument] = {}
+        self._parts: dict[int, PartWriter] = {}
+        self._has_unpublished_files = False
         self._disk = threading.Lock()
         self._commit_step = threading.Lock()
         self._is_commit_abandoned = False
@@ -100,13 +106,21 @@ class FileOutput:
         self._plan = await self._on_disk(lambda: self._publish_plan(plan), committed=lambda _: self._read_plan())
         return self._plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        """Append to the current chunk."""
-        await self._on_disk(lambda: self._part.append(batch, predictions), committed=lambda _: None)
+    def writer(self, chunk: Chunk) -> "FileChunkWriter":
+        """Return the writer of a chunk."""
+        self._parts[chunk.index] = PartWriter(self._own, f"{chunk.index:06}", self._format)
+        return FileChunkWriter(self, chunk, self._parts[chunk.index])
 
-    async def commit(self, chunk: Chunk) -> None:
-        """Publish the current chunk."""
-        await self._on_disk(lambda: self._publish_part(chunk), committed=lambda _: None)
+    async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
+        """Append to the files of a chunk."""
+        await self._on_disk(lambda: part.append(batch, results), committed=lambda _: None)
+
+    async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
+        """Publish the commit of a chunk, and its files if no other attempt committed it before."""
+        return await self._on_disk(
+            lambda: self._commit_chunk(chunk, part),
+            committed=lambda _: ChunkCommit(ResultCounts(chunk.records), won=False),
+        )
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Publish the manifest."""
@@ -134,8 +148,10 @@ class FileOutput:
         if not self._disk.acquire(timeout=_CLOSING_SECONDS):
             return
         self._is_closed = True
-        self._part.close()
-        shutil.rmtree(self._own, ignore_errors=True)
+        for part in self._parts.values():
+            part.discard()
+        if not self._has_unpublished_files:
+            shutil.rmtree(self._own, ignore_errors=True)
         with suppress(OSError):  # other attempts may still be working there
             self._layout.attempts.rmdir()
         self._disk.release()
@@ -190,19 +206,19 @@ class FileOutput:
         run = self._read_run()
         if run is None:
             return Checkpoint()
-        parts = self._layout.parts()
-        if [part.chunk for part in parts] != list(range(len(parts))):
-            raise OutputError(f"output.file: parts are missing in {self._location}; start a new run")
-        committed = ResultCounts(0)
-        for part in parts:
-            description, counts = self._describe(part)
-            self._descriptions[part.path.name] = description
-            committed += counts
-        self._next_record = committed.total
-        return Checkpoint(plan=_plan_of(run), committed_chunks=len(parts), committed=committed)
+        self._commits = {document.chunk: document for document in self._read_commits()}
+        for document in self._commits.values():
+            self._publish_files(document)
+        committed = {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
+        return Checkpoint(plan=run.plan(), committed=committed)
+
+    def _read_commits(self) -> list[ChunkDocument]:
+        paths = sorted(self._layout.commits.glob("*.json"))
+        return [ChunkDocument.model_validate_json(path.read_bytes()) for path in paths]
 
     def _prepare_folders(self) -> None:
-        create_folder(self._layout.predictions, root=self._root)
+        for folder in (self._layout.predictions, self._layout.commits):
+            create_folder(folder, root=self._root)
         self._own.mkdir(parents=True, exist_ok=True)
         try:
             check_volume(self._own)
@@ -216,13 +232,7 @@ class FileOutput:
             ) from error
 
     def _publish_plan(self, plan: InputPlan) -> InputPlan:
-        document = RunDocument(
-            run_id=run_id_of(self._contract),
-            job_name=self._contract.job_name,
-            fingerprint=plan.fingerprint,
-            chunk_size=plan.chunk_size,
-            total=plan.total,
-        )
+        document = document_of(plan, self._contract)
         draft = self._write_draft(document.text(), name=self._layout.run.name)
         return plan if publish(draft, self._layout.run) else self._read_plan()
 
@@ -232,32 +242,77 @@ class FileOutput:
             raise OutputError(
                 f"output.file: {self._location}/run.json was deleted; do not modify the folder during a run"
             )
-        return _plan_of(run)
+        return run.plan()
 
-    def _publish_part(self, chunk: Chunk) -> None:
-        first = self._next_record
-        final = self._layout.part(chunk.index, first)
-        self._next_record += self._part.records
-        description = self._part.publish(final, first=first)
-        if description:
-            self._descriptions[final.name] = description
+    def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
+        draft = part.finish()
+        document = self._describe(chunk, draft)
+        record = self._write_draft(document.text(), name=self._layout.commit(chunk.index).name)
+        sync_folder(self._own)  # the drafts' names are durable before a commit refers to them
+        won = publish(record, self._layout.commit(chunk.index))
+        if won:
+            self._has_unpublished_files = True
+            self._publish_files(document)
+            self._has_unpublished_files = False
+        else:
+            part.discard()
+            document = ChunkDocument.model_validate_json(self._layout.commit(chunk.index).read_bytes())
+        self._commits[chunk.index] = document
+        del self._parts[chunk.index]
+        return document.commit(won=won)
+
+    def _describe(self, chunk: Chunk, draft: PartDraft) -> ChunkDocument:
+        name = self._layout.part_name(chunk.index, chunk.first)
+        errors = _stored(draft.errors, f"errors/{name}") if draft.errors else None
+        part = ManifestPart(
+            **_stored(draft.results, f"predictions/{name}").model_dump(),
+            first=chunk.first,
+            records=draft.counts.total,
+            failed=draft.counts.failed,
+            errors=errors,
+        )
+        return ChunkDocument(chunk=chunk.index, attempt=self._own.name, part=part, usage=draft.usage)
+
+    def _publish_files(self, document: ChunkDocument) -> None:
+        """Give the files of a committed chunk their final names, unless they have them."""
+        drafts = self._layout.attempts / document.attempt
+        suffix = self._layout.suffix
+        self._publish_file(drafts / f"{document.chunk:06}{suffix}", document.part)
+        if document.part.errors:
+            self._layout.errors.mkdir(exist_ok=True)
+            self._publish_file(drafts / f"{document.chunk:06}.errors{suffix}", document.part.errors)
+
+    def _publish_file(self, draft: Path, file: StoredFile) -> None:
+        final = self._layout.folder / file.file
+        try:
+            draft.replace(final)
+        except FileNotFoundError:
+            if not final.exists() and not self._layout.manifest.exists():
+                raise OutputError(
+                    f"output.file: parts are missing in {self._location} ({file.file}); start a new run"
+                ) from None
 
     def _publish_manifest(self, counts: Counts) -> CommittedRun:
         if self._plan is None:
             raise AssertionError("finish was called before begin")
         if committed_run := self._read_manifest():
             return committed_run
+        commits = [self._commits[chunk] for chunk in sorted(self._commits)]
+        usage = sum((document.usage for document in commits), start=NO_USAGE)
         manifest = Manifest(
             run_id=run_id_of(self._contract),
             job_name=self._contract.job_name,
             model_name=self._contract.kserve.model_name,
             model_url=self._contract.kserve.model_url,
             fingerprint=self._plan.fingerprint,
-            parts=tuple(
-                self._descriptions.get(part.path.name) or self._describe(part)[0] for part in self._layout.parts()
-            ),
+            parts=tuple(document.part for document in commits),
             records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
+            usage=usage if usage.total_tokens else None,
         )
+        self._check_files(manifest)
+        for folder in (self._layout.predictions, self._layout.errors):
+            if folder.exists():
+                sync_folder(folder)
         stored = sum(part.records for part in manifest.parts)
         if stored != counts.completed + counts.failed:
             raise OutputError(
@@ -266,8 +321,19 @@ class FileOutput:
             )
         self._committed_run = self._commit(manifest.text())
         sync_folder(self._layout.folder)
-        shutil.rmtree(self._layout.attempts, ignore_errors=True)
+        for folder in (self._layout.attempts, self._layout.commits):
+            shutil.rmtree(folder, ignore_errors=True)
         return self._committed_run
+
+    def _check_files(self, manifest: Manifest) -> None:
+        """Verify that all parts exist with their sizes."""
+        for part in manifest.parts:
+            path = self._layout.folder / part.file
+            if not path.exists() or path.stat().st_size != part.bytes:
+                raise OutputError(
+                    f"output.file: {self._location}/{part.file} is missing or has changed, so the run was not committed; "
+                    "do not modify the folder during a run"
+                )
 
     def _commit(self, manifest: bytes) -> CommittedRun:
         """Publish the manifest, or return the run if another attempt did."""
@@ -296,16 +362,6 @@ class FileOutput:
         publish_name(draft, self._layout.manifest)
         sync_folder(self._layout.folder)
         return self._read_commit()
-
-    def _describe(self, part: Part) -> tuple[ManifestPart, ResultCounts]:
-        """Read a part that another attempt committed, once."""
-        with HashingReader(part.path) as reader:
-            counts = self._format.count_results(reader.file)
-            size, sha256 = reader.finish()
-        description = ManifestPart(
-            file=f"predictions/{part.path.name}", first=part.first, records=counts.total, bytes=size, sha256=sha256
-        )
-        return description, counts
 
     def _write_draft(self, text: bytes, *, name: str) -> Path:
         """Write a file durably under this attempt's own folder."""
@@ -340,8 +396,7 @@ class FileOutput:
             manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
             sha256=hashlib.sha256(text).hexdigest(),
         )
-        records = manifest.records
-        return CommittedRun(total=records.total, completed=records.completed, failed=records.failed, output=output)
+        return manifest.committed_run(output)
 
     def _read_commit(self) -> CommittedRun | None:
         try:
@@ -356,8 +411,25 @@ class FileOutput:
             )
 
 
-def _plan_of(run: RunDocument) -> InputPlan:
-    return InputPlan(fingerprint=run.fingerprint, chunk_size=run.chunk_size, total=run.total)
+class FileChunkWriter:
+    """Writes one chunk."""
+
+    def __init__(self, store: FileOutput, chunk: Chunk, part: PartWriter) -> None:
+        self._store = store
+        self._chunk = chunk
+        self._part = part
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        """Append to the files of the chunk."""
+        await self._store.append(self._part, batch, results)
+
+    async def commit(self) -> ChunkCommit:
+        """Commit the chunk."""
+        return await self._store.commit(self._chunk, self._part)
+
+
+def _stored(draft: Draft, file: str) -> StoredFile:
+    return StoredFile(file=file, bytes=draft.bytes, sha256=draft.sha256)
 
 
 def _fix(error: OSError) -> str:

@@ -1,67 +1,116 @@
-"""Writes the current chunk to a file of this attempt and publishes it. Size and hash are computed while it is written."""
+"""Writes the results of one chunk to draft files, for any store of files. Size and hash are computed while they are written."""
 
 import hashlib
 import io
 import os
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from inferrun.plugins import Batch, Prediction, RecordFormat
-from runner.file.documents import ManifestPart
-from runner.file.exclusive_publish import publish
+from inferrun.plugins import NO_USAGE, Batch, RecordFormat, ResultCounts, Results, TokenUsage
+
+_BUFFER = 1 << 18
+
+
+class HashedFile(io.RawIOBase):
+    """A file that is created with the first byte written to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._file: BinaryIO | None = None
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return self.size
+
+    def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override]  # what is written here
+        """Append bytes."""
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("wb", buffering=_BUFFER)
+        with memoryview(data) as view:
+            self._file.write(view)
+            self._digest.update(view)
+            self.size += view.nbytes
+            return view.nbytes
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what was written."""
+        return self._digest.hexdigest()
+
+    def make_durable(self) -> None:
+        """Write the file to the disk and close it."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def discard(self) -> None:
+        """Close and delete the file."""
+        if self._file is not None:
+            with suppress(OSError):  # a full or lost volume
+                self._file.close()
+            with suppress(OSError):
+                self.path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished file that is not published yet."""
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartDraft:
+    """The finished files of a chunk, and what is in them."""
+
+    results: Draft
+    errors: Draft | None
+    counts: ResultCounts
+    usage: TokenUsage
 
 
 class PartWriter:
-    """The current chunk; after `publish` it is the next one."""
+    """The files of one chunk: results, and errors if there are any."""
 
-    def __init__(self, folder: Path, record_format: RecordFormat) -> None:
-        self._folder = folder
-        self._format = record_format
-        self._file: BinaryIO | None = None
-        self._start()
+    def __init__(self, folder: Path, name: str, record_format: RecordFormat) -> None:
+        suffix = record_format.results_suffix
+        self._results = HashedFile(folder / f"{name}{suffix}")
+        self._errors = HashedFile(folder / f"{name}.errors{suffix}")
+        self._writer = record_format.writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
+        self._usage = NO_USAGE
 
-    def append(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
+    def append(self, batch: Batch, results: Results) -> None:
         """Write the results of a batch."""
-        text = io.BytesIO()
-        self._format.write(text, batch, predictions)
-        with text.getbuffer() as content:
-            self._open().write(content)
-            self._digest.update(content)
-            self._bytes += len(content)
-        self.records += len(predictions)
+        self._writer.write(batch, results)
+        self._usage += results.usage
 
-    def publish(self, final: Path, *, first: int) -> ManifestPart | None:
-        """Publish the chunk under its final name; None if another attempt did. `first` is the index of its first record."""
-        description = ManifestPart(
-            file=f"predictions/{final.name}",
-            first=first,
-            records=self.records,
-            bytes=self._bytes,
-            sha256=self._digest.hexdigest(),
-        )
-        file = self._open()
-        self._file = None
-        self._start()
-        with file:
-            file.flush()
-            os.fsync(file.fileno())
-        return description if publish(self._folder / "part", final) else None
+    def finish(self) -> PartDraft:
+        """Complete the files and make them durable."""
+        counts = self._writer.close()
+        self._results.write(b"")  # an empty file is a file
+        for file in (self._results, self._errors):
+            file.make_durable()
+        errors = _draft_of(self._errors) if self._errors.size else None
+        return PartDraft(results=_draft_of(self._results), errors=errors, counts=counts, usage=self._usage)
 
-    def close(self) -> None:
-        """Close the file of an unpublished chunk; its content is discarded anyway."""
-        if self._file:
-            with suppress(OSError):  # a full volume
-                self._file.close()
+    def discard(self) -> None:
+        """Delete the files."""
+        self._results.discard()
+        self._errors.discard()
 
-    def _start(self) -> None:
-        self.records = 0
-        self._bytes = 0
-        self._digest = hashlib.sha256()
 
-    def _open(self) -> BinaryIO:
-        if self._file is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = (self._folder / "part").open("wb")
-        return self._file
+def _draft_of(file: HashedFile) -> Draft:
+    return Draft(path=file.path, bytes=file.size, sha256=file.sha256)

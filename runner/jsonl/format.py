@@ -2,150 +2,114 @@
 
 An input line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (string or integer) is
 copied to the result. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …, "message": …}}`, with
-`custom_id` after the index if the record had one; `index` is the record's position in the whole input, from 0.
-
-Ranges are in bytes, and a line belongs to the range that contains its first byte, so reading can start at any offset.
+`custom_id` after the index if the record had one; `index` is the record's position in the whole input, from 0. The lines of failed
+records are also in the error file.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, cast
+from collections.abc import Iterator
+from typing import BinaryIO
 
 import orjson
 
 from inferrun.plugins import (
     Batch,
+    Block,
     Chunk,
     CustomId,
-    InputError,
+    InputFile,
     Json,
+    JsonRecords,
     Limits,
-    Prediction,
+    Piece,
     RecordError,
     ResultCounts,
-    Row,
+    Results,
 )
-from inferrun.plugins.limits import KIB
-from runner.jsonl.line_blocks import BOM, count_lines, line_blocks, line_number
+from runner.json_text import json_texts
+from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.row_validation import RowFault, width_of
 
-_PIECE = 256 * KIB
-_SMALLEST_PIECE = 4 * KIB
-_ERROR = b',"error":{"code":'
-"""Marks the line of an error. Quotes inside strings are escaped, so it cannot occur in an id or a prediction."""
-
 _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number, …]}'
+
+
+class JsonlWriter:
+    """Writes one line per result."""
+
+    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the lines of a batch."""
+        self._counts += results.counts
+        if not results.errors and not batch.ids:
+            self._out.write(_plain_lines(batch, json_texts(results.values)))
+            return
+        for at, text in enumerate(json_texts(results.values)):
+            head = _head(batch.first + at, batch.ids[at] if batch.ids else None)
+            if error := results.errors.get(at):
+                self._write_error(head, error)
+            else:
+                self._out.write(b'%b,"prediction":%b}\n' % (head, text))
+
+    def close(self) -> ResultCounts:
+        """Return the numbers of lines."""
+        return self._counts
+
+    def _write_error(self, head: bytes, error: RecordError) -> None:
+        line = b'%b,"error":%b}\n' % (head, orjson.dumps({"code": error.code, "message": error.message}))
+        self._out.write(line)
+        self._errors.write(line)
+
+
+def _plain_lines(batch: Batch, texts: list[bytes]) -> bytes:
+    return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, zip(itertools.count(batch.first), texts)))
+
+
+def _head(index: int, custom_id: CustomId) -> bytes:
+    return (
+        b'{"index":%d' % index
+        if custom_id is None
+        else b'{"index":%d,"custom_id":%b' % (index, orjson.dumps(custom_id))
+    )
 
 
 class Jsonl:
     """Reads records from and writes results to JSON lines."""
 
     suffix = ".jsonl"
+    results_suffix = ".jsonl"
 
-    def count(self, path: Path, *, size: int) -> int:
-        """Count the lines that are not blank in the first `size` bytes."""
-        return count_lines(path, size=size, piece=_PIECE)
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of bytes."""
+        return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
 
-    def read(self, path: Path, chunk: Chunk, *, size: int, first: int, limits: Limits) -> Iterator[Batch]:
-        """Yield the lines that start within the chunk in batches."""
-        index = first
-        for lines in _line_batches(path, chunk, size=size, limits=limits):
-            batch = _decode(lines, first=index)
-            index += len(batch.rows)
-            yield batch
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the lines that start within the chunk; each is checked to be an array of numbers."""
+        return map(_checked, read_lines(file, chunk, limits=limits))
 
-    def write(self, out: BinaryIO, batch: Batch, predictions: Sequence[Prediction]) -> int:
-        """Write one line per record."""
-        return out.write(_numbers(batch, predictions) or _values(batch, predictions))
-
-    def count_results(self, results: BinaryIO) -> ResultCounts:
-        """Count the lines of a result file."""
-        completed = failed = 0
-        for line in results:
-            is_error = _ERROR in line
-            completed += not is_error
-            failed += is_error
-        return ResultCounts(completed, failed)
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
+        """Return a writer of one line per result."""
+        return JsonlWriter(out, errors)
 
 
-def _numbers(batch: Batch, predictions: Sequence[Prediction]) -> bytes:
-    """Format the common case, one number per record and no ids, in bulk; empty if the results have another form."""
-    if batch.ids or not set(map(type, predictions)) <= {int, float}:
-        return b""
-    texts = orjson.dumps(predictions)[1:-1].split(b",")
-    return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, enumerate(texts, start=batch.first)))
-
-
-def _values(batch: Batch, predictions: Sequence[Prediction]) -> bytes:
-    ids = batch.ids or itertools.repeat(None, len(predictions))
-    values = map(_result, itertools.count(batch.first), ids, predictions)
-    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
-
-
-def _result(index: int, custom_id: CustomId, prediction: Prediction) -> dict[str, Json]:
-    head: dict[str, Json] = {"index": index} if custom_id is None else {"index": index, "custom_id": custom_id}
-    if isinstance(prediction, RecordError):
-        return {**head, "error": {"code": prediction.code, "message": prediction.message}}
-    return {**head, "prediction": prediction}
-
-
-@dataclass(frozen=True, slots=True)
-class _LineBatch:
-    """Lines that are not blank, and their location: `skipped` such lines after the byte `offset`."""
-
-    path: Path
-    offset: int
-    skipped: int
-    lines: list[bytes]
-
-    def fault(self, at: int, text: str) -> InputError:
-        """Describe what is wrong with a line of the batch."""
-        line = line_number(self.path, self.offset, records=self.skipped + at)
-        shown = self.lines[at][:120].decode(errors="replace").strip()
-        return InputError(f"{self.path.name} line {line} {text}; the line begins: {shown}", is_retryable=False)
-
-
-def _line_batches(path: Path, chunk: Chunk, *, size: int, limits: Limits) -> Iterator[_LineBatch]:
-    blocks = line_blocks(
-        path,
-        start=chunk.start,
-        end=chunk.end,
-        size=size,
-        line_limit=limits.record_bytes,
-        piece=min(_PIECE, limits.batch_bytes // 4, max(chunk.end - chunk.start, _SMALLEST_PIECE)),
-    )
-    lines: list[bytes] = []
-    offset = skipped = held = 0
-    for position, block in blocks:
-        if not lines:
-            offset, skipped, held = position, 0, 0
-        lines += filter(bytes.strip, (block if position else block.removeprefix(BOM)).split(b"\n"))
-        held += len(block)
-        while len(lines) >= limits.batch_rows or (lines and held >= limits.batch_bytes):
-            batch, lines = lines[: limits.batch_rows], lines[limits.batch_rows :]
-            yield _LineBatch(path, offset, skipped, batch)
-            skipped += len(batch)
-            held = sum(map(len, lines))
-    if lines:
-        yield _LineBatch(path, offset, skipped, lines)
-
-
-def _decode(batch: _LineBatch, *, first: int) -> Batch:
+def _checked(lines: Lines) -> Block:
     try:
-        values: list[Json] = list(map(orjson.loads, batch.lines))
+        values: list[Json] = list(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:
-        at = next(index for index, line in enumerate(batch.lines) if not _is_json(line))
-        raise batch.fault(at, f"is not valid JSON: {error}") from error
-    ids: list[CustomId] = []
+        at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
+        raise lines.fault(at, f"is not valid JSON: {error}") from error
+    texts, ids = lines.texts, list[CustomId]()
     if dict in set(map(type, values)):
-        values = [_unwrap(value, ids, batch) for value in values]
+        values = [_unwrapped(value, ids, lines) for value in values]
+        texts = list(map(orjson.dumps, values))
     try:
         width_of(values)
     except RowFault as fault:
-        raise batch.fault(fault.row, fault.text) from fault
-    return Batch(first=first, rows=cast("list[Row]", values), ids=ids if set(ids) - {None} else ())
+        raise lines.fault(fault.row, fault.text) from fault
+    return Block(JsonRecords(texts), ids if set(ids) - {None} else ())
 
 
 def _is_json(line: bytes) -> bool:
@@ -156,16 +120,16 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _unwrap(value: Json, ids: list[CustomId], batch: _LineBatch) -> Json:
+def _unwrapped(value: Json, ids: list[CustomId], lines: Lines) -> Json:
     """Return the numbers of a record in object form and append its id to `ids`."""
     if not isinstance(value, dict):
         ids.append(None)
         return value
     given = value.get("custom_id")
     if "inputs" not in value:
-        raise batch.fault(len(ids), f'has no "inputs"; allowed: {_FORMS}')
+        raise lines.fault(len(ids), f'has no "inputs"; allowed: {_FORMS}')
     if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
-        raise batch.fault(len(ids), '"custom_id" must be a string or an integer')
+        raise lines.fault(len(ids), '"custom_id" must be a string or an integer')
     ids.append(given)
     return value["inputs"]
 

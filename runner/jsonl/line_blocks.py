@@ -4,64 +4,52 @@ A line belongs to the range that contains its first byte, so ranges that cover a
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
-from inferrun.plugins import InputError
+from inferrun.plugins import InputError, InputFile
 
 BOM = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored there."""
 
 _SEEK_PIECE = 1 << 16
 
+_BLANK_STARTS = (b"\n\n", b"\n\r", b"\n ", b"\n\t", b"\n\f", b"\n\v")
 
-def line_blocks(
-    path: Path, *, start: int, end: int, size: int, line_limit: int, piece: int
-) -> Iterator[tuple[int, bytes]]:
+
+def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece: int) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines). Blocking.
 
-    A block has about `piece` bytes. `size` is the expected size of the file: bytes after it are ignored. Raises InputError if
-    the file is shorter or if a line is longer than `line_limit` bytes.
+    A block has about `piece` bytes. Bytes after the file's expected size are ignored. Raises InputError if the file is shorter
+    or if a line is longer than `line_limit` bytes.
     """
-    end = min(end, size)
-    with path.open("rb") as source:
+    end = min(end, file.size)
+    with file.open() as source:
         position, held = _seek_to_line(source, start), b""
         while position < end:
             read = source.read(piece)
             held += read
             block = _whole_lines(held, wanted=end - position, is_last=not read)
-            _check(path, position, held, block, size=size, line_limit=line_limit, is_last=not read)
+            _check(file, position, held, block, line_limit=line_limit, is_last=not read)
             if block:
                 yield position, block
             position += len(block)
             held = held[len(block) :]
 
 
-def count_lines(path: Path, *, size: int, piece: int) -> int:
-    """Count the lines that are not blank among those that start in the first `size` bytes. Blocking."""
-    total, is_in_record = 0, False
-    with path.open("rb") as source:
-        if source.read(len(BOM)) == BOM:
-            size -= len(BOM)
-        else:
-            source.seek(0)
-        while size > 0 and (read := source.read(min(piece, size))):
-            size -= len(read)
-            begun, *others = read.split(b"\n")
-            is_in_record = is_in_record or bool(begun.strip())
-            if others:
-                total += is_in_record + sum(map(bool, map(bytes.strip, others[:-1])))
-                is_in_record = bool(others[-1].strip())
-    return total + is_in_record
+def count_records(block: bytes) -> int:
+    """Count the lines of a block that are not blank."""
+    if block[:1].strip() and not any(start in block for start in _BLANK_STARTS):
+        return block.count(b"\n") + (not block.endswith(b"\n"))
+    return sum(map(bool, map(bytes.strip, block.split(b"\n"))))
 
 
-def line_number(path: Path, offset: int, *, records: int = 0) -> int:
+def line_number(file: InputFile, offset: int, *, records: int = 0) -> int:
     """Return the number, from 1, of the line that starts `records` lines that are not blank after the byte `offset`.
 
     Lines are read in pieces, because a line may be longer than the memory.
     """
     number, position, is_record = 1, 0, False
-    with path.open("rb") as source:
+    with file.open() as source:
         while piece := source.readline(_SEEK_PIECE):
             if position >= offset and not is_record and (piece.removeprefix(BOM) if position == 0 else piece).strip():
                 if records == 0:
@@ -93,15 +81,15 @@ def _whole_lines(held: bytes, *, wanted: int, is_last: bool) -> bytes:
     return held if is_last else held[: held.rfind(b"\n", 0, wanted) + 1]
 
 
-def _check(path: Path, position: int, held: bytes, block: bytes, *, size: int, line_limit: int, is_last: bool) -> None:
-    if is_last and position + len(held) < size:
+def _check(file: InputFile, position: int, held: bytes, block: bytes, *, line_limit: int, is_last: bool) -> None:
+    if is_last and position + len(held) < file.size:
         raise InputError(
-            f"{path.name}: the file ends at byte {position + len(held)}, expected {size}; it changed while it was being read"
+            f"{file.name}: the file ends at byte {position + len(held)}, expected {file.size}; it changed while it was being read"
         )
     long_line = _long_line(held, len(block), line_limit)
     if long_line is not None:
         raise InputError(
-            f"{path.name} line {line_number(path, position + long_line)}: the record is longer than {line_limit} bytes; "
+            f"{file.name} line {line_number(file, position + long_line)}: the record is longer than {line_limit} bytes; "
             "check that the file is JSON lines with one record per line",
             is_retryable=False,
         )

@@ -15,14 +15,15 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from inferrun.plugins import InputError, Limits, Row, Source, StorageObject, StoreContext, TransientError
-from runner.file_ranges import FileRanges, InputFile
-from runner.http_failures import excerpt, is_transient, retry_after_of
+from inferrun.plugins import InputError, Limits, Source, StorageObject, StoreContext
+from runner.file.local_files import LocalFile
+from runner.file_ranges import FileRanges
+from runner.http_failures import excerpt, fault_of, fault_of_response
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
-from runner.krateo.response import ResultRows
+from runner.krateo.response import ResultRows, Row
 from runner.krateo.spec import read_spec
-from runner.retries import TRANSIENT_STATUSES, with_retries
+from runner.retries import with_retries
 
 _EXCERPT_BYTES = 64 * 1024
 _PIECE = 64 * 1024
@@ -54,8 +55,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 lambda: _fetch(handler, body, spool, limits=limits), budget=limits.retry_seconds
             )
         yield FileRanges(
-            spool.parent,
-            [InputFile(name=spool.name, size=fetched.size)],
+            [LocalFile(folder=spool.parent, name=spool.name, size=fetched.size)],
             fingerprint=fetched.fingerprint,
             record_format=context.format_named("jsonl", "input.krateo"),
             limits=limits,
@@ -72,8 +72,7 @@ async def _fetch(handler: Handler, body: bytes, spool: Path, *, limits: Limits) 
                 raise await _rejected(handler, response)
             return await _spool_rows(handler, response.content, spool, limits=limits)
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        failed = InputError(handler.describe_failure(error))
-        raise (TransientError(failed) if is_transient(error) else failed) from error
+        raise fault_of(error, InputError(handler.describe_failure(error))) from error
     except OSError as error:
         raise InputError(
             f"cannot spool the input to {spool.parent}: {error.strerror}; the Pod needs enough ephemeral storage "
@@ -84,9 +83,7 @@ async def _fetch(handler: Handler, body: bytes, spool: Path, *, limits: Limits) 
 async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Exception:
     text = excerpt(await response.content.read(_EXCERPT_BYTES))
     failed = InputError(f"data handler at {handler.url} returned {response.status}: {text}")
-    if response.status in TRANSIENT_STATUSES:
-        return TransientError(failed, retry_after=retry_after_of(response))
-    return failed
+    return fault_of_response(response, failed)
 
 
 async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Path, *, limits: Limits) -> _Spooled:

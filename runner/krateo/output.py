@@ -16,7 +16,7 @@ in front of it may have given up waiting. The result names the `pod_uid` whose p
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -28,23 +28,27 @@ from inferrun.plugins import (
     Batch,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     Counts,
     Delivery,
+    Fault,
+    FaultKind,
     InputPlan,
     Output,
     OutputError,
     OutputStore,
-    Prediction,
+    ResultCounts,
+    Results,
     StorageObject,
     StoreContext,
-    TransientError,
 )
 from inferrun.plugins.limits import MIB
-from runner.http_failures import excerpt, retry_after_of
+from runner.http_failures import excerpt, fault_of, fault_of_response, retry_after_of
+from runner.json_text import json_texts
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler
-from runner.krateo.prediction_text import Part, escape, flat, lines_of, split
+from runner.krateo.prediction_text import Part, escape, lines_of, split
 from runner.krateo.spec import Api, read_spec, reject_reserved
 from runner.retries import TRANSIENT_STATUSES, with_retries
 
@@ -86,9 +90,13 @@ class KrateoOutput:
         """Accept the plan: each Pod predicts the whole input."""
         return plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:  # noqa: ARG002  required by the seam
+    def writer(self, chunk: Chunk) -> "KrateoChunkWriter":  # noqa: ARG002  required by the seam
+        """Return a writer to the spool, which all chunks share."""
+        return KrateoChunkWriter(self)
+
+    async def spool(self, results: Results) -> None:
         """Spool one line per value."""
-        lines = lines_of(flat(predictions))
+        lines = lines_of(json_texts(results.values))
         if self._size + len(lines) > self._limits.spool_bytes:
             raise OutputError(
                 f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
@@ -101,9 +109,6 @@ class KrateoOutput:
         if not self._is_chunked and self._body_size(self._escaped) > self._limits.post_limit:
             await self._require_chunks()
             self._is_chunked = True
-
-    async def commit(self, chunk: Chunk) -> None:
-        """Do nothing: the predictions are stored by the POST at the end."""
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Send all predictions."""
@@ -147,12 +152,12 @@ class KrateoOutput:
         try:
             async with self._handler.request(verb="OPTIONS", data=None) as response:
                 if response.status in TRANSIENT_STATUSES:
-                    failed = OutputError(f"data handler at {self._handler.url} returned {response.status} to OPTIONS")
-                    raise TransientError(failed, retry_after=retry_after_of(response))
+                    text = f"data handler at {self._handler.url} returned {response.status} to OPTIONS"
+                    raise fault_of_response(response, OutputError(text))
                 declared = str(response.headers.get(name, ""))
                 return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TransientError(OutputError(self._handler.describe_failure(error))) from error
+            raise fault_of(error, OutputError(self._handler.describe_failure(error))) from error
 
     def _body_size(self, escaped: int) -> int:
         """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
@@ -166,13 +171,11 @@ class KrateoOutput:
             try:
                 async with self._handler.request(data=self._body(part, extra), headers=headers) as response:
                     body = await _read_start(response)
-            except (
-                aiohttp.ClientConnectorError,
-                aiohttp.ConnectionTimeoutError,
-            ) as error:  # the request was never sent
-                raise TransientError(OutputError(self._handler.describe_failure(error))) from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise OutputError(f"{self._handler.describe_failure(error)}; {_UNKNOWN}") from error
+                fault = fault_of(error, OutputError(self._handler.describe_failure(error)))
+                if not fault.was_sent:
+                    raise fault from error
+                raise OutputError(f"{fault}; {_UNKNOWN}") from error
             self._check(response, body)
 
         await with_retries(attempt, budget=self._limits.retry_seconds)
@@ -190,13 +193,30 @@ class KrateoOutput:
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         failure = f"data handler at {self._handler.url} returned {response.status}: {excerpt(body)}"
         if response.status == _NOT_PROCESSED:
-            raise TransientError(OutputError(failure), retry_after=retry_after_of(response))
+            raise Fault(OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after_of(response), was_sent=False)
         if response.status >= 500:
             raise OutputError(f"{failure}; {_UNKNOWN}")
         if not 200 <= response.status < 300:
             raise OutputError(failure)
         if not is_confirmed(body):
             raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
+
+
+class KrateoChunkWriter:
+    """Counts the results of one chunk; they are stored by the POST at the end."""
+
+    def __init__(self, store: KrateoOutput) -> None:
+        self._store = store
+        self._counts = ResultCounts(0)
+
+    async def write(self, batch: Batch, results: Results) -> None:  # noqa: ARG002  required by the seam
+        """Spool the values."""
+        self._counts += results.counts
+        await self._store.spool(results)
+
+    async def commit(self) -> ChunkCommit:
+        """Return the counts."""
+        return ChunkCommit(self._counts)
 
 
 async def _read_start(response: aiohttp.ClientResponse) -> bytes:

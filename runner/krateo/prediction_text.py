@@ -6,9 +6,7 @@ from itertools import chain
 
 import orjson
 
-from inferrun.plugins import Json, Prediction, RecordError
-
-_WITHOUT_COMMA = {int, float, bool, type(None)}
+from inferrun.plugins import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +22,20 @@ class Part:
     """Index of the first value among all."""
 
 
-def flat(predictions: Sequence[Prediction]) -> list[Json]:
-    """Return all values of all predictions in order; a prediction may be a value or nested lists. An invalid value is null."""
-    values = [one.value if isinstance(one, RecordError) else one for one in predictions]
+def lines_of(texts: Sequence[bytes]) -> bytes:
+    """Return one line per value: of a prediction that is an array, nested or not, each of its values."""
+    joined = b",".join(texts)
+    if b'"' in joined or b"{" in joined or b"[]" in joined:
+        return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in _flat(texts))
+    values = joined.translate(None, b"[] ")
+    return values.replace(b",", b"\n") + b"\n" if values else b""
+
+
+def _flat(texts: Sequence[bytes]) -> list[Json]:
+    values: list[Json] = [orjson.loads(text) for text in texts]
     while any(isinstance(value, list) for value in values):
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
     return values
-
-
-def lines_of(values: list[Json]) -> bytes:
-    """Format one value per line. Numbers contain no comma, so they are encoded in one call."""
-    if not values:
-        return b""
-    if set(map(type, values)) <= _WITHOUT_COMMA:
-        return orjson.dumps(values)[1:-1].replace(b",", b"\n") + b"\n"
-    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
 
 
 def escape(text: bytes) -> bytes:

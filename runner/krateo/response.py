@@ -6,12 +6,15 @@ if they are small.
 """
 
 import re
+from typing import TypeAlias
 
 import orjson
 
-from inferrun.plugins import Json, Row
+from inferrun.plugins import Json
 from runner.jsonl.line_blocks import BOM
 from runner.row_validation import RowFault, width_of
+
+Row: TypeAlias = "list[float | None]"
 
 _BESIDE_LIMIT = 64 * 1024
 """Maximum bytes before and after the rows."""

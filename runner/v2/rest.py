@@ -7,25 +7,26 @@ take seven times as long).
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import aiohttp
 import orjson
 
-from inferrun.plugins import Batch, InferenceError, Limits, Model, Prediction, TransientError
+from inferrun.plugins import Batch, FaultKind, InferenceError, Limits, Model, ModelContext, Results
 from runner.http_failures import (
     CONNECT_SECONDS,
     describe_failure,
     excerpt,
-    is_connection_lost,
-    is_timeout,
-    is_transient,
-    retry_after_of,
+    fault_of,
+    fault_of_response,
+    kind_of_status,
 )
-from runner.retries import TRANSIENT_STATUSES, with_retries
+from runner.json_text import json_texts
+from runner.retries import with_retries
 from runner.v2.address import infer_url, metadata_url
-from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
+from runner.v2.tensors import InputTensor, decode, encode, input_tensor, width_of_row, with_input_errors
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ _HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "A
 
 class V2Rest:
     """The model behind one infer URL."""
+
+    max_records: ClassVar[int | None] = None
 
     def __init__(self, model: Model, url: str, session: aiohttp.ClientSession, limits: Limits) -> None:
         self._model = model
@@ -58,30 +61,30 @@ class V2Rest:
             _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": status})
         self._tensor = input_tensor(metadata, self._model.model_input_name)
 
-    async def predict(self, batch: Batch) -> Sequence[Prediction]:
+    async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
-        sendable = self._tensor.sendable(batch.rows)
-        if len(sendable) == len(batch.rows):
-            return await self._predict(batch)
-        if not sendable:
-            return with_input_errors([], batch.rows, self._tensor)
-        predictions = await self._predict(Batch(first=batch.first, rows=sendable))
-        return with_input_errors(predictions, batch.rows, self._tensor)
+        texts = json_texts(batch.records)
+        unsendable = self._tensor.unsendable(texts)
+        if not unsendable:
+            return await self._predict(texts)
+        omitted = set(unsendable)
+        sendable = [text for at, text in enumerate(texts) if at not in omitted]
+        results = await self._predict(sendable) if sendable else None
+        return with_input_errors(results, unsendable, total=len(texts), tensor=self._tensor)
 
-    async def _predict(self, batch: Batch) -> list[Prediction]:
-        status, body = await self._exchange("POST", self._url, encode(batch.rows, self._tensor))
+    async def _predict(self, texts: list[bytes]) -> Results:
+        hint = self._width_hint(texts)
+        status, body = await self._exchange("POST", self._url, encode(texts, self._tensor), hint=hint)
         if status != 200:
-            raise InferenceError(
-                f"{self._target()} returned {status}: {excerpt(body)}{_fix(status)}{self._width_hint(batch)}"
-            )
+            raise InferenceError(f"{self._target()} returned {status}: {excerpt(body)}{_fix(status)}{hint}")
         try:
-            return decode(body, records=len(batch.rows))
+            return decode(body, records=len(texts))
         except ValueError as error:
             raise InferenceError(
                 f"{self._target()} returned an invalid V2 response: {error}; the body begins: {excerpt(body)}"
             ) from error
 
-    async def _exchange(self, method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
+    async def _exchange(self, method: str, url: str, body: bytes | None = None, *, hint: str = "") -> tuple[int, bytes]:
         try:
             async with self._session.request(
                 method, url, data=body, headers=_HEADERS, allow_redirects=False
@@ -89,15 +92,10 @@ class V2Rest:
                 content = await self._read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = describe_failure(error, seconds=self._limits.request_timeout)
-            failed = InferenceError(f"{self._target()}: {text}")
-            if not is_transient(error):
-                raise failed from error
-            raise TransientError(
-                failed, is_connection_lost=is_connection_lost(error), is_timeout=is_timeout(error)
-            ) from error
-        if response.status in TRANSIENT_STATUSES:
-            busy = InferenceError(f"{self._target()} returned {response.status}: {excerpt(content)}")
-            raise TransientError(busy, retry_after=retry_after_of(response))
+            raise fault_of(error, InferenceError(f"{self._target()}: {text}")) from error
+        if kind_of_status(response.status) is not FaultKind.FAILED:
+            text = f"{self._target()} returned {response.status}: {excerpt(content)}{_fix(response.status)}{hint}"
+            raise fault_of_response(response, InferenceError(text))
         return response.status, content
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
@@ -116,9 +114,9 @@ class V2Rest:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _width_hint(self, batch: Batch) -> str:
+    def _width_hint(self, texts: list[bytes]) -> str:
         """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""
-        width = len(batch.rows[0])
+        width = width_of_row(texts[0])
         if self._tensor.width in {0, width}:
             return ""
         return f"; the model's metadata requires {self._tensor.width} numbers per record, the input has {width}"
@@ -144,8 +142,9 @@ def _fix(status: int) -> str:
 
 
 @asynccontextmanager
-async def open_v2(model: Model, limits: Limits) -> AsyncIterator[V2Rest]:
+async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
+    limits = context.limits
     url = infer_url(model.model_url, model.model_name)
     timeout = aiohttp.ClientTimeout(
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)

@@ -1,6 +1,6 @@
 """Requests and responses of the V2 protocol as JSON. Pure.
 
-Numbers are sent flat, which every server accepts, and as they were read; the server converts them to FP32. A missing number is
+Numbers are sent flat, which every server accepts, and as they were written; the server converts them to FP32. A missing number is
 sent as null, which the server converts to NaN.
 """
 
@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import orjson
 
-from inferrun.plugins import Json, Prediction, RecordError, Row
+from inferrun.plugins import ContractError, Json, JsonRecords, RecordError, Results
+from runner.blanks import blank_like
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
@@ -34,21 +35,30 @@ class InputTensor:
 
     datatype: str = "FP32"
 
-    def sendable(self, rows: list[Row]) -> list[Row]:
-        """Return the rows that the datatype can represent: only floating-point types have a value for null, NaN."""
+    def unsendable(self, texts: Sequence[bytes]) -> list[int]:
+        """Return the positions of the rows that the datatype cannot represent: only floating-point types have a value for null."""
         if self.datatype in _WITH_NAN:
-            return rows
-        return [row for row in rows if None not in row]
+            return []
+        return [at for at, text in enumerate(texts) if b"null" in text]
 
 
-def with_input_errors(predictions: list[Prediction], rows: list[Row], tensor: InputTensor) -> list[Prediction]:
-    """Insert errors for the rows that were not sent into the predictions for those that were."""
-    blank = _blanked(predictions[0]) if predictions else None
-    error = RecordError(
-        "invalid_input", f"the record contains null, which datatype {tensor.datatype} cannot represent", blank
-    )
-    sent = iter(predictions)
-    return [error if None in row else next(sent) for row in rows]
+def with_input_errors(
+    results: Results | None, unsendable: Sequence[int], *, total: int, tensor: InputTensor
+) -> Results:
+    """Insert errors for the rows that were not sent into the results of those that were."""
+    text = f"the record contains null, which datatype {tensor.datatype} cannot represent"
+    error = RecordError("invalid_input", text)
+    sent = results.values.texts if results and isinstance(results.values, JsonRecords) else ()
+    blank = blank_like(sent[0]) if sent else b"null"
+    missing = set(unsendable)
+    places = [at for at in range(total) if at not in missing]
+    texts = [blank] * total
+    for at, value in zip(places, sent, strict=True):
+        texts[at] = value
+    errors = dict.fromkeys(unsendable, error)
+    if results:
+        errors |= {places[at]: one for at, one in results.errors.items()}
+    return Results(JsonRecords(texts), errors)
 
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
@@ -72,14 +82,24 @@ def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON
     return [one for one in inputs if isinstance(one, dict)] if isinstance(inputs, list) else []
 
 
-def encode(rows: Sequence[Row], tensor: InputTensor) -> bytes:
-    """Return the body of an infer request; all rows have the same width."""
-    shape = [len(rows), len(rows[0]), *([1] if tensor.has_trailing_one else [])]
-    data = list(chain.from_iterable(rows))
-    return orjson.dumps({"inputs": [{"name": tensor.name, "shape": shape, "datatype": "FP32", "data": data}]})
+def width_of_row(text: bytes) -> int:
+    """Return the number of values in an array. Raises ContractError if the record is something else."""
+    if not text.startswith(b"["):
+        raise ContractError(
+            "input: the protocol v2 needs records that are arrays of numbers; choose another format, or another protocol in "
+            "kserve.protocolVersion"
+        )
+    return text.count(b",") + 1
 
 
-def decode(body: bytes, *, records: int) -> list[Prediction]:
+def encode(texts: Sequence[bytes], tensor: InputTensor) -> bytes:
+    """Return the body of an infer request; all rows have the same width. The numbers are neither decoded nor encoded."""
+    shape = [len(texts), width_of_row(texts[0]), *([1] if tensor.has_trailing_one else [])]
+    head = orjson.dumps({"name": tensor.name, "shape": shape, "datatype": "FP32"})[:-1]
+    return b'{"inputs":[%b,"data":[%b]}]}' % (head, b",".join(texts).translate(None, b"[]"))
+
+
+def decode(body: bytes, *, records: int) -> Results:
     """Return one prediction per record from the response's first output.
 
     A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
@@ -97,9 +117,15 @@ def decode(body: bytes, *, records: int) -> list[Prediction]:
     if len(values) != math.prod(shape):
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
     predictions = _nested(values, shape[1:])
-    if _may_have_invalid(values):
-        return [_checked(prediction) for prediction in predictions]
-    return list[Prediction](predictions)
+    errors = _errors(predictions) if _may_have_invalid(values) else {}
+    return Results(JsonRecords(_texts(predictions)), errors)
+
+
+def _texts(predictions: list[Json]) -> list[bytes]:
+    """Encode each prediction. NaN and infinity become null. Numbers contain no comma, so they are encoded in one call."""
+    if set(map(type, predictions)) <= {int, float}:
+        return orjson.dumps(predictions)[1:-1].split(b",")
+    return list(map(orjson.dumps, predictions))
 
 
 def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
@@ -159,15 +185,20 @@ def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
     return data
 
 
-def _checked(prediction: Json) -> Prediction:
+def _errors(predictions: list[Json]) -> dict[int, RecordError]:
+    found = ((at, _error_of(prediction)) for at, prediction in enumerate(predictions))
+    return {at: error for at, error in found if error}
+
+
+def _error_of(prediction: Json) -> RecordError | None:
     values = [prediction]
     while any(isinstance(value, list) for value in values):
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
     invalid = next((value for value in values if value is None or _is_not_finite(value)), 0)
     if invalid == 0:
-        return prediction
+        return None
     name = "null" if invalid is None else str(invalid)
-    return RecordError("invalid_prediction", f"the model returned {name}", _without_invalid(prediction))
+    return RecordError("invalid_prediction", f"the model returned {name}")
 
 
 def _may_have_invalid(values: list[Json]) -> bool:
@@ -180,16 +211,3 @@ def _may_have_invalid(values: list[Json]) -> bool:
 
 def _is_not_finite(value: Json) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
-
-
-def _without_invalid(value: Json) -> Json:
-    if isinstance(value, list):
-        return [_without_invalid(one) for one in value]
-    return None if _is_not_finite(value) else value
-
-
-def _blanked(prediction: Prediction) -> Json:
-    """Return null in the shape of a prediction."""
-    if isinstance(prediction, RecordError):
-        return _blanked(prediction.value)
-    return [_blanked(value) for value in prediction] if isinstance(prediction, list) else None

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from inferrun.plugins import Chunk, ContractError, InputError, Row, Source
+from inferrun.plugins import Chunk, ContractError, InputError, Source
 from tests.conformance.worlds import INPUTS, Disk, InputWorld
+from tests.unit.runner.batches import decoded
 
 ROWS: list[list[float]] = [[index, index / 2] for index in range(150)]
-SMALL = {"chunk_bytes": 40, "batch_rows": 7}
+SMALL = {"chunk_bytes": 40}
 
 
 @pytest.fixture(params=INPUTS)
@@ -17,13 +18,13 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Inp
         yield world
 
 
-def read_all(source: Source) -> list[tuple[int, Row]]:
+def read_all(source: Source) -> list[tuple[int, object]]:
     """Read all records with their indexes, chunk by chunk."""
-    records: list[tuple[int, Row]] = []
-    for chunk in source.chunks(source.plan()):
-        for batch in source.read(chunk, first=len(records)):
-            records += enumerate(batch.rows, start=batch.first)
-    return records
+    return [
+        (chunk.first + at, record)
+        for chunk in source.plan().chunks
+        for at, record in enumerate(record for block in source.read(chunk) for record in decoded(block))
+    ]
 
 
 async def test_every_record_is_read_once_in_order_with_its_index(world: InputWorld) -> None:
@@ -38,38 +39,35 @@ async def test_every_attempt_divides_the_same_input_into_the_same_chunks(world: 
     seen: list[tuple[str, list[Chunk]]] = []
     for _ in range(2):
         async with world.open(**SMALL) as source:
-            seen.append((source.fingerprint, list(source.chunks(source.plan()))))
+            seen.append((source.fingerprint, list(source.plan().chunks)))
     assert seen[0] == seen[1]
     chunks = seen[0][1]
     assert len(chunks) > 3
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert [chunk.first for chunk in chunks[1:]] == [chunk.stop for chunk in chunks[:-1]]
+    assert all(chunk.records > 0 for chunk in chunks)
 
 
 async def test_an_attempt_can_use_the_plan_of_another(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(**SMALL) as source:
         plan = source.plan()
-        chunks = list(source.chunks(plan))
+        expected = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
     async with world.open(chunk_bytes=1000) as source:
-        assert list(source.chunks(plan)) == chunks
+        assert source.plan() != plan
+        found = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
+    assert found == expected
+    assert [len(rows) for rows in found] == [chunk.records for chunk in plan.chunks]
 
 
 async def test_a_chunk_can_be_read_alone_and_repeatedly(world: InputWorld) -> None:
     world.fill(ROWS)
     async with world.open(**SMALL) as source:
-        chunks = source.chunks(source.plan())
-        once = [batch.rows for batch in source.read(chunks[2], first=0)]
-        list(source.read(chunks[0], first=0))
-        assert [batch.rows for batch in source.read(chunks[2], first=0)] == once
+        chunks = source.plan().chunks
+        once = [decoded(block) for block in source.read(chunks[2])]
+        list(source.read(chunks[0]))
+        assert [decoded(block) for block in source.read(chunks[2])] == once
         assert sum(map(len, once)) > 0
-
-
-async def test_no_batch_is_larger_than_the_limit(world: InputWorld) -> None:
-    world.fill(ROWS)
-    async with world.open(batch_rows=7) as source:
-        sizes = [len(batch.rows) for chunk in source.chunks(source.plan()) for batch in source.read(chunk, first=0)]
-    assert max(sizes) == 7
-    assert min(sizes) >= 1
 
 
 async def test_different_inputs_have_different_fingerprints(world: InputWorld) -> None:

@@ -1,14 +1,16 @@
 """What every output store must do, built-in or third-party; more is required of exactly-once stores."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from inferrun.plugins import (
     AbortableStore,
-    Batch,
     Checkpoint,
     Chunk,
+    ChunkCommit,
+    ChunkWriter,
     CommittedRun,
     ContractError,
     Counts,
@@ -17,11 +19,15 @@ from inferrun.plugins import (
     OutputStore,
     RecordError,
     ResultCounts,
+    TokenUsage,
 )
 from tests.conformance.worlds import EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
+from tests.unit.runner.batches import batch, results
 
-PLAN = InputPlan(fingerprint="rows-sha256:1", chunk_size=10, total=30)
-CHUNKS = [Chunk(index=index, unit=0, start=10 * index, end=10 * index + 10) for index in range(3)]
+CHUNKS = tuple(
+    Chunk(index, unit=0, start=10 * index, end=10 * index + 10, first=10 * index, records=10) for index in range(3)
+)
+PLAN = InputPlan(fingerprint="rows-sha256:1", chunks=CHUNKS)
 WHOLE = [float(value) for value in range(30)]
 
 
@@ -37,20 +43,19 @@ async def once(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Outp
         yield world
 
 
-async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> None:
+async def write(store: OutputStore, chunk: Chunk, *, add: float = 0.0) -> ChunkWriter:
     """Write the predictions of a chunk in two batches; `add` distinguishes attempts."""
-    for first in (chunk.start, chunk.start + 5):
+    writer = store.writer(chunk)
+    for first in (chunk.first, chunk.first + 5):
         indexes = range(first, first + 5)
-        await store.write(
-            Batch(first=first, rows=[[float(index)] for index in indexes]), [index + add for index in indexes]
-        )
+        given = batch(([float(index)] for index in indexes), first=first)
+        await writer.write(given, results([index + add for index in indexes]))
+    return writer
 
 
-async def predict(store: OutputStore, chunks: list[Chunk], *, add: float = 0.0) -> None:
+async def predict(store: OutputStore, chunks: Sequence[Chunk], *, add: float = 0.0) -> list[ChunkCommit]:
     """Write and commit chunks."""
-    for chunk in chunks:
-        await write(store, chunk, add=add)
-        await store.commit(chunk)
+    return [await (await write(store, chunk, add=add)).commit() for chunk in chunks]
 
 
 async def finish(store: OutputStore) -> CommittedRun:
@@ -72,7 +77,7 @@ async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> No
 async def test_a_run_may_have_no_records(world: OutputWorld) -> None:
     async with world.open() as store:
         await store.open()
-        await store.begin(InputPlan(fingerprint="empty", chunk_size=10, total=0))
+        await store.begin(InputPlan(fingerprint="empty"))
         finished = await store.finish(Counts(total=0))
     assert world.stored() == []
     assert finished.total == 0
@@ -116,7 +121,11 @@ async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: O
         await predict(store, CHUNKS[:2])
         await write(store, CHUNKS[2], add=500.0)
     async with once.open(pod="pod-2") as store:
-        assert await store.open() == Checkpoint(plan=PLAN, committed_chunks=2, committed=ResultCounts(20))
+        checkpoint = await store.open()
+        assert checkpoint.plan == PLAN
+        assert {index: commit.counts for index, commit in checkpoint.committed.items()} == dict.fromkeys(
+            (0, 1), ResultCounts(10)
+        )
         await store.begin(PLAN)
         await predict(store, CHUNKS[2:])
         await finish(store)
@@ -124,7 +133,7 @@ async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: O
 
 
 async def test_the_first_plan_applies_to_all_attempts(once: OutputWorld) -> None:
-    other = InputPlan(fingerprint="rows-sha256:2", chunk_size=99, total=7)
+    other = InputPlan(fingerprint="rows-sha256:2", chunks=CHUNKS[:1])
     async with once.open() as first, once.open(pod="pod-2") as second:
         await first.open()
         await second.open()
@@ -151,13 +160,13 @@ async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     async with once.open() as late:
         await late.open()
         await late.begin(PLAN)
-        await write(late, CHUNKS[0], add=1000.0)
+        begun = await write(late, CHUNKS[0], add=1000.0)
         async with once.open(pod="pod-2") as store:
             await store.open()
             await store.begin(PLAN)
             await predict(store, CHUNKS)
             finished = await finish(store)
-        await late.commit(CHUNKS[0])
+        assert not (await begun.commit()).won
         await predict(late, CHUNKS[1:], add=1000.0)
         assert await finish(late) == finished
     assert once.stored() == WHOLE
@@ -179,16 +188,75 @@ async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWor
     async with once.open() as store:
         await store.open()
         await store.begin(PLAN)
-        await store.write(Batch(first=0, rows=[[float(index)] for index in range(10)]), [*WHOLE[:9], error])
-        await store.commit(CHUNKS[0])
+        writer = store.writer(CHUNKS[0])
+        await writer.write(batch([[float(index)] for index in range(10)]), results([*WHOLE[:9], error]))
+        assert (await writer.commit()).counts == ResultCounts(completed=9, failed=1)
     async with once.open(pod="pod-2") as store:
-        assert (await store.open()).committed == ResultCounts(completed=9, failed=1)
+        assert (await store.open()).committed[0].counts == ResultCounts(completed=9, failed=1)
         await store.begin(PLAN)
         await predict(store, CHUNKS[1:])
         run = await store.finish(Counts(total=30, completed=29, failed=1))
     assert (run.completed, run.failed) == (29, 1)
     assert once.stored()[:9] == WHOLE[:9]
     assert once.stored()[9] != 9.0
+
+
+async def test_chunks_are_committed_in_any_order(once: OutputWorld) -> None:
+    async with once.open() as store:
+        await store.open()
+        await store.begin(PLAN)
+        await predict(store, [CHUNKS[2], CHUNKS[0]])
+    async with once.open(pod="pod-2") as store:
+        assert sorted((await store.open()).committed) == [0, 2]
+        await store.begin(PLAN)
+        await predict(store, CHUNKS[1:2])
+        await finish(store)
+    assert once.stored() == WHOLE
+
+
+async def test_several_chunks_are_written_at_the_same_time(once: OutputWorld) -> None:
+    async with once.open() as store:
+        await store.open()
+        await store.begin(PLAN)
+        writers = [await write(store, chunk) for chunk in CHUNKS]
+        for writer in reversed(writers):
+            assert (await writer.commit()).won
+        await finish(store)
+    assert once.stored() == WHOLE
+
+
+async def test_a_lost_chunk_has_the_counts_of_the_attempt_that_won(once: OutputWorld) -> None:
+    error = RecordError("rejected", "no")
+    async with once.open() as first, once.open(pod="pod-2") as second:
+        for store in (first, second):
+            await store.open()
+            await store.begin(PLAN)
+        writer = first.writer(CHUNKS[0])
+        await writer.write(batch([[0.0]] * 10), results([*WHOLE[:9], error]))
+        won = await writer.commit()
+        (lost,) = await predict(second, CHUNKS[:1])
+    assert (won.won, lost.won) == (True, False)
+    assert lost.counts == won.counts == ResultCounts(9, 1)
+    assert (lost.bytes, lost.sha256) == (won.bytes, won.sha256)
+
+
+async def test_tokens_are_kept_across_attempts(once: OutputWorld) -> None:
+    if once.label == "sqlite":
+        pytest.skip("the package does not store token counts")
+    used = TokenUsage(prompt_tokens=5, completion_tokens=2, total_tokens=7)
+    for pod, chunks in (("pod-1", CHUNKS[:1]), ("pod-2", CHUNKS[1:])):
+        async with once.open(pod=pod) as store:
+            await store.open()
+            await store.begin(PLAN)
+            for chunk in chunks:
+                writer = store.writer(chunk)
+                await writer.write(batch([[0.0]] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used))
+                assert (await writer.commit()).usage == used
+    async with once.open(pod="pod-3") as store:
+        await store.open()
+        await store.begin(PLAN)
+        run = await finish(store)
+    assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)
 
 
 async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWorld) -> None:

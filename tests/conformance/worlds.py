@@ -14,6 +14,7 @@ import orjson
 
 from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
 from runner import registry
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
 
 Rows = Sequence[Sequence[object]]
@@ -131,6 +132,38 @@ class FileOutput(_Output):
 
 
 @dataclass
+class S3Input(_Input):
+    """Objects of JSON lines below a prefix."""
+
+    server: S3Server
+
+    def fill(self, rows: Rows) -> None:
+        folder = self.server.bucket / "given"
+        folder.mkdir(exist_ok=True)
+        half = len(rows) // 2
+        for name, part in (("a.jsonl", rows[:half]), ("b.jsonl", rows[half:])):
+            (folder / name).unlink(
+                missing_ok=True
+            )  # a server keeps the ETag of an object that is overwritten behind it
+            (folder / name).write_bytes(b"".join(orjson.dumps(list(row)) + b"\n" for row in part))
+
+
+@dataclass
+class S3Output(_Output):
+    """Objects below a prefix."""
+
+    server: S3Server
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        folder = self.server.bucket / "made" / f"inf-run-{run[:8]}"
+        documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*"))]
+        texts = [(folder / document["part"]["file"]).read_bytes() for document in documents]
+        lines = [orjson.loads(line) for text in texts for line in text.splitlines()]
+        assert [line["index"] for line in lines] == list(range(len(lines)))
+        return [line.get("prediction", line.get("error")) for line in lines]
+
+
+@dataclass
 class KrateoInput(_Input):
     """A data handler on loopback."""
 
@@ -211,6 +244,22 @@ async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
 
 
 @asynccontextmanager
+async def s3_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `s3`."""
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / "input")
+        yield S3Input(disk, "s3", server.spec("given/"), server.spec("../given"), server)
+
+
+@asynccontextmanager
+async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The built-in output store `s3`."""
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / "output")
+        yield S3Output(disk, "s3", server.spec("made"), server.spec("/made"), server)
+
+
+@asynccontextmanager
 async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store of the foreign package."""
     yield SqliteInput(disk, "sqlite", {"path": "data.db", "table": "given"}, {"path": "data.db", "table": "a; b"})
@@ -228,6 +277,16 @@ def _mount(disk: Disk, side: str, handler: Handler) -> None:
     (folder / "server-url").write_text(handler.url)
 
 
-INPUTS: dict[str, OpenInputWorld] = {"file": file_input, "krateo": krateo_input, "sqlite": sqlite_input}
-OUTPUTS: dict[str, OpenOutputWorld] = {"file": file_output, "krateo": krateo_output, "sqlite": sqlite_output}
-EXACTLY_ONCE = ("file", "sqlite")
+INPUTS: dict[str, OpenInputWorld] = {
+    "file": file_input,
+    "krateo": krateo_input,
+    "s3": s3_input,
+    "sqlite": sqlite_input,
+}
+OUTPUTS: dict[str, OpenOutputWorld] = {
+    "file": file_output,
+    "krateo": krateo_output,
+    "s3": s3_output,
+    "sqlite": sqlite_output,
+}
+EXACTLY_ONCE = ("file", "s3", "sqlite")

@@ -87,6 +87,8 @@ TEMPORAL = GoModule(
     cost=210,
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
+S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
+"""A real S3 server, for tests. It is not part of the cluster: `python -m tools.devcluster programs s3` builds it."""
 
 
 def fingerprint(module: GoModule) -> str:

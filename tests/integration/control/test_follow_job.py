@@ -44,7 +44,7 @@ def installation() -> Installation:
 @pytest.fixture
 async def watch(api: KubeClient, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
     """The shared watch of a worker."""
-    made = JobWatch(api, namespace=namespace, selector=manifests.selector(installation.id))
+    made = JobWatch(api, namespace=namespace, selector=manifests.SELECTOR)
     task = asyncio.create_task(made.run())
     yield made
     task.cancel()

@@ -218,9 +218,9 @@ REPORTED_ON_STATUS: Final = (
     ),
     config(
         "a label that our runner does not know",
-        storage={**FILE_STORAGE, "input": {"s3": {"bucket": "b"}}},
-        field="spec.storage.input.s3",
-        value="file, krateo",
+        storage={**FILE_STORAGE, "input": {"gcs": {"bucket": "b"}}},
+        field="spec.storage.input.gcs",
+        value="file, krateo, s3",
     ),
     config(
         "a misspelt label",

@@ -72,8 +72,10 @@ class Machine:
 
     def endpoint(self, side: str, keys: Mapping[str, str]) -> None:
         """Mount an endpoint Secret."""
+        folder = self.folder / "endpoints" / side
+        folder.mkdir(exist_ok=True)
         for key, value in keys.items():
-            (self.folder / "endpoints" / side / key).write_text(value)
+            (folder / key).write_text(value)
 
     async def pod(self, **environment: str) -> Ended:
         """Execute the contract in this process."""

@@ -9,8 +9,10 @@ import signal
 from pathlib import Path
 
 import orjson
+import pyarrow
 import pytest
 from aiohttp import web
+from pyarrow import parquet
 
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.servers import CountingModel, holding_after, nothing
@@ -277,9 +279,21 @@ async def test_a_missing_input_is_reported_with_what_exists(file: Machine, spec:
 
 
 async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
-    file.contract["input"]["file"]["format"] = "parquet"
+    file.contract["input"]["file"]["format"] = "csv"
     ended = await file.pod()
-    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'parquet'; allowed: jsonl")
+    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'csv'; allowed: jsonl, openai, parquet")
+
+
+async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> None:
+    table = pyarrow.table({"custom_id": [f"r{index}" for index in range(COUNT)], "a": range(COUNT), "b": [0.5] * COUNT})
+    parquet.write_table(table, file.input / "data" / "rows.parquet", row_group_size=300)
+    file.contract["input"] = {"file": {"claimName": "given", "path": "data/rows.parquet", "format": "parquet"}}
+    ended = await file.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted"), ended.stderr
+    assert results(file) == [
+        {"index": index, "custom_id": f"r{index}", "prediction": index + 0.5} for index in range(COUNT)
+    ]
+    assert len(parts(file)) > 1
 
 
 async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> None:

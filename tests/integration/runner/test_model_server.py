@@ -32,7 +32,7 @@ async def test_a_failing_model_is_reported_with_its_name_url_and_response(
     krateo: Machine, handler: Handler, model: CountingModel, response: web.Response, message: str
 ) -> None:
     async def other(_: web.Request) -> web.StreamResponse:
-        return response
+        return web.Response(status=response.status, body=response.body, headers=response.headers)
 
     model.before = other
     ended = await krateo.pod()
@@ -176,7 +176,7 @@ async def test_predictions_are_stored_in_order_even_if_responses_are_not(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("modelVersion", "v1", "kserve.modelVersion: unknown name 'v1'; allowed: v2"),
+        ("modelVersion", "v1", "kserve.modelVersion: unknown name 'v1'; allowed: openai, v2"),
         ("modelUrl", "", "kserve.modelUrl: required"),
         ("modelUrl", "ftp://host", "kserve.modelUrl: must be the http or https URL"),
     ],

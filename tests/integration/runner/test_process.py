@@ -90,7 +90,7 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
     (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
 
     model.before = holding_after(model, requests=6)
-    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_CONCURRENCY": "1"}
+    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
     pod = await file.start(environment=environment)
     folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
     await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2 and model.in_flight > 0)

@@ -2,9 +2,11 @@
 
 from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
 
+from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.installation import Installation
 from activities.record_outcome import OutcomeRecorder
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
@@ -47,6 +49,8 @@ async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecor
         events=EventRecorder(api, reporter="tests"),
         temporal=await Client.connect("127.0.0.1:1", lazy=True, interceptors=[Intercepting(signals)]),
         installation=Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url=""),
+        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        defaults=Defaults,
         prune=_prune,
     )
 

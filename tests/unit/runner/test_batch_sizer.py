@@ -2,7 +2,6 @@
 
 import pytest
 
-from inferrun.plugins import Batch
 from runner.batch_sizer import BatchSizer
 
 
@@ -61,21 +60,3 @@ def test_timeouts_divide_the_size_by_four() -> None:
         seen.append(sizer.rows)
         sizer.observe_timeout(sizer.rows)
     assert seen == [16, 4, 1, 1]
-
-
-@pytest.mark.parametrize("count", [1, 16, 17, 100])
-def test_a_batch_is_divided_completely_and_in_order(count: int) -> None:
-    rows: list[list[float | None]] = [[float(index)] for index in range(count)]
-    batch = Batch(first=7, rows=rows, ids=[f"id-{index}" for index in range(count)])
-    pieces = list(BatchSizer(maximum=1000, target_seconds=5.0).divide(batch))
-    assert [row for piece in pieces for row in piece.rows] == rows
-    assert [one for piece in pieces for one in piece.ids] == batch.ids
-    assert [piece.first for piece in pieces] == list(range(7, 7 + count, 16))
-
-
-def test_a_batch_without_ids_is_divided_without_ids() -> None:
-    rows: list[list[float | None]] = [[1.0]] * 20
-    assert [piece.ids for piece in BatchSizer(maximum=1000, target_seconds=5.0).divide(Batch(first=0, rows=rows))] == [
-        (),
-        (),
-    ]

@@ -3,33 +3,42 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import ClassVar
 
+import orjson
 import pytest
 
 from inferrun.plugins import (
     Batch,
+    Block,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     Counts,
     Delivery,
+    Fault,
+    FaultKind,
     InferenceError,
+    InputError,
     InputPlan,
     Limits,
     Output,
-    Prediction,
     RecordError,
     ResultCounts,
-    TransientError,
+    Results,
+    TokenUsage,
 )
+from runner.json_text import json_texts
 from runner.pipeline import Pipeline
+from tests.unit.runner.batches import decoded, records, results
 
 RECORDS = 300
 
 
 class Numbers:
-    """An input of consecutive numbers in chunks and batches of random sizes."""
+    """An input of consecutive numbers in chunks and blocks of random sizes."""
 
     fingerprint = "numbers"
 
@@ -37,20 +46,19 @@ class Numbers:
         self._chance = chance
         cuts = sorted({0, RECORDS, *chance.sample(range(1, RECORDS), chance.randint(0, 10))})
         ranges = itertools.pairwise(cuts)
-        self.all = [Chunk(index=index, unit=0, start=start, end=end) for index, (start, end) in enumerate(ranges)]
+        self.all = tuple(
+            Chunk(index, unit=0, start=start, end=end, first=start, records=end - start)
+            for index, (start, end) in enumerate(ranges)
+        )
 
     def plan(self) -> InputPlan:
-        return InputPlan(fingerprint=self.fingerprint, chunk_size=1, total=RECORDS)
+        return InputPlan(fingerprint=self.fingerprint, chunks=self.all)
 
-    def chunks(self, plan: InputPlan) -> Sequence[Chunk]:
-        assert plan.fingerprint == self.fingerprint
-        return self.all
-
-    def read(self, chunk: Chunk, *, first: int) -> Iterator[Batch]:
-        assert first == chunk.start
+    def read(self, chunk: Chunk) -> Iterator[Block]:
+        first = chunk.start
         while first < chunk.end:
             count = min(self._chance.randint(1, 40), chunk.end - first)
-            yield Batch(first=first, rows=[[float(index)] for index in range(first, first + count)])
+            yield Block(records([index] for index in range(first, first + count)))
             first += count
 
     def verify(self) -> None:
@@ -60,6 +68,8 @@ class Numbers:
 class FaultyModel:
     """A model that fails, times out and responds out of order at random; numbers divisible by 50 are errors of their record."""
 
+    max_records: ClassVar[int | None] = None
+
     def __init__(self, chance: random.Random, *, concurrency: int) -> None:
         self._chance = chance
         self._concurrency = concurrency
@@ -68,23 +78,24 @@ class FaultyModel:
     async def prepare(self) -> None:
         return
 
-    async def predict(self, batch: Batch) -> Sequence[Prediction]:
+    async def predict(self, batch: Batch) -> Results:
         self._in_flight += 1
         assert self._in_flight <= self._concurrency
         await asyncio.sleep(self._chance.choice([0, 0, 0.001, 0.003]))
         self._in_flight -= 1
-        kind = self._chance.choice(["ok"] * 6 + ["busy", "lost", "slow", "asked"])
-        if kind != "ok":
-            raise TransientError(
-                InferenceError(kind),
-                retry_after=0.001 if kind == "asked" else None,
-                is_connection_lost=kind == "lost",
-                is_timeout=kind == "slow",
-            )
-        return [self._one(row[0]) for row in batch.rows]
+        numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+        assert numbers == list(range(batch.first, batch.first + len(batch)))
+        kinds = [FaultKind.BUSY, FaultKind.LOST, FaultKind.TIMEOUT, FaultKind.UNAVAILABLE, FaultKind.TOO_LARGE]
+        kind = self._chance.choice([None] * 12 + [*kinds] * 2)
+        if kind is FaultKind.TOO_LARGE and len(batch) == 1:
+            kind = None
+        if kind:
+            retry_after = 0.001 if kind is FaultKind.BUSY and self._chance.random() < 0.5 else None
+            raise Fault(InferenceError("test"), kind=kind, retry_after=retry_after)
+        return results([self._one(number) for number in numbers])
 
-    def _one(self, number: float | None) -> Prediction:
-        return RecordError("invalid_prediction", "test") if number is not None and number % 50 == 0 else number
+    def _one(self, number: int) -> object:
+        return RecordError("invalid_prediction", "test") if number % 50 == 0 else number
 
 
 class Recorder:
@@ -94,8 +105,11 @@ class Recorder:
     commits_chunks = True
 
     def __init__(self) -> None:
-        self.written: list[Prediction] = []
-        self.committed: list[tuple[int, int]] = []
+        self.written: dict[int, object] = {}
+        self.committed: list[int] = []
+
+    def writer(self, chunk: Chunk) -> "Writer":
+        return Writer(self, chunk)
 
     async def open(self) -> Checkpoint:
         return Checkpoint()
@@ -103,15 +117,30 @@ class Recorder:
     async def begin(self, plan: InputPlan) -> InputPlan:
         return plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        assert batch.first == len(self.written)
-        self.written += predictions
-
-    async def commit(self, chunk: Chunk) -> None:
-        self.committed.append((chunk.index, len(self.written)))
-
     async def finish(self, counts: Counts) -> CommittedRun:
         return CommittedRun(counts.total, counts.completed, counts.failed, Output())
+
+
+class Writer:
+    """Records one chunk."""
+
+    def __init__(self, recorder: Recorder, chunk: Chunk) -> None:
+        self._recorder = recorder
+        self._chunk = chunk
+        self._next = chunk.first
+        self._counts = ResultCounts(0)
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        assert batch.first == self._next
+        assert len(batch) == len(results) > 0
+        self._next += len(batch)
+        self._counts += results.counts
+        self._recorder.written |= dict(enumerate(decoded(results), start=batch.first))
+
+    async def commit(self) -> ChunkCommit:
+        assert self._next == self._chunk.stop
+        self._recorder.committed.append(self._chunk.index)
+        return ChunkCommit(self._counts, usage=TokenUsage(total_tokens=self._counts.total))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -128,31 +157,36 @@ async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
     model = FaultyModel(chance, concurrency=limits.concurrency)
     pipeline = Pipeline(source, model, sink, limits=limits, report=reports.append)
     async with asyncio.timeout(30):
-        counts = await pipeline.run(source.chunks(source.plan()), Checkpoint(), total=RECORDS)
-    assert [index if isinstance(one, RecordError) else one for index, one in enumerate(sink.written)] == [
-        float(index) for index in range(RECORDS)
-    ]
-    assert counts == Counts(total=RECORDS, completed=RECORDS - 6, failed=6)
-    assert sink.committed == [(chunk.index, chunk.end) for chunk in source.all]
+        counts = await pipeline.run(source.plan(), Checkpoint())
+    assert [index if isinstance(one, RecordError) else one for index, one in sink.written.items()] == list(
+        range(RECORDS)
+    )
+    usage = TokenUsage(total_tokens=RECORDS)
+    assert counts == Counts(total=RECORDS, completed=RECORDS - 6, failed=6, usage=usage)
+    assert sink.committed == [chunk.index for chunk in source.all]
     assert [report.completed + report.failed for report in reports] == [0, *(chunk.end for chunk in source.all)]
 
 
-async def test_a_resumed_run_starts_after_the_committed_chunks() -> None:
-    chance = random.Random(1)  # noqa: S311  not for security
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  not for security
     source, sink = Numbers(chance), Recorder()
-    done = source.all[0].end
-    sink.written = [0.0] * done
-    checkpoint = Checkpoint(plan=source.plan(), committed_chunks=1, committed=ResultCounts(done - 1, 1))
+    done = {chunk.index: chunk for chunk in source.all if chance.random() < 0.5}
+    committed = {index: ChunkCommit(ResultCounts(chunk.records - 1, 1)) for index, chunk in done.items()}
+    checkpoint = Checkpoint(plan=source.plan(), committed=committed)
     model = FaultyModel(chance, concurrency=2)
-    pipeline = Pipeline(source, model, sink, limits=Limits(concurrency=2), report=lambda _: None)
-    counts = await pipeline.run(source.chunks(source.plan()), checkpoint, total=RECORDS)
-    assert len(sink.written) == counts.completed + counts.failed == RECORDS
-    assert [index for index, _ in sink.committed] == [chunk.index for chunk in source.all[1:]]
+    limits = Limits(concurrency=2, request_seconds=0, batch_rows=64)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    counts = await pipeline.run(source.plan(), checkpoint)
+    missing = [chunk for chunk in source.all if chunk.index not in done]
+    assert sink.committed == [chunk.index for chunk in missing]
+    assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
+    assert counts.completed + counts.failed == RECORDS
 
 
 async def test_an_error_ends_the_pipeline_although_the_reader_is_waiting() -> None:
     class BrokenModel(FaultyModel):
-        async def predict(self, batch: Batch) -> Sequence[Prediction]:
+        async def predict(self, batch: Batch) -> Results:
             raise InferenceError(f"broken at {batch.first}")
 
     chance = random.Random(2)  # noqa: S311  not for security
@@ -161,5 +195,58 @@ async def test_an_error_ends_the_pipeline_although_the_reader_is_waiting() -> No
     pipeline = Pipeline(source, model, Recorder(), limits=Limits(concurrency=1), report=lambda _: None)
     with pytest.raises(ExceptionGroup) as failed:
         async with asyncio.timeout(10):
-            await pipeline.run(source.chunks(source.plan()), Checkpoint(), total=RECORDS)
+            await pipeline.run(source.plan(), Checkpoint())
     assert failed.group_contains(InferenceError, match="broken at 0")
+
+
+class PickyModel(FaultyModel):
+    """A model that rejects every request with a record that it does not like."""
+
+    def __init__(self, *bad: int) -> None:
+        super().__init__(random.Random(1), concurrency=8)  # noqa: S311  not for security
+        self._bad = set(bad)
+        self.requests = 0
+
+    async def predict(self, batch: Batch) -> Results:
+        self.requests += 1
+        if self._bad & set(range(batch.first, batch.first + len(batch))):
+            raise Fault(InferenceError("bad record"), kind=FaultKind.REJECTED)
+        return results([[index, 0] for index in range(batch.first, batch.first + len(batch))])
+
+
+async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
+    source = Numbers(random.Random(3))  # noqa: S311  not for security
+    limits = Limits(request_seconds=0, batch_rows=100)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    async with asyncio.timeout(10):
+        return await pipeline.run(source.plan(), Checkpoint())
+
+
+async def test_a_rejected_record_costs_one_record() -> None:
+    model, sink = PickyModel(17, 250), Recorder()
+    counts = await predict_with(model, sink)
+    assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
+    errors = {index: value for index, value in sink.written.items() if isinstance(value, RecordError)}
+    assert errors == dict.fromkeys((17, 250), RecordError("rejected", "bad record"))
+    assert model.requests < 40
+
+
+async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:
+    model = PickyModel(*range(RECORDS))
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(model, Recorder())
+    assert failed.group_contains(InferenceError, match="bad record")
+    assert model.requests < 60
+
+
+async def test_a_chunk_that_lost_records_is_an_input_error() -> None:
+    class Shrunk(Numbers):
+        def read(self, chunk: Chunk) -> Iterator[Block]:
+            yield Block(records([0] for _ in range(chunk.records - 1)))
+
+    source = Shrunk(random.Random(1))  # noqa: S311  not for security
+    model = PickyModel()
+    pipeline = Pipeline(source, model, Recorder(), limits=Limits(), report=lambda _: None)
+    with pytest.raises(ExceptionGroup) as failed:
+        await pipeline.run(source.plan(), Checkpoint())
+    assert failed.group_contains(InputError, match="the input changed")

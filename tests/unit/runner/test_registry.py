@@ -20,15 +20,20 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
     assert [(point.group, point.name) for point in registry.BUILT_IN if point.load()] == [
         ("inferrun.stores.input", "file"),
         ("inferrun.stores.input", "krateo"),
+        ("inferrun.stores.input", "s3"),
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
+        ("inferrun.stores.output", "s3"),
         ("inferrun.protocols", "v2"),
+        ("inferrun.protocols", "openai"),
         ("inferrun.formats", "jsonl"),
+        ("inferrun.formats", "openai"),
+        ("inferrun.formats", "parquet"),
     ]
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo$"):
+    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo, s3$"):
         registry.input_store("fil")
 
 
@@ -53,4 +58,4 @@ def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch
     with pytest.raises(
         ContractError, match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded"
     ):
-        registry.model_protocol("other")
+        registry.model_protocol("other", field="kserve.modelVersion")

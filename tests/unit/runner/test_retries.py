@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from inferrun.plugins import InferenceError, TransientError
+from inferrun.plugins import Fault, FaultKind, InferenceError
 from runner.retries import Retries, backoff, first_wait_for, seconds_of, with_retries
 
-BUSY = TransientError(InferenceError("busy"))
-LOST = TransientError(InferenceError("connection closed"), is_connection_lost=True)
+BUSY = Fault(InferenceError("busy"), kind=FaultKind.BUSY)
+LOST = Fault(InferenceError("connection closed"), kind=FaultKind.LOST)
 
 
 @pytest.mark.parametrize(("retry", "seconds"), [(1, 0.5), (2, 1.0), (3, 2.0), (5, 8.0), (6, 10.0), (1000, 10.0)])
@@ -22,12 +22,12 @@ def test_the_first_wait_follows_the_duration_of_requests(duration: float | None,
     assert first_wait_for(duration) == seconds
 
 
-def wait(retries: Retries, failure: TransientError, *, now: float = 0.0, jitter: float = 1.0) -> float | None:
+def wait(retries: Retries, failure: Fault, *, now: float = 0.0, jitter: float = 1.0) -> float | None:
     return retries.wait_after(failure, now=now, first_wait=0.5, jitter=jitter)
 
 
-def busy(retry_after: float) -> TransientError:
-    return TransientError(InferenceError("busy"), retry_after=retry_after)
+def busy(retry_after: float) -> Fault:
+    return Fault(InferenceError("busy"), kind=FaultKind.BUSY, retry_after=retry_after)
 
 
 def test_only_the_first_retry_after_a_lost_connection_is_immediate() -> None:
@@ -121,6 +121,19 @@ async def test_other_errors_are_not_retried() -> None:
     async def attempt() -> str:
         tries.append(1)
         raise InferenceError("wrong")
+
+    with pytest.raises(InferenceError, match="wrong"):
+        await with_retries(attempt, budget=60.0)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.TOO_LARGE, FaultKind.FAILED])
+async def test_a_fault_that_a_retry_cannot_overcome_is_not_retried(kind: FaultKind) -> None:
+    tries: list[int] = []
+
+    async def attempt() -> str:
+        tries.append(1)
+        raise Fault(InferenceError("wrong"), kind=kind)
 
     with pytest.raises(InferenceError, match="wrong"):
         await with_retries(attempt, budget=60.0)

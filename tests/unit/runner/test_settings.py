@@ -22,7 +22,7 @@ def test_an_empty_variable_is_absent() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("INFERRUN_SECONDS_LEFT", "soon"), ("INFERRUN_BATCH_ROWS", "0"), ("INFERRUN_CONCURRENCY", "1000")],
+    [("INFERRUN_SECONDS_LEFT", "soon"), ("INFERRUN_BATCH_ROWS", "0"), ("INFERRUN_CONCURRENCY", "5000")],
 )
 def test_an_invalid_setting_is_reported_with_its_variable(name: str, value: str) -> None:
     with pytest.raises(ContractError, match=f"environment variable {name}: .*{value}"):

@@ -7,8 +7,10 @@ import pytest
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
+from inferrun.runner_report import RecordCounts
 from tests.unit.objects import RUN
 from workflows.messages import (
+    SIGNALLED_LIFECYCLE,
     LaunchInput,
     LaunchReport,
     LaunchResult,
@@ -160,6 +162,9 @@ def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState)
         "attempt": 1,
         "seconds_used": 0.0,
         "first_started_at": None,
+        "waits": 0,
+        "uncounted": 0,
+        "committed": 0,
         "attempts": [
             {
                 "launch": 1,
@@ -228,6 +233,19 @@ def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(st
     assert continued.disruptions == 1
 
 
+def test_one_entry_stands_for_all_launches_of_a_wait(state: RunState) -> None:
+    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
+    state.add_attempt(launched(), FAILED, FAILED.reason)
+    state.next_launch(is_counted=True)
+    for _ in range(30):
+        state.add_attempt(launched(), never, never.reason)
+        state.next_launch(is_counted=False, has_waited=True)
+    assert [(one.launch, one.exit_code) for one in state.progress.attempts] == [(1, 3), (31, None)]
+    assert state.progress.waits == 30
+    state.next_launch(is_counted=True)
+    assert state.progress.waits == 0
+
+
 UNCLEAR = FAILED.model_copy(update={"reason": Reason.POD_LOST, "is_unclear": True})
 
 
@@ -253,3 +271,31 @@ def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, 
     state.begin_launch()
     state.accept_launch(launched(launch=5, attempt=3, attempts=attempts))
     assert state.unverified_launch == launch
+
+
+def failed_after(completed: int) -> Verdict:
+    return FAILED.model_copy(update={"records": RecordCounts(total=100, completed=completed)})
+
+
+def test_an_attempt_that_committed_records_resets_the_count_of_attempts() -> None:
+    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid, lifecycle=SIGNALLED_LIFECYCLE)
+    state = RunState(run)
+    counted: list[int] = []
+    for completed in (0, 10, 10, 20, 20):
+        state.count_commits(failed_after(completed))
+        counted.append(state.progress.counted_attempts)
+        state.next_launch(is_counted=True)
+    assert counted == [1, 1, 2, 1, 2]
+    assert state.progress.attempt == 6
+
+
+def test_the_count_of_attempts_is_kept_when_the_workflow_continues_as_new() -> None:
+    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid, lifecycle=SIGNALLED_LIFECYCLE, attempt=3)
+    state = RunState(run)
+    state.count_commits(failed_after(10))
+    assert state.continued().progress.counted_attempts == 1
+
+
+def test_workflows_of_earlier_versions_count_every_attempt(state: RunState) -> None:
+    state.count_commits(failed_after(10))
+    assert state.progress.uncounted == 0

@@ -7,14 +7,16 @@ commits are rows with a primary key, so the first attempt to insert them wins.
 import hashlib
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from inferrun.plugins import (
     Batch,
+    Block,
     Checkpoint,
     Chunk,
+    ChunkCommit,
     CommittedRun,
     ContractError,
     Counts,
@@ -22,23 +24,23 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Json,
+    JsonRecords,
     Limits,
     Output,
     OutputError,
     OutputStore,
-    Prediction,
-    RecordError,
     ResultCounts,
+    Results,
     Source,
     StorageObject,
     StoreContext,
-    count_predictions,
 )
 
 _ROWS_PER_CHUNK = 64
+_ROWS_PER_BLOCK = 10
 
 _TABLES = """
-create table if not exists run (run text primary key, fingerprint text, chunk_size integer, total integer);
+create table if not exists run (run text primary key, fingerprint text, chunks text);
 create table if not exists chunk (run text, number integer, completed integer, failed integer, primary key (run, number));
 create table if not exists prediction (run text, place integer, value text, primary key (run, place));
 create table if not exists done (run text primary key, total integer, completed integer, failed integer);
@@ -55,24 +57,21 @@ class SqliteSource:
         self.fingerprint = self._fingerprint()
 
     def plan(self) -> InputPlan:
-        """Count the rows."""
-        size = self._limits.chunk_bytes or _ROWS_PER_CHUNK
-        return InputPlan(fingerprint=self.fingerprint, chunk_size=size, total=self._count())
+        """Divide the rows into ranges."""
+        size, total = self._limits.chunk_bytes or _ROWS_PER_CHUNK, self._count()
+        ranges = ((start, min(start + size, total)) for start in range(0, total, size))
+        chunks = tuple(Chunk(index, 0, start, end, start, end - start) for index, (start, end) in enumerate(ranges))
+        return InputPlan(self.fingerprint, chunks)
 
-    def chunks(self, plan: InputPlan) -> Sequence[Chunk]:
-        """Ranges of rows."""
-        starts = range(0, plan.total, plan.chunk_size)
-        return [Chunk(index, 0, start, min(start + plan.chunk_size, plan.total)) for index, start in enumerate(starts)]
-
-    def read(self, chunk: Chunk, *, first: int) -> Iterator[Batch]:
+    def read(self, chunk: Chunk) -> Iterator[Block]:
         """The rows of a range."""
-        for start in range(chunk.start, chunk.end, self._limits.batch_rows):
-            count = min(self._limits.batch_rows, chunk.end - start)
+        for start in range(chunk.start, chunk.end, _ROWS_PER_BLOCK):
+            count = min(_ROWS_PER_BLOCK, chunk.end - start)
             query = f"select * from {self._table} order by id limit ? offset ?"  # noqa: S608  validated as a name
             rows = [list(row[1:]) for row in self._connection.execute(query, (count, start))]
             if not all(isinstance(value, (int, float)) for row in rows for value in row):
                 raise InputError(f"input.sqlite.table: {self._table} contains a value that is not a number")
-            yield Batch(first=first + start - chunk.start, rows=rows)
+            yield Block(JsonRecords([json.dumps(row).encode() for row in rows]))
 
     def verify(self) -> None:
         """Compare the table with its fingerprint."""
@@ -98,45 +97,36 @@ class SqliteOutput:
         self._connection = connection
         self._path = path
         self._run = run
-        self._held: list[tuple[str, int, str]] = []
-        self._counts = ResultCounts(0)
 
     async def open(self) -> Checkpoint:
         """Read what is committed."""
         self._connection.executescript(_TABLES)
-        query = "select fingerprint, chunk_size, total from run where run = ?"
-        plan = self._connection.execute(query, (self._run,)).fetchone()
-        query = "select count(*), coalesce(sum(completed), 0), coalesce(sum(failed), 0) from chunk where run = ?"
-        chunks, completed, failed = self._connection.execute(query, (self._run,)).fetchone()
-        return Checkpoint(
-            InputPlan(*plan) if plan else None, chunks, ResultCounts(completed, failed), self._committed_run()
-        )
+        query = "select number, completed, failed from chunk where run = ?"
+        rows = self._connection.execute(query, (self._run,)).fetchall()
+        committed = {
+            number: ChunkCommit(ResultCounts(completed, failed), won=False) for number, completed, failed in rows
+        }
+        return Checkpoint(self._plan(), committed, self._committed_run())
 
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless there is one."""
+        chunks = json.dumps([[one.unit, one.start, one.end, one.first, one.records] for one in plan.chunks])
         with self._connection:
-            values = (self._run, plan.fingerprint, plan.chunk_size, plan.total)
-            self._connection.execute("insert or ignore into run values (?, ?, ?, ?)", values)
-        query = "select fingerprint, chunk_size, total from run where run = ?"
-        return InputPlan(*self._connection.execute(query, (self._run,)).fetchone())
+            values = (self._run, plan.fingerprint, chunks)
+            self._connection.execute("insert or ignore into run values (?, ?, ?)", values)
+        return self._plan() or plan
 
-    async def write(self, batch: Batch, predictions: Sequence[Prediction]) -> None:
-        """Keep the predictions until the commit."""
-        places = enumerate(predictions, start=batch.first)
-        self._held += [(self._run, place, _text_of(prediction)) for place, prediction in places]
-        self._counts += count_predictions(predictions)
+    def _plan(self) -> InputPlan | None:
+        query = "select fingerprint, chunks from run where run = ?"
+        row = self._connection.execute(query, (self._run,)).fetchone()
+        if row is None:
+            return None
+        fingerprint, chunks = row
+        return InputPlan(fingerprint, tuple(Chunk(index, *one) for index, one in enumerate(json.loads(chunks))))
 
-    async def commit(self, chunk: Chunk) -> None:
-        """Insert chunk and predictions in one transaction, unless the chunk exists."""
-        held, self._held = self._held, []
-        counts, self._counts = self._counts, ResultCounts(0)
-        try:
-            with self._connection:
-                values = (self._run, chunk.index, counts.completed, counts.failed)
-                self._connection.execute("insert into chunk values (?, ?, ?, ?)", values)
-                self._connection.executemany("insert into prediction values (?, ?, ?)", held)
-        except sqlite3.IntegrityError:
-            return
+    def writer(self, chunk: Chunk) -> "SqliteWriter":
+        """Hold the results of a chunk until its commit."""
+        return SqliteWriter(self._connection, self._run, chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Insert the commit unless there is one."""
@@ -169,6 +159,39 @@ class SqliteOutput:
         return CommittedRun(total=total, completed=completed, failed=failed, output=Output(location=str(self._path)))
 
 
+class SqliteWriter:
+    """The results of one chunk."""
+
+    def __init__(self, connection: sqlite3.Connection, run: str, chunk: Chunk) -> None:
+        self._connection = connection
+        self._run = run
+        self._chunk = chunk
+        self._held: list[tuple[str, int, str]] = []
+        self._counts = ResultCounts(0)
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        """Keep the results until the commit."""
+        assert isinstance(results.values, JsonRecords)
+        for at, text in enumerate(results.values.texts):
+            error = results.errors.get(at)
+            value = json.dumps({"error": error.code}) if error else text.decode()
+            self._held.append((self._run, batch.first + at, value))
+        self._counts += results.counts
+
+    async def commit(self) -> ChunkCommit:
+        """Insert chunk and predictions in one transaction, unless the chunk exists."""
+        try:
+            with self._connection:
+                values = (self._run, self._chunk.index, self._counts.completed, self._counts.failed)
+                self._connection.execute("insert into chunk values (?, ?, ?, ?)", values)
+                self._connection.executemany("insert into prediction values (?, ?, ?)", self._held)
+        except sqlite3.IntegrityError:
+            query = "select completed, failed from chunk where run = ? and number = ?"
+            row = self._connection.execute(query, (self._run, self._chunk.index)).fetchone()
+            return ChunkCommit(ResultCounts(*row), won=False)
+        return ChunkCommit(self._counts)
+
+
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `sqlite` under `input`."""
@@ -188,11 +211,6 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     path = context.output_dir / _text(spec, "path", side="output")
     with _connected(path) as connection:
         yield SqliteOutput(connection, path, context.contract.run_id or context.contract.job_id)
-
-
-def _text_of(prediction: Prediction) -> str:
-    """A failed record is stored as an object with its error."""
-    return json.dumps({"error": prediction.code} if isinstance(prediction, RecordError) else prediction)
 
 
 @contextmanager

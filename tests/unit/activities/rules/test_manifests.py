@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from activities.rules import manifests
+from activities.rules.manifests import deadline_margin
 from activities.rules.snapshot import Claim, CompiledRun, Endpoint
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
@@ -68,7 +69,7 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
 
 def test_the_selector_matches_the_labels() -> None:
     labels = job_of()["metadata"]["labels"]
-    terms = dict(term.split("=") for term in manifests.selector("inferrun.cluster-uid").split(","))
+    terms = dict([manifests.SELECTOR.split("=")])
     assert terms.items() <= labels.items()
 
 
@@ -254,3 +255,9 @@ def test_only_the_final_verification_aborts_the_run(*, is_final: bool) -> None:
     command = verify_job_of(is_final=is_final)["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[:3] == ["python", "-m", "runner.verify"]
     assert ("--final" in command) is is_final
+
+
+def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:
+    limits = [deadline_margin(snapshot(), waits=waits) for waits in (0, 1, 2, 8, 100)]
+    assert limits == [600, 1200, 2400, 86_400, 86_400]
+    assert deadline_margin(snapshot(deadline_margin_seconds=100_000), waits=9) == 100_000

@@ -109,7 +109,7 @@ def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> No
         {"input": {"krateo": {"api": []}}},
         {"input": {"krateo": {"api": {"endpointRef": "name"}}}},
         {"input": {"krateo": {"api": {"endpointRef": {"name": 5}}}}},
-        {"input": {"own": {"api": {"endpointRef": {"name": "x"}}}}},
+        {"input": {"own": {"api": {"endpointRef": "x"}}}},
         {"input": None, "output": None},
     ],
 )
@@ -162,3 +162,43 @@ def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
         read_snapshot(data)
+
+
+def s3(**more: object) -> dict[str, Any]:
+    return {"s3": {"bucket": "data", "path": "in", "credentialsRef": {"name": "keys"}, **more}}
+
+
+def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
+    kserve = {"modelUrl": "http://llm", "protocolVersion": "openai", "credentialsRef": {"name": "llm-key"}}
+    snapshot = compiled(spec={"kserve": kserve, "storage": {"input": s3(), "output": s3()}})
+    assert snapshot.endpoints == (
+        Endpoint(end="input", secret="keys"),
+        Endpoint(end="output", secret="keys"),
+        Endpoint(end="model", secret="llm-key"),
+    )
+    assert snapshot.claims == ()
+
+
+def test_a_plugin_declares_its_mounts_in_its_storage_object() -> None:
+    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "lake-key"}}}, "output": s3()}
+    ours = compiled(spec={"image": DEFAULTS.runner_image, "storage": storage})
+    assert ours.claims == (Claim(end="input", name="lake"),)
+    assert [endpoint.secret for endpoint in ours.endpoints] == ["lake-key", "keys"]
+
+
+def test_a_custom_image_gets_no_mounts_for_its_own_labels() -> None:
+    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "k"}}}, "output": s3()}
+    custom = compiled(spec={"image": "custom:1", "storage": storage})
+    assert (custom.claims, custom.endpoints) == ((), ())
+
+
+def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
+    requests = {"maxBatchRecords": 64, "targetSeconds": 0, "concurrency": 32, "timeoutSeconds": 60}
+    limits = {
+        "INFERRUN_BATCH_ROWS": "64",
+        "INFERRUN_REQUEST_SECONDS": "0",
+        "INFERRUN_CONCURRENCY": "32",
+        "INFERRUN_REQUEST_TIMEOUT": "60",
+    }
+    assert compiled(spec={"requests": requests}).limits == limits
+    assert compiled(spec={"requests": requests, "image": "custom:1"}).limits == {}

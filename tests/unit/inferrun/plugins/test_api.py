@@ -12,10 +12,12 @@ EXPORTS = {
     "AbortableStore",
     *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
-    *("Batch", "Checkpoint", "Chunk", "CommittedRun", "Counts", "CustomId", "InputPlan", "Json", "Row"),
-    *("Prediction", "RecordError", "ResultCounts", "count_predictions"),
+    *("ChunkWriter", "ModelContext", "InputFile", "Piece", "ResultWriter"),
+    *("ArrowRecords", "JsonRecords", "Records", "Json"),
+    *("Batch", "Block", "Checkpoint", "Chunk", "ChunkCommit", "CommittedRun", "Counts", "CustomId", "InputPlan"),
+    *("RecordError", "ResultCounts", "Results", "failed", "join_results", "NO_USAGE", "TokenUsage"),
     *("Delivery", "Output"),
-    *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "TransientError"),
+    *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "Fault", "FaultKind"),
 }
 
 

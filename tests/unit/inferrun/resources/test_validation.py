@@ -66,9 +66,12 @@ def test_an_unknown_key_of_a_supported_storage_gets_a_suggestion(
             "must be a list",
         ),
         ({"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
-        ({"s3": {"bucket": "b"}}, "s3", "file, krateo"),
+        ({"gcs": {"bucket": "b"}}, "gcs", "file, krateo, s3"),
+        ({"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "unknown key; allowed are bucket, path"),
+        ({"s3": {"bucket": "data"}}, "s3.path", "required"),
+        ({"s3": {"bucket": "data", "path": "../x"}}, "s3.path", "relative"),
         ({"files": {"path": "b"}}, "files", "did you mean file?"),
-        ({}, "", "one of the labels file, krateo"),
+        ({}, "", "one of the labels file, krateo, s3"),
         ({**FILE, **KRATEO}, "", "only one label"),
     ],
 )
@@ -171,3 +174,20 @@ def test_a_missing_field_is_reported_as_not_set() -> None:
 def test_a_long_value_is_truncated() -> None:
     problems = config_problems(config(kserve={"modelUrl": "ftp://" + "x" * 2000}))
     assert len(str(problems[0])) < 400
+
+
+def test_a_custom_image_may_use_the_label_s3_in_its_own_way() -> None:
+    custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"s3": {"any": ["thing"]}}})
+    assert config_problems(custom) == ()
+
+
+def test_the_default_runner_supports_the_protocol_openai() -> None:
+    assert config_problems(config(kserve={"modelUrl": "http://llm:8000", "protocolVersion": "openai"})) == ()
+
+
+def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> None:
+    kserve = {"modelUrl": "http://llm:8000", "protocolVersion": "opanai"}
+    (problem,) = config_problems(config(kserve=kserve))
+    assert problem.field == "spec.kserve.protocolVersion"
+    assert "v2 and openai, did you mean openai?" in problem.allowed
+    assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()

@@ -6,18 +6,27 @@ from pathlib import Path
 import orjson
 import pytest
 
-from inferrun.plugins import Batch, Chunk, InputError, Limits, Prediction, RecordError, ResultCounts, Row
+from inferrun.plugins import Batch, Block, Chunk, InputError, Limits, RecordError, ResultCounts, Results
 from runner.jsonl.format import JSONL
+from tests.unit.runner.batches import batch, decoded, file_of, results
 
 
-def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None) -> list[Batch]:
-    size = path.stat().st_size
-    chunk = Chunk(index=0, unit=0, start=start, end=size if end is None else end)
-    return list(JSONL.read(path, chunk, size=size, first=0, limits=limits or Limits()))
+def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None) -> list[Block]:
+    end = path.stat().st_size if end is None else end
+    return list(JSONL.read(file_of(path), chunk_of(start, end), limits=limits or Limits()))
 
 
-def rows(batches: list[Batch]) -> list[Row]:
-    return [row for batch in batches for row in batch.rows]
+def chunk_of(start: int, end: int) -> Chunk:
+    return Chunk(index=0, unit=0, start=start, end=end, first=0, records=1)
+
+
+def rows(blocks: list[Block]) -> list[object]:
+    return [row for block in blocks for row in decoded(block)]
+
+
+def count(path: Path, *, size: int | None = None, chunk_bytes: int = 1000) -> int:
+    pieces = JSONL.plan(file_of(path, size=size), chunk_bytes=chunk_bytes, limits=Limits())
+    return sum(piece.records for piece in pieces)
 
 
 def lines_of(path: Path, text: str) -> Path:
@@ -40,41 +49,26 @@ def test_each_record_is_in_exactly_one_range_whatever_the_ranges_are(path: Path,
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("text", "expected"),
     [("", 0), ("\n \n", 0), ("[1]", 1), ("[1]\n", 1), ("[1]\n\n[2]\n", 2), ("[1]\r\n\r\n[2]", 2)],
 )
-def test_records_are_counted_without_blank_lines(path: Path, text: str, count: int) -> None:
+def test_records_are_counted_without_blank_lines(path: Path, text: str, expected: int) -> None:
     path.write_bytes(text.encode())
-    assert JSONL.count(path, size=len(text)) == count
-    assert len(rows(read(path))) == count
+    assert {count(path, chunk_bytes=size) for size in (1, 2, 3, 5, 100)} == {expected}
+    assert len(rows(read(path))) == expected
 
 
 def test_lines_after_the_expected_size_are_ignored(path: Path) -> None:
     lines_of(path, "[1]\n[2]\n")
-    chunk = Chunk(index=0, unit=0, start=0, end=4)
-    assert rows(list(JSONL.read(path, chunk, size=4, first=0, limits=Limits()))) == [[1]]
-    assert JSONL.count(path, size=4) == 1
-
-
-def test_batches_are_limited_in_rows_and_in_bytes(path: Path) -> None:
-    lines_of(path, "[1]\n" * 10)
-    assert [len(batch.rows) for batch in read(path, limits=Limits(batch_rows=4))] == [4, 4, 2]
-    lines_of(path, "[" + "1," * 600 + "1]\n" + "[" + "2," * 600 + "2]\n")
-    assert [len(batch.rows) for batch in read(path, limits=Limits(batch_bytes=1024))] == [1, 1]
-
-
-def test_a_batch_has_the_index_of_its_first_record(path: Path) -> None:
-    lines_of(path, "[1]\n" * 10)
-    chunk = Chunk(index=3, unit=0, start=0, end=40)
-    batches = list(JSONL.read(path, chunk, size=40, first=100, limits=Limits(batch_rows=4)))
-    assert [batch.first for batch in batches] == [100, 104, 108]
+    assert rows(list(JSONL.read(file_of(path, size=4), chunk_of(0, 4), limits=Limits()))) == [[1]]
+    assert count(path, size=4) == 1
 
 
 def test_ids_are_optional_and_kept(path: Path) -> None:
     lines_of(path, '{"custom_id": "a", "inputs": [1]}\n[2]\n{"inputs": [3]}\n{"custom_id": 7, "inputs": [4]}\n')
-    (batch,) = read(path)
-    assert batch.rows == [[1], [2], [3], [4]]
-    assert batch.ids == ["a", None, None, 7]
+    (block,) = read(path)
+    assert decoded(block) == [[1], [2], [3], [4]]
+    assert block.ids == ["a", None, None, 7]
 
 
 def test_a_byte_order_mark_is_skipped(path: Path) -> None:
@@ -90,7 +84,7 @@ def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chu
     found = [
         row for start in range(0, size, chunk_bytes) for row in rows(read(path, start=start, end=start + chunk_bytes))
     ]
-    assert JSONL.count(path, size=size) == len(found) == text.count("[1]")
+    assert count(path, chunk_bytes=chunk_bytes) == len(found) == text.count("[1]")
 
 
 def test_the_line_number_counts_the_line_of_a_byte_order_mark(path: Path) -> None:
@@ -134,7 +128,7 @@ def test_the_line_number_is_correct_in_a_later_range_and_batch(path: Path) -> No
     text = "[1, 2]\n" * 500 + "[1, x]\n" + "[1, 2]\n" * 500
     lines_of(path, text)
     with pytest.raises(InputError, match=r"rows\.jsonl line 501 is not valid JSON"):
-        read(path, start=2000, limits=Limits(batch_rows=7))
+        read(path, start=2000, limits=Limits(batch_bytes=1024))
 
 
 def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:
@@ -145,32 +139,40 @@ def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: 
 
 def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
     lines_of(path, "[1]\n[2]\n")
-    chunk = Chunk(index=0, unit=0, start=0, end=100)
     with pytest.raises(InputError, match="changed while it was being read"):
-        list(JSONL.read(path, chunk, size=100, first=0, limits=Limits()))
+        list(JSONL.read(file_of(path, size=100), chunk_of(0, 100), limits=Limits()))
+
+
+def written(given: Batch, found: Results) -> tuple[list[object], list[object], ResultCounts]:
+    """The lines of the result file and of the error file, and the counts."""
+    out, errors = io.BytesIO(), io.BytesIO()
+    writer = JSONL.writer(out, errors)
+    writer.write(given, found)
+    lines, failed = ([orjson.loads(line) for line in one.getvalue().splitlines()] for one in (out, errors))
+    return lines, failed, writer.close()
 
 
 def test_results_are_lines_with_index_and_id() -> None:
-    out = io.BytesIO()
-    predictions: list[Prediction] = [0, [0.5, 1], "setosa", None]
-    JSONL.write(out, Batch(first=7, rows=[[1]] * 4, ids=["a", None, 3, "b"]), predictions)
-    assert [orjson.loads(line) for line in out.getvalue().splitlines()] == [
+    given = batch([[1]] * 4, first=7, ids=["a", None, 3, "b"])
+    lines, failed, counts = written(given, results([0, [0.5, 1], "setosa", None]))
+    assert lines == [
         {"index": 7, "custom_id": "a", "prediction": 0},
         {"index": 8, "prediction": [0.5, 1]},
         {"index": 9, "custom_id": 3, "prediction": "setosa"},
         {"index": 10, "custom_id": "b", "prediction": None},
     ]
-    out.seek(0)
-    assert JSONL.count_results(out) == ResultCounts(completed=4)
+    assert (failed, counts) == ([], ResultCounts(completed=4))
 
 
-def test_an_error_is_written_in_place_of_a_prediction_and_counted() -> None:
+def test_results_without_ids_are_lines_with_an_index() -> None:
+    lines, _, counts = written(batch([[1]] * 2, first=7), results([0.25, [1, 2]]))
+    assert lines == [{"index": 7, "prediction": 0.25}, {"index": 8, "prediction": [1, 2]}]
+    assert counts == ResultCounts(completed=2)
+
+
+def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() -> None:
     error = RecordError("invalid_prediction", "the model returned NaN")
-    out = io.BytesIO()
-    JSONL.write(out, Batch(first=0, rows=[[1]] * 2, ids=['a,"error":{"code":', None]), ['b,"error":{"code":', error])
-    assert [orjson.loads(line) for line in out.getvalue().splitlines()] == [
-        {"index": 0, "custom_id": 'a,"error":{"code":', "prediction": 'b,"error":{"code":'},
-        {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN"}},
-    ]
-    out.seek(0)
-    assert JSONL.count_results(out) == ResultCounts(completed=1, failed=1)
+    lines, failed, counts = written(batch([[1]] * 2, ids=['a,"error":', None]), results(['b,"error":', error]))
+    line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN"}}
+    assert lines == [{"index": 0, "custom_id": 'a,"error":', "prediction": 'b,"error":'}, line]
+    assert (failed, counts) == ([line], ResultCounts(completed=1, failed=1))

@@ -3,18 +3,22 @@
 import orjson
 import pytest
 
-from inferrun.plugins import Prediction, RecordError
-from runner.krateo.prediction_text import escape, flat, lines_of, split
+from runner.krateo.prediction_text import escape, lines_of, split
 
 
-def test_predictions_are_flattened_and_invalid_values_are_null() -> None:
-    predictions: list[Prediction] = [1, [2, [3.5]], RecordError("invalid_prediction", "NaN", [4, None]), "a"]
-    assert flat(predictions) == [1, 2, 3.5, 4, None, "a"]
-
-
-@pytest.mark.parametrize("values", [[], [1, 2.5, None, True], ["a,b", 'c"d', "e\\f\n"], [1, "a", None]])
-def test_lines_hold_one_value_each(values: list[object]) -> None:
-    lines = lines_of(values).splitlines()  # type: ignore[arg-type]  # JSON
+@pytest.mark.parametrize(
+    ("predictions", "values"),
+    [
+        ([1, [2, [3.5]], [4, None], "a"], [1, 2, 3.5, 4, None, "a"]),
+        ([1, [2, [3.5]], [4, None]], [1, 2, 3.5, 4, None]),
+        ([[], []], []),
+        ([], []),
+        ([1, 2.5, None, True], [1, 2.5, None, True]),
+        (["a,b", 'c"d', "e\\f\n", ["[x]"]], ["a,b", 'c"d', "e\\f\n", "[x]"]),
+    ],
+)
+def test_predictions_are_flattened_to_one_value_per_line(predictions: list[object], values: list[object]) -> None:
+    lines = lines_of([orjson.dumps(prediction) for prediction in predictions]).splitlines()
     assert [orjson.loads(line) for line in lines] == values
 
 

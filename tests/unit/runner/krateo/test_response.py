@@ -3,8 +3,7 @@
 import orjson
 import pytest
 
-from inferrun.plugins import Row
-from runner.krateo.response import ResultRows
+from runner.krateo.response import ResultRows, Row
 
 ROWS = [[5.1, 3.5, 1.4, 0.2], [-1, 2e-3, 0, 4], [7, 8, 9, 10]]
 

@@ -3,8 +3,9 @@
 import orjson
 import pytest
 
-from inferrun.plugins import RecordError
+from inferrun.plugins import ContractError, JsonRecords, RecordError, Results
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor, with_input_errors
+from tests.unit.runner.batches import decoded
 
 
 def response(**output: object) -> bytes:
@@ -12,14 +13,14 @@ def response(**output: object) -> bytes:
 
 
 def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
-    body = orjson.loads(encode([[1, 2.5], [3, 4]], InputTensor(name="input-0")))
+    body = orjson.loads(encode([b"[1, 2.5]", b"[3,4]"], InputTensor(name="input-0")))
     assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
 
 
 def test_a_time_series_model_receives_a_trailing_dimension_of_one() -> None:
     metadata = {"inputs": [{"name": "past_values", "datatype": "FP32", "shape": [-1, 512, 1]}]}
     tensor = input_tensor(metadata, "past_values")
-    assert orjson.loads(encode([[1.0] * 512], tensor))["inputs"][0]["shape"] == [1, 512, 1]
+    assert orjson.loads(encode([orjson.dumps([1.0] * 512)], tensor))["inputs"][0]["shape"] == [1, 512, 1]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_an_unnamed_input_takes_its_name_from_the_metadata() -> None:
     ],
 )
 def test_a_response_gives_one_prediction_per_record(output: dict[str, object], predictions: list[object]) -> None:
-    assert decode(response(**output), records=2) == predictions
+    assert decoded(decode(response(**output), records=2)) == predictions
 
 
 @pytest.mark.parametrize(
@@ -100,37 +101,61 @@ def test_an_invalid_response_is_described(body: bytes, fault: str) -> None:
         decode(body, records=2)
 
 
-def failed(name: str, value: object) -> RecordError:
-    return RecordError("invalid_prediction", f"the model returned {name}", value)  # type: ignore[arg-type]  # JSON
+def test_numbers_are_sent_as_they_were_written() -> None:
+    body = encode([b"[1, 2.50]", b"[3e2, null]"], InputTensor(name="x"))
+    assert b'"data":[1, 2.50,3e2, null]' in body
+
+
+def test_records_that_are_not_arrays_are_rejected() -> None:
+    with pytest.raises(ContractError, match="the protocol v2 needs records that are arrays of numbers"):
+        encode([b'{"custom_id": "a"}'], InputTensor(name="x"))
+
+
+def failed(name: str) -> RecordError:
+    return RecordError("invalid_prediction", f"the model returned {name}")
 
 
 @pytest.mark.parametrize(
-    ("output", "predictions"),
+    ("output", "predictions", "texts"),
     [
-        (b'"shape": [3], "data": [1, null, 3]', [1, failed("null", None), 3]),
-        (b'"shape": [3], "data": [1, NaN, -Infinity]', [1, failed("nan", None), failed("-inf", None)]),
-        (b'"shape": [3, 2], "data": [1, 2, NaN, 4, 5, 6]', [[1, 2], failed("nan", [None, 4]), [5, 6]]),
-        (b'"shape": [3], "data": ["a", null, "c"]', ["a", failed("null", None), "c"]),
-        (b'"shape": [3], "data": [1e308, 1e308, 1e308]', [1e308, 1e308, 1e308]),
+        (b'"shape": [3], "data": [1, null, 3]', [1, failed("null"), 3], [b"1", b"null", b"3"]),
+        (b'"shape": [3], "data": [1, NaN, -Infinity]', [1, failed("nan"), failed("-inf")], [b"1", b"null", b"null"]),
+        (
+            b'"shape": [3, 2], "data": [1, 2, NaN, 4, 5, 6]',
+            [[1, 2], failed("nan"), [5, 6]],
+            [b"[1,2]", b"[null,4]", b"[5,6]"],
+        ),
+        (b'"shape": [3], "data": ["a", null, "c"]', ["a", failed("null"), "c"], [b'"a"', b"null", b'"c"']),
+        (b'"shape": [3], "data": [1e308, 1e308, 1e308]', [1e308] * 3, [b"1e+308"] * 3),
     ],
 )
-def test_an_invalid_value_is_an_error_of_its_record(output: bytes, predictions: list[object]) -> None:
-    assert decode(b'{"outputs": [{"name": "o", ' + output + b"}]}", records=3) == predictions
+def test_an_invalid_value_is_an_error_of_its_record(
+    output: bytes, predictions: list[object], texts: list[bytes]
+) -> None:
+    results = decode(b'{"outputs": [{"name": "o", ' + output + b"}]}", records=3)
+    assert decoded(results) == predictions
+    assert results.values == JsonRecords(texts)
 
 
 @pytest.mark.parametrize("datatype", ["FP16", "FP32", "fp64"])
 def test_a_null_is_sent_to_a_floating_point_input(datatype: str) -> None:
     tensor = input_tensor({"inputs": [{"name": "x", "shape": [-1, 2], "datatype": datatype}]}, "x")
-    assert tensor.sendable([[1, None], [2, 3]]) == [[1, None], [2, 3]]
-    assert orjson.loads(encode([[1, None]], tensor))["inputs"][0]["data"] == [1, None]
+    assert tensor.unsendable([b"[1,null]", b"[2,3]"]) == []
+    assert orjson.loads(encode([b"[1,null]"], tensor))["inputs"][0]["data"] == [1, None]
 
 
 def test_a_null_for_an_integer_input_is_an_error_of_its_record() -> None:
     tensor = input_tensor({"inputs": [{"name": "x", "shape": [-1, 2], "datatype": "INT64"}]}, "x")
-    rows: list[list[float | None]] = [[1, None], [2, 3]]
-    assert tensor.sendable(rows) == [[2, 3]]
-    failed, sent = with_input_errors([[7, 8]], rows, tensor)
-    assert failed == RecordError(
-        "invalid_input", "the record contains null, which datatype INT64 cannot represent", [None, None]
-    )
-    assert sent == [7, 8]
+    texts = [b"[1,null]", b"[2,3]", b"[4,5]"]
+    assert tensor.unsendable(texts) == [0]
+    sent = Results(JsonRecords([b"[7,8]", b"[null,9]"]), {1: failed("nan")})
+    results = with_input_errors(sent, [0], total=3, tensor=tensor)
+    rejected = RecordError("invalid_input", "the record contains null, which datatype INT64 cannot represent")
+    assert decoded(results) == [rejected, [7, 8], failed("nan")]
+    assert results.values == JsonRecords([b"[null,null]", b"[7,8]", b"[null,9]"])
+
+
+def test_without_a_record_that_can_be_sent_all_are_errors() -> None:
+    tensor = InputTensor(name="x", datatype="INT64")
+    results = with_input_errors(None, [0, 1], total=2, tensor=tensor)
+    assert (results.counts.completed, results.counts.failed) == (0, 2)

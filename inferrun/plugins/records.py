@@ -1,0 +1,84 @@
+"""The records of a batch and their predictions: JSON texts that nobody decodes without need, or Arrow columns. No I/O.
+
+Neither is ever a list of Python numbers: a JSON text is passed from the input to the request and from the response to the output
+as it is, and a column is passed as one buffer. pyarrow is imported only by what creates columns, because its import takes longer
+than a small run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow
+
+T = TypeVar("T")
+
+_BYTES_PER_OBJECT = 41
+"""Memory of an empty bytes object with its reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRecords:
+    """One JSON text per record, without line breaks at its ends.
+
+    Records of numbers are arrays of numbers and nulls with equal lengths, and not nested.
+    """
+
+    texts: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the texts."""
+        return sum(map(len, self.texts)) + _BYTES_PER_OBJECT * len(self.texts)
+
+    def part(self, start: int, stop: int) -> "JsonRecords":
+        """Return the records from position `start` up to `stop`."""
+        return self if start == 0 and stop >= len(self.texts) else JsonRecords(self.texts[start:stop])
+
+    def join(self, others: "Sequence[Records]") -> "JsonRecords":
+        """Append other records of the same kind."""
+        parts = [self, *_all_of(JsonRecords, others)]
+        return JsonRecords(list(chain.from_iterable(part.texts for part in parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRecords:
+    """Records as columns: one row per record."""
+
+    table: "pyarrow.RecordBatch"
+
+    def __len__(self) -> int:
+        rows: int = self.table.num_rows
+        return rows
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        size: int = self.table.nbytes
+        return size
+
+    def part(self, start: int, stop: int) -> "ArrowRecords":
+        """Return the rows from position `start` up to `stop`, without copying them."""
+        return ArrowRecords(self.table.slice(start, stop - start))
+
+    def join(self, others: "Sequence[Records]") -> "ArrowRecords":
+        """Append other records with the same columns."""
+        import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
+
+        tables = [self.table, *(part.table for part in _all_of(ArrowRecords, others))]
+        return ArrowRecords(pyarrow.concat_batches(tables))
+
+
+Records: TypeAlias = JsonRecords | ArrowRecords
+
+
+def _all_of(kind: type[T], parts: Sequence[object]) -> list[T]:
+    found = [part for part in parts if isinstance(part, kind)]
+    if len(found) != len(parts):
+        raise TypeError("JSON texts and columns cannot be joined")
+    return found

@@ -1,0 +1,56 @@
+"""What all formats of one record per line share: ranges in bytes, and blocks of lines that are not blank.
+
+A line belongs to the range that contains its first byte, so reading can start at any offset.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferrun.plugins import Chunk, InputError, InputFile, Limits, Piece
+from inferrun.plugins.limits import KIB
+from runner.jsonl.line_blocks import BOM, count_records, line_blocks, line_number
+
+_PIECE = 256 * KIB
+_SMALLEST_PIECE = 4 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that are not blank, without their ends, and the byte offset from which they were read."""
+
+    file: InputFile
+    offset: int
+    texts: list[bytes]
+
+    def fault(self, at: int, text: str) -> InputError:
+        """Describe what is wrong with a line."""
+        line = line_number(self.file, self.offset, records=at)
+        shown = self.texts[at][:120].decode(errors="replace").strip()
+        return InputError(f"{self.file.name} line {line} {text}; the line begins: {shown}", is_retryable=False)
+
+
+def plan_lines(file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+    """Divide a file into ranges of about `chunk_bytes` and count their records; a range without records joins the next one."""
+    start = 0
+    while start < file.size:
+        end, records = start, 0
+        while records == 0 and end < file.size:
+            begin, end = end, min(end + chunk_bytes, file.size)
+            records = sum(count_records(block) for _, block in _blocks(file, begin, end, limits=limits))
+        if records:
+            yield Piece(start, end, records)
+        start = end
+
+
+def read_lines(file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Lines]:
+    """Yield the lines that start within a chunk."""
+    for offset, block in _blocks(file, chunk.start, chunk.end, limits=limits):
+        texts = [line for line in map(bytes.strip, block.split(b"\n")) if line]
+        if texts:
+            yield Lines(file, offset, texts)
+
+
+def _blocks(file: InputFile, start: int, end: int, *, limits: Limits) -> Iterator[tuple[int, bytes]]:
+    piece = min(_PIECE, limits.batch_bytes // 4, max(end - start, _SMALLEST_PIECE))
+    for offset, block in line_blocks(file, start=start, end=end, line_limit=limits.record_bytes, piece=piece):
+        yield offset, block if offset else block.removeprefix(BOM)

@@ -1,0 +1,91 @@
+"""The format `openai`: the input, output and error files of OpenAI's Batch API, one JSON object per line.
+
+An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. It is passed on as it is: a line
+that is no valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
+"request_id": …, "body": …}, "error": null}`. Requests that failed are only in the error file, with what the server responded, or
+with an `error` if there was no response.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import orjson
+
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Chunk,
+    CustomId,
+    InputFile,
+    JsonRecords,
+    Limits,
+    Piece,
+    RecordError,
+    ResultCounts,
+    Results,
+)
+from runner.json_text import json_texts
+from runner.jsonl.line_ranges import plan_lines, read_lines
+
+
+class OpenAiWriter:
+    """Writes one line per result."""
+
+    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the lines of a batch."""
+        self._counts += results.counts
+        for at, text in enumerate(json_texts(results.values)):
+            error = results.errors.get(at)
+            line = _line(batch.first + at, batch.ids[at] if batch.ids else None, text, error)
+            (self._errors if error else self._out).write(line)
+
+    def close(self) -> ResultCounts:
+        """Return the numbers of lines."""
+        return self._counts
+
+
+def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError | None) -> bytes:
+    """Format a result. What the server responded explains a failure; the error is written if there was no response."""
+    described = b"null"
+    if error and response == b"null":
+        described = orjson.dumps({"code": error.code, "message": error.message})
+    head = b'{"id":"batch_req_%012d","custom_id":%b' % (index, orjson.dumps(custom_id))
+    return b'%b,"response":%b,"error":%b}\n' % (head, response, described)
+
+
+class OpenAi:
+    """Reads requests from and writes responses to JSON lines."""
+
+    suffix = ".jsonl"
+    results_suffix = ".jsonl"
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of bytes."""
+        return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
+
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the requests that start within the chunk."""
+        for lines in read_lines(file, chunk, limits=limits):
+            yield Block(JsonRecords(lines.texts), [_id_of(text) for text in lines.texts])
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> OpenAiWriter:
+        """Return a writer of one line per result."""
+        return OpenAiWriter(out, errors)
+
+
+def _id_of(line: bytes) -> CustomId:
+    """Return the id of a request; None if the line is invalid, which the protocol reports."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    found = value.get("custom_id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) or type(found) is int else None
+
+
+OPENAI = OpenAi()

@@ -1,0 +1,104 @@
+"""Requests and responses of OpenAI's API. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+
+from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
+
+PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
+"""The paths that a record may name."""
+
+_FIELD = "kserve.modelUrl"
+
+
+class InvalidRequest(ValueError):
+    """A record that is no request of OpenAI's Batch API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to the server."""
+
+    path: str
+    body: bytes
+
+
+def parse_request(line: bytes, *, model: str) -> Request:
+    """Parse a line of an input file; `model` replaces the model that it names, unless it is empty. Raises InvalidRequest."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest("the line is not valid JSON") from error
+    if not isinstance(record, dict):
+        raise InvalidRequest("the line must be a JSON object with custom_id, method, url and body")
+    path, body = record.get("url"), record.get("body")
+    if not isinstance(record.get("custom_id"), str):
+        raise InvalidRequest("custom_id must be a string")
+    if record.get("method", "POST") != "POST":
+        raise InvalidRequest("method must be POST")
+    if not isinstance(path, str) or path not in PATHS:
+        raise InvalidRequest(f"url must be one of {', '.join(PATHS)}")
+    if not isinstance(body, dict):
+        raise InvalidRequest("body must be a JSON object")
+    if body.get("stream"):
+        raise InvalidRequest("body.stream must be false")
+    return Request(path, orjson.dumps({**body, "model": model} if model else body))
+
+
+def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
+    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
+    return (orjson.dumps(value) if b"\n" in body else body), _usage_of(value.get("usage"))
+
+
+def result_text(status: int, request_id: str, body: bytes) -> bytes:
+    """Return the member `response` of a result; `body` is JSON on one line."""
+    return b'{"status_code":%d,"request_id":%b,"body":%b}' % (status, orjson.dumps(request_id), body)
+
+
+def error_body(body: bytes) -> bytes:
+    """Return the body of a failed response as JSON on one line, whatever the server sent."""
+    try:
+        return orjson.dumps(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return orjson.dumps(body[:1000].decode(errors="replace"))
+
+
+def base_url(model_url: str) -> str:
+    """Return the server's URL without `/v1` or a path of the API. Raises ContractError with the field."""
+    given = model_url.strip()
+    if not given:
+        raise ContractError(f"{_FIELD}: required; set spec.kserve.modelUrl in the InferenceConfig to the server's URL")
+    try:
+        parts = urlsplit(given if "://" in given else f"http://{given}")
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ContractError(f"{_FIELD}: must be the http or https URL of a server with OpenAI's API")
+    path = parts.path.rstrip("/")
+    for known in PATHS:
+        path = path.removesuffix(known)
+    return urlunsplit((parts.scheme, parts.netloc, path.removesuffix("/v1"), "", ""))
+
+
+def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
+    """Return the usage. The Responses API names its members differently."""
+    if not isinstance(found, dict):
+        return NO_USAGE
+    prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))
+    completion = _count(found.get("completion_tokens", found.get("output_tokens")))
+    total = _count(found.get("total_tokens")) or prompt + completion
+    return TokenUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=total)
+
+
+def _count(value: Any) -> int:  # Any: foreign JSON
+    return value if type(value) is int and value >= 0 else 0

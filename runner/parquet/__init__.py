@@ -1,0 +1,1 @@
+"""The record format `parquet`: columns of numbers."""

@@ -1,0 +1,224 @@
+"""A bucket, as the s3 input and output use it. Only this module imports obstore.
+
+obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
+object: the caller compares the content. Credentials come from the mounted Secret only: without one, requests are not signed, and
+neither the environment nor a metadata address is asked.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import S3Store
+
+from inferrun.plugins import Limits, RunnerError
+from inferrun.text import one_line
+from runner.s3.spec import S3Spec
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+_KEYS = {
+    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
+    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
+    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
+}
+"""The keys of the Secret, each under our name and under the name of Amazon's variables."""
+
+_ERROR_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object, as listed."""
+
+    key: str
+    size: int
+    etag: str
+
+
+class Bucket:
+    """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
+
+    def __init__(self, spec: S3Spec, store: S3Store, *, side: str, error: type[RunnerError]) -> None:
+        self._spec = spec
+        self._store = store
+        self._side = side
+        self._error = error
+
+    def head(self, key: str) -> StoredObject | None:
+        """Return an object's description, or None if there is no such object."""
+        with self._errors(key):
+            try:
+                found = obstore.head(self._store, key)
+            except FileNotFoundError:
+                return None
+            return StoredObject(key=key, size=found["size"], etag=found["e_tag"] or "")
+
+    def list_below(self, prefix: str) -> list[StoredObject]:
+        """Return all objects below a prefix, sorted by key."""
+        with self._errors(prefix):
+            pages = list(obstore.list(self._store, prefix, chunk_size=1000))
+        found = (StoredObject(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page)
+        return sorted(found, key=lambda one: one.key)
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of a small object, or None if there is no such object."""
+        with self._errors(key):
+            try:
+                return bytes(obstore.get(self._store, key).bytes())
+            except FileNotFoundError:
+                return None
+
+    def read_range(self, key: str, *, start: int, length: int) -> bytes:
+        """Return a part of an object."""
+        with self._errors(key):
+            return bytes(obstore.get_range(self._store, key, start=start, length=length))
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Store an object unless the key exists; False if it does, with another content."""
+        with self._errors(key):
+            try:
+                obstore.put(self._store, key, content, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return self.read(key) == content  # the response to an earlier try may have been lost
+            return True
+
+    def upload(self, key: str, path: Path) -> None:
+        """Store a file, in parts if it is large."""
+        with self._errors(key):
+            obstore.put(self._store, key, path)
+
+    def delete(self, keys: list[str]) -> None:
+        """Delete objects; a missing one is ignored."""
+        if keys:
+            with self._errors(keys[0]):
+                obstore.delete(self._store, keys)
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        where = f"{self._side}.s3: s3://{self._spec.bucket}/{key}"
+        try:
+            yield
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise self._error(
+                f"{where}: access denied; check {self._side}.s3.credentialsRef and the permissions of its access key"
+            ) from error
+        except FileNotFoundError as error:
+            raise self._error(
+                f"{where}: bucket or object does not exist; check {self._side}.s3.bucket and path"
+            ) from error
+        except (BaseError, OSError) as error:
+            text = one_line(str(error), limit=_ERROR_CHARACTERS)
+            raise self._error(f"{where}: the request failed: {text}; check {self._side}.s3.endpoint") from error
+
+
+@dataclass(frozen=True, slots=True)
+class S3File:
+    """An object, as formats read it."""
+
+    bucket: Bucket
+    key: str
+    size: int
+    etag: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rsplit("/", 1)[-1]
+
+    def open(self) -> io.BufferedReader:
+        """Open the object for reading at any position."""
+        return io.BufferedReader(_ObjectReader(self), buffer_size=_READ_AHEAD)
+
+
+_READ_AHEAD = 1 << 20
+"""Bytes that are read at once: a request takes about as long as a megabyte."""
+
+
+class _ObjectReader(io.RawIOBase):
+    def __init__(self, file: S3File) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:  # Any: the buffer protocol has no type in Python 3.11
+        view = memoryview(buffer)
+        length = min(len(view), self._file.size - self._position)
+        if length <= 0:
+            return 0
+        piece = self._file.bucket.read_range(self._file.key, start=self._position, length=length)
+        view[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+
+def open_bucket(spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]) -> Bucket:
+    """Open a bucket with the credentials in a mounted Secret. Raises `error` if the Secret is incomplete."""
+    retry_seconds = max(limits.retry_seconds, 1.0)
+    store = S3Store(
+        spec.bucket,
+        config=_config(spec, _credentials(spec, folder, side=side, error=error)),
+        client_options={
+            "allow_http": spec.endpoint.startswith("http://"),
+            "timeout": timedelta(seconds=limits.handler_timeout),
+            "connect_timeout": timedelta(seconds=10),
+        },
+        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=retry_seconds)},
+    )
+    return Bucket(spec, store, side=side, error=error)
+
+
+def _config(spec: S3Spec, credentials: "S3Config") -> "S3Config":
+    config: S3Config = {
+        **credentials,
+        "region": spec.region,
+        "virtual_hosted_style_request": not spec.endpoint,
+        "skip_signature": not credentials,
+    }
+    if spec.endpoint:
+        config["endpoint"] = spec.endpoint
+    return config
+
+
+def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerError]) -> "S3Config":
+    if spec.credentials_ref is None:
+        return {}
+    found = {name: _first(folder, keys) for name, keys in _KEYS.items()}
+    missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
+    if missing:
+        raise error(
+            f"{side}.s3.credentialsRef: Secret {spec.credentials_ref.name!r} has no key {' and no key '.join(missing)}"
+        )
+    config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
+    if found["session_token"]:
+        config["session_token"] = found["session_token"]
+    return config
+
+
+def _first(folder: Path, keys: tuple[str, ...]) -> str:
+    for key in keys:
+        path = folder / key
+        if path.exists():
+            return path.read_text(encoding="utf-8").strip()
+    return ""

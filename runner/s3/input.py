@@ -1,0 +1,55 @@
+"""The input store `s3`: one object, or all objects below a prefix that have the format's extension, sorted by key.
+
+Objects are read in ranges and never modified. Their keys, sizes and ETags form the fingerprint.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from inferrun.plugins import InputError, Source, StorageObject, StoreContext
+from runner.file_ranges import FileRanges
+from runner.s3.bucket import Bucket, S3File, StoredObject, open_bucket
+from runner.s3.spec import S3Spec, read_spec
+
+_KEYS_SHOWN = 5
+
+
+@asynccontextmanager
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `s3` under `input`."""
+    wanted = read_spec(spec, side="input")
+    record_format = context.format_named(wanted.format, "input.s3.format")
+    bucket = open_bucket(wanted, context.endpoints_dir / "input", context.limits, side="input", error=InputError)
+
+    def find() -> Sequence[StoredObject]:
+        return _find(bucket, wanted, suffix=record_format.suffix)
+
+    found = await asyncio.to_thread(find)
+    yield FileRanges(
+        [S3File(bucket, one.key, one.size, one.etag) for one in found],
+        fingerprint=_fingerprint_of(found),
+        record_format=record_format,
+        limits=context.limits,
+        current_fingerprint=lambda: _fingerprint_of(find()),
+    )
+
+
+def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> Sequence[StoredObject]:
+    if not wanted.path.endswith("/") and (one := bucket.head(wanted.path)) is not None:
+        return [one]
+    prefix = f"{wanted.path.rstrip('/')}/"
+    below = bucket.list_below(prefix)
+    found = [one for one in below if "/" not in one.key.removeprefix(prefix) and one.key.endswith(suffix)]
+    if not found:
+        names = ", ".join(one.key for one in below[:_KEYS_SHOWN]) or "nothing"
+        raise InputError(
+            f"input.s3.path: {wanted.location} is no object, and there is no *{suffix} below it; it contains {names}"
+        )
+    return found
+
+
+def _fingerprint_of(found: Sequence[StoredObject]) -> str:
+    text = "\n".join(f"{one.key}\t{one.size}\t{one.etag}" for one in found)
+    return "objects-sha256:" + hashlib.sha256(text.encode()).hexdigest()

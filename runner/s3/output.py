@@ -1,0 +1,348 @@
+"""The output store `s3`: chunks and the run itself are committed by conditional writes (`If-None-Match: *`).
+
+Objects below `<path>/<jobName>/`:
+
+    run.json                                           identifies the run and its input plan; written first, once
+    predictions/part-000000-000000000000-<attempt>.…   results of a chunk
+    errors/part-000000-000000000000-<attempt>.…        its failed records, if there are any
+    commits/000000.json                                commits a chunk: names the objects that belong to it; kept
+    manifest.json                                      commits the run; lists all objects
+
+Any number of Pods may execute the same run. Each uploads objects under names of its own; the first to write the commit of a chunk
+wins, and only the winner's objects are in the manifest. When the run is committed, other objects with results are deleted. A
+chunk is spooled to the Pod's disk before it is uploaded.
+"""
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from inferrun.plugins import (
+    NO_USAGE,
+    Batch,
+    Checkpoint,
+    Chunk,
+    ChunkCommit,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputPlan,
+    Output,
+    OutputError,
+    OutputStore,
+    RecordFormat,
+    Results,
+    StorageObject,
+    StoreContext,
+)
+from runner.file.documents import (
+    ENDED_RUN,
+    AbortedRun,
+    ChunkDocument,
+    Manifest,
+    ManifestPart,
+    ManifestRecords,
+    RunDocument,
+    StoredFile,
+    document_of,
+    run_id_of,
+)
+from runner.file.part_writer import Draft, PartDraft, PartWriter
+from runner.s3.bucket import Bucket, open_bucket
+from runner.s3.spec import S3Spec, read_spec
+
+T = TypeVar("T")
+
+_PROBE = b"inferrun probes whether this server supports conditional writes\n"
+
+
+class Aborted(OutputError):
+    """The run was aborted, and can never be committed."""
+
+
+class S3Output:
+    """The objects of one run in a bucket."""
+
+    delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
+
+    def __init__(self, spec: S3Spec, bucket: Bucket, record_format: RecordFormat, context: StoreContext) -> None:
+        self._bucket = bucket
+        self._format = record_format
+        self._contract = context.contract
+        name = Path(context.contract.job_name or run_id_of(context.contract)).name
+        self._prefix = f"{spec.path.rstrip('/')}/{name}"
+        self._location = f"s3://{spec.bucket}/{self._prefix}"
+        self._attempt = (context.pod_uid or f"pid-{id(self):x}").replace("/", "-")
+        self._spool = context.spool_dir / f"output-{self._attempt}"
+        self._limits = context.limits
+        self._parts: dict[int, PartWriter] = {}
+        self._commits: dict[int, ChunkDocument] = {}
+        self._plan: InputPlan | None = None
+
+    async def open(self) -> Checkpoint:
+        """Read what is committed, and probe the server if this is the first attempt."""
+        return await self._on_thread(self._read_checkpoint)
+
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Store the plan unless another attempt did."""
+        self._plan = await self._on_thread(lambda: self._store_plan(plan))
+        return self._plan
+
+    def writer(self, chunk: Chunk) -> "S3ChunkWriter":
+        """Return the writer of a chunk."""
+        self._parts[chunk.index] = PartWriter(self._spool, f"{chunk.index:06}", self._format)
+        return S3ChunkWriter(self, chunk, self._parts[chunk.index])
+
+    async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
+        """Append to the spooled files of a chunk."""
+        await self._on_thread(lambda: part.append(batch, results))
+
+    async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
+        """Upload the files of a chunk and write its commit."""
+        return await self._on_thread(lambda: self._commit_chunk(chunk, part))
+
+    async def finish(self, counts: Counts) -> CommittedRun:
+        """Write the manifest. If the call is cancelled, the request that is under way decides."""
+        commit = asyncio.ensure_future(self._on_thread(lambda: self._store_manifest(counts)))
+        try:
+            return await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            with suppress(OutputError, TimeoutError):
+                run = await asyncio.wait_for(self._on_thread(self._read_manifest), _LAST_CHECK_SECONDS)
+                if run:
+                    return run
+            raise
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the manifest."""
+        return await self._on_thread(self._read_commit)
+
+    async def abort(self) -> CommittedRun | None:
+        """Write a document in place of the manifest, unless an attempt has written the manifest."""
+        return await self._on_thread(self._store_abort)
+
+    def close(self) -> None:
+        """Delete the spooled files."""
+        for part in self._parts.values():
+            part.discard()
+        shutil.rmtree(self._spool, ignore_errors=True)
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            raise OutputError(
+                f"cannot spool the predictions to {self._spool.parent}: {error.strerror}; the Pod needs enough ephemeral "
+                "storage for a chunk"
+            ) from error
+        except ValidationError as error:
+            raise OutputError(
+                f"output.s3: {self._location} contains an object that this runner did not write; remove it"
+            ) from error
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+    def _read_checkpoint(self) -> Checkpoint:
+        if run := self._read_manifest():
+            return Checkpoint(committed_run=run)
+        stored = self._read_plan()
+        if stored is None:
+            self._probe()
+            return Checkpoint()
+        keys = [one.key for one in self._bucket.list_below(self._key("commits/"))]
+        documents = [self._read_commit_of(key) for key in keys]
+        self._commits = {document.chunk: document for document in documents}
+        committed = {document.chunk: document.commit(won=False) for document in documents}
+        return Checkpoint(plan=stored.plan(), committed=committed)
+
+    def _probe(self) -> None:
+        """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""
+        key = self._key(f"probe-{self._attempt}")
+        try:
+            if not self._bucket.create(key, _PROBE) or self._bucket.create(key, _PROBE[1:]):
+                raise OutputError(
+                    f"output.s3: the server of {self._location} does not support conditional writes (If-None-Match), so chunks "
+                    "cannot be committed exactly once; use another server, or the file label",
+                    is_retryable=False,
+                )
+        finally:
+            self._bucket.delete([key])
+
+    def _store_plan(self, plan: InputPlan) -> InputPlan:
+        self._bucket.create(self._key("run.json"), document_of(plan, self._contract).text())
+        stored = self._read_plan()
+        if stored is None:
+            raise OutputError(f"output.s3: {self._location}/run.json was deleted; do not modify the run's objects")
+        return stored.plan()
+
+    def _read_plan(self) -> RunDocument | None:
+        content = self._bucket.read(self._key("run.json"))
+        if content is None:
+            return None
+        document = RunDocument.model_validate_json(content)
+        self._check_owner(document.run_id)
+        return document
+
+    def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
+        key = self._key(f"commits/{chunk.index:06}.json")
+        document = self._describe(chunk, part.finish())
+        won = self._bucket.head(key) is None and self._upload_chunk(document, key)
+        part.discard()
+        del self._parts[chunk.index]
+        self._commits[chunk.index] = document if won else self._read_commit_of(key)
+        return self._commits[chunk.index].commit(won=won)
+
+    def _upload_chunk(self, document: ChunkDocument, key: str) -> bool:
+        """Upload the files of a chunk and write its commit; False if another attempt wrote one in the meantime."""
+        suffix = self._format.results_suffix
+        uploads = [(self._key(document.part.file), self._spool / f"{document.chunk:06}{suffix}")]
+        if document.part.errors:
+            uploads.append((self._key(document.part.errors.file), self._spool / f"{document.chunk:06}.errors{suffix}"))
+        for target, path in uploads:
+            self._bucket.upload(target, path)
+        if self._bucket.create(key, document.text()):
+            return True
+        self._bucket.delete([target for target, _ in uploads])
+        return False
+
+    def _describe(self, chunk: Chunk, draft: PartDraft) -> ChunkDocument:
+        suffix = self._format.results_suffix
+        name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}{suffix}"
+        part = ManifestPart(
+            **_stored(draft.results, f"predictions/{name}").model_dump(),
+            first=chunk.first,
+            records=draft.counts.total,
+            failed=draft.counts.failed,
+            errors=_stored(draft.errors, f"errors/{name}") if draft.errors else None,
+        )
+        return ChunkDocument(chunk=chunk.index, attempt=self._attempt, part=part, usage=draft.usage)
+
+    def _read_commit_of(self, key: str) -> ChunkDocument:
+        content = self._bucket.read(key)
+        if content is None:
+            raise OutputError(f"output.s3: {key} was deleted; do not modify the run's objects")
+        return ChunkDocument.model_validate_json(content)
+
+    def _store_manifest(self, counts: Counts) -> CommittedRun:
+        if self._plan is None:
+            raise AssertionError("finish was called before begin")
+        if committed_run := self._read_manifest():
+            return committed_run
+        manifest = self._manifest(counts, self._plan)
+        stored = sum(part.records for part in manifest.parts)
+        if stored != counts.completed + counts.failed:
+            raise OutputError(
+                f"output.s3: {self._location} contains {stored} results, expected {counts.total}; the run was not committed"
+            )
+        self._bucket.create(self._key("manifest.json"), manifest.text())
+        run = self._read_manifest()
+        if run is None:
+            raise OutputError(f"output.s3: {self._location}/manifest.json was deleted; do not modify the run's objects")
+        self._delete_rest()
+        return run
+
+    def _manifest(self, counts: Counts, plan: InputPlan) -> Manifest:
+        commits = [self._commits[chunk] for chunk in sorted(self._commits)]
+        usage = sum((document.usage for document in commits), start=NO_USAGE)
+        return Manifest(
+            run_id=run_id_of(self._contract),
+            job_name=self._contract.job_name,
+            model_name=self._contract.kserve.model_name,
+            model_url=self._contract.kserve.model_url,
+            fingerprint=plan.fingerprint,
+            parts=tuple(document.part for document in commits),
+            records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
+            usage=usage if usage.total_tokens else None,
+        )
+
+    def _delete_rest(self) -> None:
+        """Delete what is not part of the output. A failure changes nothing about the committed run."""
+        with suppress(OutputError, ValidationError):
+            content = self._bucket.read(self._key("manifest.json")) or b""
+            parts = Manifest.model_validate_json(content).parts
+            files = {part.file for part in parts} | {part.errors.file for part in parts if part.errors}
+            kept = {self._key(name) for name in files}
+            found = [
+                one.key for folder in ("predictions/", "errors/") for one in self._bucket.list_below(self._key(folder))
+            ]
+            self._bucket.delete([key for key in found if key not in kept])
+
+    def _read_manifest(self) -> CommittedRun | None:
+        content = self._bucket.read(self._key("manifest.json"))
+        if content is None:
+            return None
+        manifest = ENDED_RUN.validate_json(content)
+        self._check_owner(manifest.run_id)
+        if isinstance(manifest, AbortedRun):
+            raise Aborted(
+                f"output.s3: the run in {self._location} has failed and was aborted; start a new run",
+                is_retryable=False,
+            )
+        return manifest.committed_run(
+            Output(
+                location=self._location[:1024],
+                manifest=f"{self._location}/manifest.json"[:1024],
+                sha256=hashlib.sha256(content).hexdigest(),
+            )
+        )
+
+    def _read_commit(self) -> CommittedRun | None:
+        try:
+            return self._read_manifest()
+        except Aborted:
+            return None
+
+    def _store_abort(self) -> CommittedRun | None:
+        document = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
+        self._bucket.create(self._key("manifest.json"), document.text())
+        return self._read_commit()
+
+    def _check_owner(self, run_id: str) -> None:
+        if run_id != run_id_of(self._contract):
+            raise OutputError(f"output.s3: {self._location} belongs to another run ({run_id}); use another output path")
+
+
+_LAST_CHECK_SECONDS = 0.4
+"""Seconds that a cancelled commit waits to find out whether the manifest was written."""
+
+
+class S3ChunkWriter:
+    """Writes one chunk."""
+
+    def __init__(self, store: S3Output, chunk: Chunk, part: PartWriter) -> None:
+        self._store = store
+        self._chunk = chunk
+        self._part = part
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        """Append to the spooled files of the chunk."""
+        await self._store.append(self._part, batch, results)
+
+    async def commit(self) -> ChunkCommit:
+        """Commit the chunk."""
+        return await self._store.commit(self._chunk, self._part)
+
+
+def _stored(draft: Draft, file: str) -> StoredFile:
+    return StoredFile(file=file, bytes=draft.bytes, sha256=draft.sha256)
+
+
+@asynccontextmanager
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `s3` under `output`."""
+    wanted = read_spec(spec, side="output")
+    record_format = context.format_named(wanted.format, "output.s3.format")
+    bucket = open_bucket(wanted, context.endpoints_dir / "output", context.limits, side="output", error=OutputError)
+    store = S3Output(wanted, bucket, record_format, context)
+    try:
+        yield store
+    finally:
+        store.close()

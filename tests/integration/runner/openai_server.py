@@ -1,0 +1,138 @@
+"""A server with OpenAI's API whose faults a test chooses, and a real one: llama.cpp with a tiny model made on the spot."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+
+from tests.integration.runner.servers import Hook, nothing
+
+MAKE_MODEL = Path(__file__).parents[3] / "examples" / "llm-server" / "make_model.py"
+
+
+@dataclass
+class OpenAiServer:
+    """Responds to each prompt with the prompt; counts the prompts."""
+
+    url: str = ""
+    token: str = ""
+    before: Hook = nothing
+    prompts: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+
+    async def list_models(self, request: web.Request) -> web.StreamResponse:
+        """Return no models."""
+        return self._refusal(request) or web.json_response({"object": "list", "data": []})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        """Return the last message."""
+        self.in_flight += 1
+        try:
+            body = orjson.loads(await request.read())
+            prompt = body["messages"][-1]["content"]
+            if refusal := self._refusal(request):
+                return refusal
+            if (other := await self.before(request)) is not None:
+                return other
+            if prompt == "bad":
+                return web.json_response({"error": {"message": "bad prompt", "code": None}}, status=400)
+            self.prompts[prompt] += 1
+            self.models[body["model"]] += 1
+            return web.json_response(_completion(body["model"], prompt), headers={"x-request-id": f"req-{prompt}"})
+        finally:
+            self.in_flight -= 1
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return web.json_response({"error": {"message": "wrong key"}}, status=401)
+        return None
+
+
+def _completion(model: str, prompt: str) -> dict[str, Any]:  # Any: JSON
+    message = {"role": "assistant", "content": prompt}
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice], "usage": usage}
+
+
+@asynccontextmanager
+async def openai_server() -> AsyncIterator[OpenAiServer]:
+    """Start a server on a free port."""
+    server = OpenAiServer()
+    app = web.Application()
+    app.router.add_get("/v1/models", server.list_models)
+    app.router.add_post("/v1/chat/completions", server.complete)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    server.url = f"http://{host}:{port}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def llama_server(folder: Path) -> AsyncIterator[str]:
+    """Start llama.cpp's server with a tiny model of random weights, and return its URL."""
+    python = os.environ.get("INFERRUN_LLAMA_PYTHON", "")
+    if not python:
+        pytest.skip(f"set INFERRUN_LLAMA_PYTHON to a Python with {MAKE_MODEL.parent.name}/requirements.txt")
+    model = folder / "tiny.gguf"
+    await _run(python, str(MAKE_MODEL), str(model))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = (
+        "--model",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--n_ctx",
+        "512",
+        "--embedding",
+        "true",
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(python, "-m", "llama_cpp.server", *options),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        await _until_ready(f"http://127.0.0.1:{port}/v1/models", seconds=120)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(*command, stdout=sys.stderr)
+    assert await process.wait() == 0
+
+
+async def _until_ready(url: str, *, seconds: float) -> None:
+    async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.1)

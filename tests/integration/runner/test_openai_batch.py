@@ -1,0 +1,227 @@
+"""An unmodified input file of OpenAI's Batch API, from S3, against a server with OpenAI's API, to S3."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server
+from tests.integration.runner.pods import Machine, until
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+
+COUNT = 300
+SMALL = {"INFERRUN_CHUNK_BYTES": "4096", "INFERRUN_CONCURRENCY": "8"}
+
+
+def request(custom_id: str, prompt: str, *, url: str = "/v1/chat/completions") -> dict[str, Any]:  # Any: JSON
+    messages = [{"role": "user", "content": prompt}]
+    body = {"model": "tiny", "messages": messages, "max_tokens": 4}
+    if url == "/v1/embeddings":
+        body = {"model": "tiny", "input": prompt}
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": body}
+
+
+def batch_file(count: int = COUNT) -> str:
+    return "".join(json.dumps(request(f"request-{index}", f"prompt {index}")) + "\n" for index in range(count))
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
+    async with s3_server(tmp_path / "s3") as server:
+        yield server
+
+
+@pytest.fixture
+async def llm() -> AsyncIterator[OpenAiServer]:
+    async with openai_server() as server:
+        yield server
+
+
+def machine_of(folder: Path, s3: S3Server, url: str) -> Machine:
+    contract = {
+        "jobId": "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344",
+        "jobName": "inf-batch-5be07ada",
+        "kserve": {"modelUrl": url, "protocolVersion": "openai"},
+        "input": {"s3": s3.spec("in/batch.jsonl", format="openai")},
+        "output": {"s3": s3.spec("out", format="openai")},
+    }
+    machine = Machine(folder, contract=contract)
+    for side in ("input", "output"):
+        credentials(machine.folder / "endpoints" / side)
+    (s3.bucket / "in").mkdir()
+    (s3.bucket / "in" / "batch.jsonl").write_text(batch_file())
+    return machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path, s3: S3Server, llm: OpenAiServer) -> Machine:
+    return machine_of(tmp_path / "run", s3, llm.url)
+
+
+def objects(s3: S3Server, folder: str) -> list[dict[str, Any]]:  # Any: JSON
+    """The lines of all objects of a folder of the run, in order."""
+    paths = sorted((s3.bucket / "out" / "inf-batch-5be07ada" / folder).glob("*"))
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+def commits(s3: S3Server) -> int:
+    return len(list((s3.bucket / "out" / "inf-batch-5be07ada" / "commits").glob("*")))
+
+
+async def test_each_request_has_a_response_with_its_custom_id(
+    machine: Machine, s3: S3Server, llm: OpenAiServer
+) -> None:
+    ended = await machine.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "300 of 300 records predicted"), ended.stderr
+    lines = objects(s3, "predictions")
+    assert [line["custom_id"] for line in lines] == [f"request-{index}" for index in range(COUNT)]
+    assert lines[7]["response"]["status_code"] == 200
+    assert lines[7]["response"]["request_id"] == "req-prompt 7"
+    assert lines[7]["response"]["body"]["choices"][0]["message"]["content"] == "prompt 7"
+    assert lines[7]["error"] is None
+    assert len({line["id"] for line in lines}) == COUNT
+    assert set(llm.prompts.values()) == {1}
+    assert set(llm.models) == {"tiny"}
+    assert ended.result.usage is not None
+    assert ended.result.usage.total_tokens == 5 * COUNT
+    assert ended.result.delivery == "ExactlyOnce"
+    manifest = json.loads((s3.bucket / "out" / "inf-batch-5be07ada" / "manifest.json").read_text())
+    assert manifest["usage"] == {"promptTokens": 900, "completionTokens": 600, "totalTokens": 1500}
+    assert manifest["records"] == {"total": 300, "completed": 300, "failed": 0}
+
+
+async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Server) -> None:
+    lines = [request("good", "x"), request("rejected", "bad"), request("wrong url", "x", url="/v1/files")]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n"
+    (s3.bucket / "in" / "batch.jsonl").write_text(text)
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "1 of 4 records predicted; 3 failed, with their errors in the output")
+    assert [line["custom_id"] for line in objects(s3, "predictions")] == ["good"]
+    rejected, wrong, invalid = objects(s3, "errors")
+    assert (rejected["custom_id"], rejected["response"]["status_code"], rejected["error"]) == ("rejected", 400, None)
+    assert rejected["response"]["body"]["error"]["message"] == "bad prompt"
+    assert (wrong["custom_id"], wrong["response"]) == ("wrong url", None)
+    assert wrong["error"]["message"].startswith("url must be one of /v1/chat/completions")
+    assert (invalid["custom_id"], invalid["error"]["code"]) == (None, "invalid_input")
+
+
+async def test_a_killed_pod_costs_only_its_uncommitted_chunk(machine: Machine, s3: S3Server, llm: OpenAiServer) -> None:
+    held = asyncio.Event()
+
+    async def hold_in_the_middle(_: web.Request) -> web.StreamResponse | None:
+        if len(llm.prompts) >= COUNT // 2:
+            await held.wait()
+        return None
+
+    llm.before = hold_in_the_middle
+    pod = await machine.start(environment=SMALL)
+    await until(lambda: len(llm.prompts) >= COUNT // 2 and commits(s3) >= 3 and llm.in_flight > 0)
+    pod.signal(signal.SIGKILL)
+    await pod.end()
+    held.set()
+    await until(lambda: llm.in_flight == 0)
+    committed = {line["custom_id"] for line in objects(s3, "predictions")}
+    assert 0 < len(committed) < COUNT
+    ended = await machine.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "300 of 300 records predicted"), ended.stderr
+    assert [line["custom_id"] for line in objects(s3, "predictions")] == [f"request-{index}" for index in range(COUNT)]
+    sent_twice = {f"request-{prompt.split()[1]}" for prompt, count in llm.prompts.items() if count > 1}
+    assert not sent_twice & committed
+    assert ended.result.usage is not None
+    assert ended.result.usage.total_tokens == 5 * COUNT
+
+
+async def test_two_pods_at_once_store_each_response_once(machine: Machine, s3: S3Server) -> None:
+    ended = await asyncio.gather(machine.process(**SMALL), machine.process(**SMALL))
+    assert [one.code for one in ended] == [0, 0], [one.message for one in ended]
+    assert ended[0].result == ended[1].result
+    assert [line["custom_id"] for line in objects(s3, "predictions")] == [f"request-{index}" for index in range(COUNT)]
+
+
+async def test_overload_and_lost_connections_are_retried(machine: Machine, s3: S3Server, llm: OpenAiServer) -> None:
+    tries = iter(range(10_000))
+
+    async def fail_sometimes(request: web.Request) -> web.StreamResponse | None:
+        number = next(tries)
+        if number % 10 == 3:
+            return web.Response(status=429, headers={"Retry-After": "0"})
+        if number % 10 == 7:
+            assert request.transport
+            request.transport.abort()
+        return None
+
+    llm.before = fail_sometimes
+    ended = await machine.pod(INFERRUN_RETRY_SECONDS="20", **SMALL)
+    assert (ended.code, ended.message) == (0, "300 of 300 records predicted")
+    assert not objects(s3, "errors")
+
+
+async def test_the_configured_model_replaces_the_one_in_the_file(machine: Machine, llm: OpenAiServer) -> None:
+    machine.contract["kserve"]["modelName"] = "deployed"
+    assert (await machine.pod(**SMALL)).code == 0
+    assert set(llm.models) == {"deployed"}
+
+
+async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm: OpenAiServer) -> None:
+    llm.token = "right"
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 4
+    assert ended.message.endswith("returned 401; set kserve.credentialsRef to a Secret with a valid key 'token'")
+    machine.endpoint("model", {"token": "right\n"})
+    assert (await machine.pod(**SMALL)).code == 0
+
+
+async def test_a_server_that_rejects_every_request_ends_the_run_early(machine: Machine, llm: OpenAiServer) -> None:
+    async def reject(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": "The model `tiny` does not exist"}, status=404)
+
+    llm.before = reject
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 4
+    assert "returned 404: The model `tiny` does not exist" in ended.message
+
+
+async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:
+    machine.contract["input"]["s3"]["path"] = "in/none.jsonl"
+    ended = await machine.pod()
+    assert ended.code == 3
+    assert ended.message == (
+        "input.s3.path: s3://records/in/none.jsonl is no object, and there is no *.jsonl below it; it contains nothing"
+    )
+
+
+async def test_a_wrong_secret_key_is_reported(machine: Machine) -> None:
+    (machine.folder / "endpoints" / "input" / "secretAccessKey").write_text("wrong")
+    ended = await machine.pod()
+    assert ended.code == 3
+    assert "access denied; check input.s3.credentialsRef" in ended.message
+    assert "wrong" not in ended.message
+
+
+async def test_a_server_without_conditional_writes_is_rejected(tmp_path: Path, llm: OpenAiServer) -> None:
+    async with s3_server(tmp_path / "old", "--nometa") as old:
+        ended = await machine_of(tmp_path / "run", old, llm.url).pod(**SMALL)
+    assert ended.code == 5
+    assert "does not support conditional writes (If-None-Match)" in ended.message
+    assert not llm.prompts
+
+
+async def test_chat_completions_and_embeddings_of_a_real_server(tmp_path: Path, s3: S3Server) -> None:
+    async with llama_server(tmp_path) as url:
+        machine = machine_of(tmp_path / "run", s3, url)
+        lines = [request("chat", "hello"), request("embedding", "hello", url="/v1/embeddings")]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (s3.bucket / "in" / "batch.jsonl").write_text(text)
+        ended = await machine.process(INFERRUN_RETRY_SECONDS="30")
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted"), ended.stderr
+    chat, embedding = objects(s3, "predictions")
+    assert chat["response"]["body"]["object"] == "chat.completion"
+    assert chat["response"]["body"]["choices"][0]["message"]["role"] == "assistant"
+    assert embedding["response"]["body"]["data"][0]["object"] == "embedding"
+    assert ended.result.usage is not None
+    assert ended.result.usage.total_tokens > 10

@@ -1,0 +1,58 @@
+"""Records and results as Python values, for tests."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from inferrun.plugins import Batch, Block, CustomId, JsonRecords, RecordError, Results
+from runner.json_text import json_texts
+
+
+def records(values: Iterable[object]) -> JsonRecords:
+    """JSON texts of values."""
+    return JsonRecords([orjson.dumps(value) for value in values])
+
+
+def batch(values: Iterable[object], *, first: int = 0, ids: Sequence[CustomId] = ()) -> Batch:
+    """A batch of values."""
+    return Batch(first=first, records=records(values), ids=ids)
+
+
+def results(values: Sequence[object]) -> Results:
+    """Results of predictions; a RecordError is an error of its record."""
+    errors = {at: value for at, value in enumerate(values) if isinstance(value, RecordError)}
+    return Results(records(None if at in errors else value for at, value in enumerate(values)), errors)
+
+
+def decoded(found: Batch | Block | Results) -> list[object]:
+    """The values of records or predictions; an error in place of a failed one."""
+    values: list[object] = [
+        orjson.loads(text) for text in json_texts(found.values if isinstance(found, Results) else found.records)
+    ]
+    if isinstance(found, Results):
+        for at, error in found.errors.items():
+            values[at] = error
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file with an expected size."""
+
+    path: Path
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def open(self) -> BinaryIO:
+        return self.path.open("rb")
+
+
+def file_of(path: Path, *, size: int | None = None) -> File:
+    """A file of its actual size, unless another one is given."""
+    return File(path, path.stat().st_size if size is None else size)
