@@ -2,11 +2,13 @@
 
 from temporalio import activity
 
+from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import mark_ended
 from activities.rules.status_results import result_of_update
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.timestamps import utc_now
@@ -46,5 +48,13 @@ class StatusPublisher:
                 request.run, reason=request.reason, message=request.message, is_warning=request.warning
             )
         if request.ended_job and written.run is not None:
-            await mark_ended(self._api, request.run, request.ended_job)
+            await self._end_job(request)
         return result_of_update(written.run)
+
+    async def _end_job(self, request: PublishInput) -> None:
+        """Mark the Job as ended. One whose Pod never ran is deleted: a run that waits for days leaves nothing behind."""
+        namespace, name, uid = request.run.namespace, request.ended_job, request.discarded_job_uid
+        if uid:
+            await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
+        else:
+            await mark_ended(self._api, request.run, name)

@@ -7,7 +7,7 @@ after the outcome has been stored, and again by a retry.
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -15,15 +15,18 @@ from temporalio.client import Client
 
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
+from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
 from activities.installation import Installation
-from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.auto_delete import AutoDelete
+from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -31,8 +34,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult, deleted_result
-from inferrun.temporal.run_workflows import signal_workflow
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options, messages
 from workflows.messages import RecordInput, StatusResult
@@ -54,6 +56,8 @@ class OutcomeRecorder:
         events: EventRecorder,
         temporal: Client,
         installation: Installation,
+        configs: ConfigReader,
+        defaults: Callable[[], Defaults],
         prune: Prune,
     ) -> None:
         self._api = api
@@ -61,24 +65,38 @@ class OutcomeRecorder:
         self._events = events
         self._temporal = temporal
         self._installation = installation
+        self._configs = configs
+        self._defaults = defaults
         self._prune = prune
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
         """Write the outcome, then start what follows from it."""
+        snapshot = await self._snapshot(request)
+        auto_delete = await self._auto_delete(request.run, snapshot)
         known = self._runs.watched(request.run)
-        written = await self._runs.update_status(request.run, lambda run: self._outcome(run, request), read=known)
+        written = await self._runs.update_status(
+            request.run, lambda run: self._outcome(run, request, auto_delete), read=known
+        )
         result = result_of_update(written.run)
         if written.run is None:
-            await self._notify(request.submitter, deleted_result(request.run))
+            await self._notify(request.submitter, request.run)
             return result
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        await self._follow_up(written.run, await self._snapshot(request), request)
+        await self._follow_up(written.run, snapshot, auto_delete, request)
         return result
 
-    def _outcome(self, run: InferenceRun, request: RecordInput) -> InferenceRunStatus:
+    async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
+        """What becomes of the run: as it was started with, or, if it never was, as its config says. None: it is kept."""
+        if snapshot is not None:
+            return AutoDelete.of_snapshot(snapshot)
+        run = await self._runs.read(ref)
+        config = await self._configs.find(run) if run is not None else None
+        return AutoDelete.of_config(config, defaults=self._defaults()) if config is not None else None
+
+    def _outcome(self, run: InferenceRun, request: RecordInput, auto_delete: AutoDelete | None) -> InferenceRunStatus:
         workflow = None
         if run.status.job_status is None:  # the run ended before a launch has written this
             info = activity.info()
@@ -99,44 +117,47 @@ class OutcomeRecorder:
             delivery=request.delivery,
             output=request.output.model_dump() if request.output else None,
             workflow=workflow.model_dump() if workflow is not None else None,
+            delete_after=_due_of(run, auto_delete, phase=request.phase, now=utc_now()),
         )
 
     async def _snapshot(self, request: RecordInput) -> Snapshot | None:
         """What the run was started with; None if it was not started, or if that cannot be read any more."""
         if request.snapshot:
             return Snapshot.model_validate_json(request.snapshot)
+        run = await self._runs.read(request.run)
         try:
-            compiled = await find_config_map(self._api, request.run)
+            compiled = await find_config_map(self._api, run) if run is not None else None
         except LaunchBlocked as blocker:  # the outcome is recorded already: only what follows from it is missing
             logger.warning("the run's snapshot cannot be read", extra={"run": str(request.run), "error": str(blocker)})
             return None
         return compiled.snapshot if compiled is not None else None
 
-    async def _follow_up(self, run: InferenceRun, snapshot: Snapshot | None, request: RecordInput) -> None:
+    async def _follow_up(
+        self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None, request: RecordInput
+    ) -> None:
         schedule = schedule_of(run)
-        if snapshot is not None:
-            jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
-            await set_time_to_live(self._api, jobs, seconds=snapshot.ttl_seconds_after_finished)
-            if schedule is None:  # the runs of a schedule are subject to its history limits instead
-                await self._schedule_deletion(run, snapshot)
-        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), result_of(run))
+        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
+        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+        await set_time_to_live(self._api, jobs, seconds=seconds)
+        if schedule is None and auto_delete is not None:
+            await self._schedule_deletion(run, auto_delete)
+        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)
         if schedule is not None:
             await self._prune_history(schedule)
 
-    async def _schedule_deletion(self, run: InferenceRun, snapshot: Snapshot) -> None:
-        if snapshot.deletes(run.status.phase):
+    async def _schedule_deletion(self, run: InferenceRun, auto_delete: AutoDelete) -> None:
+        if auto_delete.deletes(run.status.phase):
             await start_cleanup(
                 self._temporal,
                 run.ref,
-                delay_seconds=snapshot.auto_delete_delay_seconds,
-                because=snapshot.deletion_policy,
+                delay_seconds=auto_delete.delay_seconds,
+                because=auto_delete.because,
                 installation=self._installation,
             )
 
-    async def _notify(self, submitter: str, result: RunResult) -> None:
+    async def _notify(self, submitter: str, run: RunRef) -> None:
         """Signal the end to the workflow that submitted the run, if there is one."""
-        if submitter:
-            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result)
+        await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _prune_history(self, schedule: RunRef) -> None:
         """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""
@@ -146,6 +167,13 @@ class OutcomeRecorder:
             logger.warning(
                 "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
             )
+
+
+def _due_of(run: InferenceRun, auto_delete: AutoDelete | None, *, phase: Phase, now: datetime) -> datetime | None:
+    """When the run is deleted; None if it is kept. Runs of a schedule are subject to its history limits instead."""
+    if auto_delete is None or schedule_of(run) is not None or not auto_delete.deletes(phase):
+        return None
+    return now + timedelta(seconds=auto_delete.delay_seconds)
 
 
 def _parse(text: str | None) -> datetime | None:

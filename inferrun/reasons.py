@@ -30,6 +30,7 @@ class Reason(StrEnum):
     RETRY_BACKOFF = "RetryBackoff"
     DISRUPTED = "Disrupted"
     VERIFYING = "Verifying"
+    WORKFLOW_STUCK = "WorkflowStuck"
 
     # Running and succeeded.
     RUNNING = "Running"

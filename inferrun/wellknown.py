@@ -29,7 +29,7 @@ LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "inferrun"
 
 LABEL_INSTALLATION: Final = f"{DOMAIN}/installation"
-"""On every Job, Pod and ConfigMap: the installation that created it. Sweeps are limited to their own installation."""
+"""On every Job, Pod and ConfigMap: the installation that created it. Sweeps are limited to their own cluster."""
 
 LABEL_RUN_UID: Final = f"{DOMAIN}/run-uid"
 """On every Job, Pod and ConfigMap: the UID of the InferenceRun. Its name may exceed the 63 characters of a label."""
@@ -66,6 +66,9 @@ LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
+
+ANNOTATION_SIGNATURE: Final = f"{DOMAIN}/signature"
+"""On the ConfigMap of a run: proves that a worker wrote it, until the run's status has its hash."""
 
 ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
 """On a Job: `builtin` if its image is our runner, which logs its progress; otherwise `custom`."""

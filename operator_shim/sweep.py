@@ -5,14 +5,17 @@
   again as soon as fewer workflows are open than there should be.
 - Open workflows whose run is gone, or ended a while ago: cancelled, after which they close on their own.
 - Schedules whose run is gone: deleted.
+- Workflows whose task fails again and again: replaced by recovery workflows.
+- Finished runs that should have been deleted by now: a new clean-up is started.
 
 Temporal allows only a few list requests per second, so each list is requested at most once per period.
 """
 
 import asyncio
 import logging
+import time
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 from temporalio.service import RPCError
@@ -26,9 +29,10 @@ from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import parse, rfc3339, utc_now
 from operator_shim.decisions import REJECTIONS
 from operator_shim.schedules import Schedules
+from operator_shim.stuck_workflows import EnsureAgain, StuckWorkflows
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -51,11 +55,8 @@ CLOSING_TIME: Final = timedelta(minutes=5)
 """Time that a workflow has for closing after its run ended."""
 
 
-class EnsureAgain(Protocol):
-    """Makes sure that a workflow executes the run."""
-
-    def __call__(self, key: Key, uid: str, /, *, background: bool) -> None:
-        """Queue the run of that key and UID."""
+DELETION_TIME: Final = timedelta(minutes=2)
+"""Time that the clean-up has for deleting a run."""
 
 
 class Sweep:
@@ -77,6 +78,7 @@ class Sweep:
         self._watch = watch
         self._ensure_again = ensure_again
         self._namespace = namespace
+        self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -118,6 +120,17 @@ class Sweep:
             if await self._is_left_over(run, watched.get(run.uid)):
                 logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.cancel(run)
+        await self._delete_overdue(watched)
+        await self._stuck.repair(watched.values())
+
+    async def _delete_overdue(self, watched: dict[str, tuple[Key, Object]]) -> None:
+        """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
+        now = utc_now()
+        for (namespace, name), item in watched.values():
+            if is_overdue(item, now=now):
+                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
+                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
+                await self._workflows.clean_up(run)
 
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""
@@ -164,6 +177,14 @@ class Sweep:
             return False  # it cannot be read, which must not keep the others from being swept
         ended = status.completion_time
         return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
+
+
+def is_overdue(item: Object, *, now: datetime) -> bool:
+    """Whether a run was to be deleted a while ago and is still there."""
+    after = (item.get("status") or {}).get("deleteAfter")
+    if not after or item["metadata"].get("deletionTimestamp") or _phase_of(item) not in (Phase.SUCCEEDED, Phase.FAILED):
+        return False
+    return now - parse(str(after)) > DELETION_TIME
 
 
 def _is_executed(item: Object, *, created_before: datetime) -> bool:

@@ -32,6 +32,7 @@ from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.search_attributes import SearchAttributes, Send
+from operator_shim.memo import run_of_memo
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
 OVERLAPS = {
@@ -91,9 +92,9 @@ class TemporalSchedules:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
         async for item in await self._client.list_schedules():
-            memo = await item.memo()
-            if memo.get("installation") == self._installation and "run" in memo:
-                found[item.id] = RunRef.model_validate(memo["run"])
+            run = run_of_memo(await item.memo(), installation=self._installation)
+            if run is not None:
+                found[item.id] = run
         return found
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:

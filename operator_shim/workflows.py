@@ -2,27 +2,29 @@
 
 import asyncio
 import shlex
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from pydantic import ValidationError
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
+from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.run_result import deleted_result
 from inferrun.temporal.deadline import call_deadline
-from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
+from inferrun.temporal.errors import ignore_not_found
+from inferrun.temporal.run_workflows import cancel_run, signal_run, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
+from operator_shim.memo import run_of_memo
+from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
-from workflows.messages import SIGNALLED_LIFECYCLE, RunInput, SpecChanged
+from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
 TOLERATED_SECONDS: Final = 30.0
@@ -107,6 +109,38 @@ class RunWorkflows:
         """Cancel the workflows that execute the run; succeeds if there are none."""
         await cancel_run(self._client, run)
 
+    async def clean_up(self, run: RunRef) -> None:
+        """Start the workflow that deletes a finished run, at once; succeeds if there is one."""
+        async with call_deadline():
+            await self._client.start_workflow(
+                messages.CLEANUP_WORKFLOW,
+                CleanupInput(run=run, delay_seconds=0, because="its status.deleteAfter has passed"),
+                id=cleanup_workflow_id(run_workflow_id(run)),
+                task_queue=self._task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                memo={"installation": self._installation},
+                static_summary=f"delete InferenceRun {run}",
+            )
+
+    async def find_open(self, run: RunRef) -> OpenWorkflow | None:
+        """The open workflow that executes the run; the recovery if both are open."""
+        for workflow_id in reversed(workflow_ids(run)):
+            with ignore_not_found():
+                async with call_deadline():
+                    found = await self._client.get_workflow_handle(workflow_id).describe()
+                if found.status is WorkflowExecutionStatus.RUNNING:
+                    pending = found.raw_description.pending_workflow_task
+                    return OpenWorkflow(workflow_id, found.run_id, pending.attempt, found.history_length)
+        return None
+
+    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
+        """End a workflow that cannot end on its own; one that has closed meanwhile is success."""
+        with ignore_not_found():
+            async with call_deadline():
+                handle = self._client.get_workflow_handle(workflow.id, run_id=workflow.run_id)
+                await handle.terminate(reason=reason)
+
     async def list_open(self) -> list[RunRef]:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
         return await self._list("ExecutionStatus = 'Running'")
@@ -138,10 +172,8 @@ class RunWorkflows:
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
-        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
-        if not submitter:
-            return
-        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, deleted_result(run.ref))
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
+        await notify_submitter(self._client, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata
@@ -177,16 +209,6 @@ class RunWorkflows:
             self._failures.add()
             raise
         self._failures.end()
-
-
-def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
-    """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
-    if memo.get("installation") != installation or "run" not in memo:
-        return None
-    try:
-        return RunRef.model_validate(memo["run"])
-    except ValidationError:
-        return None
 
 
 def _details(run: InferenceRun) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import aiohttp
 
 from inferrun.plugins import Fault, FaultKind, RunnerError
+from runner.connector import AddressRefused
 from runner.retries import seconds_of
 
 CONNECT_SECONDS = 10.0
@@ -23,6 +24,12 @@ def describe_failure(error: Exception, *, seconds: float) -> str:
         return _connecting(error)
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the response was truncated"
+    return _connection(error)
+
+
+def _connection(error: Exception) -> str:
+    if isinstance(error, AddressRefused):
+        return f"{error}; the operator can allow it with the setting allowedAddresses"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         return "the connection was closed before the response was complete"
     return type(error).__name__  # its text may contain the URL or a part of the response
@@ -41,7 +48,12 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
 
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_PERMANENT = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
+_PERMANENT = (
+    AddressRefused,
+    aiohttp.ClientConnectorCertificateError,
+    aiohttp.ClientConnectorSSLError,
+    aiohttp.InvalidURL,
+)
 _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError, ConnectionError)
 
 _KINDS = {

@@ -31,9 +31,11 @@ from workflows.messages import (
     LaunchResult,
     LaunchState,
     PublishInput,
+    ReadSpecInput,
     RecordInput,
     RunInput,
     SpecChanged,
+    SpecResult,
     StatusResult,
     StopResult,
     Verdict,
@@ -76,18 +78,36 @@ class InferenceRun:
 
     @workflow.init
     def __init__(self, given: RunInput) -> None:
-        self._state = RunState(given)
+        # How far a run has got comes from the workflow that continues as new; whoever starts one cannot choose it.
+        is_continued = workflow.info().continued_run_id is not None
+        self._state = RunState(given if is_continued else given.at_start())
         self._signals = LaunchSignals()
         self._unwatched_waits = 0
+        self._unread_edits = 0
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
         """Something that the run waits for may have changed."""
         self._state.look_again()
 
-    @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL)
-    def spec_changed(self, change: SpecChanged) -> None:
-        """A field that takes effect while the run is in progress was edited."""
+    @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def spec_changed(self, change: SpecChanged) -> None:
+        """A field that takes effect while the run is in progress was edited. Anybody can send signals: the spec is read."""
+        if not self._is_signalled:
+            self._apply(change)
+            return
+        self._unread_edits += 1
+        if self._unread_edits > 1:
+            return  # the handler of an earlier signal reads again
+        while self._unread_edits:
+            seen = self._unread_edits
+            request = ReadSpecInput(run=self._state.run)
+            read = await execute_locally(activity_options.READ_SPEC, request, SpecResult, summary="the spec was edited")
+            if read.spec is not None:
+                self._apply(read.spec)
+            self._unread_edits -= seen
+
+    def _apply(self, change: SpecChanged) -> None:
         self._state.edit_spec(change)
         if self._state.job is not None:
             self._signals.request_inspection(self._state.job.job_uid)  # starts are not signalled without a limit
@@ -137,7 +157,8 @@ class InferenceRun:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             self._begin_waiting(launched, verdict, delay=step.delay)
-            await self._back_off(step, limit=launched.backoff_limit)
+            has_waited = verdict.kind is VerdictKind.NEVER_RAN
+            await self._back_off(step, limit=launched.backoff_limit, has_waited=has_waited)
             if self._is_signalled:  # workflows of earlier versions replay without this
                 self._limit_history()
 
@@ -269,10 +290,10 @@ class InferenceRun:
         else:
             self._state.wait_since(rfc3339(workflow.now() + timedelta(seconds=delay)))
 
-    async def _back_off(self, step: Step, *, limit: int) -> None:
+    async def _back_off(self, step: Step, *, limit: int, has_waited: bool) -> None:
         """Publish why the run waits for its next launch, and wait."""
         ended_launches = self._state.progress.launch
-        self._state.next_launch(is_counted=step.counted)
+        self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
             return  # it was suspended: the next launch says so
         attempt = self._state.progress.attempt
@@ -287,8 +308,9 @@ class InferenceRun:
             attempts=self._state.progress.attempts,
             ended_launches=ended_launches,
             seconds_used=self._state.progress.seconds_used,
-            warning=True,
+            warning=not has_waited,
             ended_job=self._state.job.job_name if self._state.job else "",
+            discarded_job_uid=self._state.job.job_uid if self._state.job and has_waited else "",
         )
         published = await self._begin(activity_options.PUBLISH, request, StatusResult, summary="publish the back-off")
         if published.gone:

@@ -45,6 +45,7 @@ class RunProgress(Frozen):
     attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
     seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
     first_started_at: str | None = Field(default=None, description="When the run's first container started")
+    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
     uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
     committed: int = Field(default=0, description="Number of committed records that a runner last reported")
 
@@ -70,6 +71,7 @@ class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
+    snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
 
 
 class LaunchState(StrEnum):
@@ -104,6 +106,9 @@ class LaunchResult(RunProgress):
     snapshot: str = Field(
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
     )
+    pod_shape: str = Field(
+        default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
+    )
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
@@ -125,6 +130,11 @@ class RunInput(RunRef, RunProgress):
     def ref(self) -> RunRef:
         """The run's identity."""
         return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+
+    def at_start(self) -> "RunInput":
+        """The input without any progress."""
+        kept = {"lifecycle": self.lifecycle, "submitter": self.submitter}
+        return RunInput.model_validate({**self.ref.model_dump(), **kept})
 
 
 class FollowUntil(StrEnum):
@@ -227,6 +237,7 @@ class InspectInput(Frozen):
     job_name: str
     job_uid: str
     snapshot: str
+    pod_shape: str = ""
     pod_uid: str = ""
     seconds_left: int | None = None
 
@@ -324,6 +335,7 @@ class PublishInput(Frozen):
     seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
+    discarded_job_uid: str = Field(default="", description="UID of that Job if it is deleted: its Pod never ran")
 
 
 class RecordInput(Frozen):
@@ -367,6 +379,18 @@ class SpecChanged(Frozen):
 
     timeout_seconds: int
     suspend: bool = False
+
+
+class ReadSpecInput(Frozen):
+    """Read the fields of a run's spec that take effect while it is in progress."""
+
+    run: RunRef
+
+
+class SpecResult(Frozen):
+    """The fields as they are now; None if the run is gone."""
+
+    spec: SpecChanged | None = None
 
 
 class DeleteRunInput(Frozen):

@@ -108,7 +108,8 @@ class RunState:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
         self._edited_timeout = None
         self._edited_suspend = None
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump()})
+        snapshot = self.job.snapshot if self.job else ""
+        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
@@ -163,7 +164,15 @@ class RunState:
             node_name=verdict.node_name or None,
             log=verdict.log[:LOG_LIMIT] or None,
         )
+        if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
+            self._forget_wait()
         self._list(attempt)
+
+    def _forget_wait(self) -> None:
+        """One entry stands for all launches that ended while their Pods waited."""
+        *earlier, last = self.progress.attempts
+        if last.start_time is None and not last.replaced:
+            self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
 
     def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
         """List a Pod that its Job replaces; the launch goes on."""
@@ -212,10 +221,12 @@ class RunState:
             is_final=is_final,
         )
 
-    def next_launch(self, *, is_counted: bool) -> None:
-        """Advance to the next launch, which is a new attempt if it is counted."""
+    def next_launch(self, *, is_counted: bool, has_waited: bool = False) -> None:
+        """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the last one never ran."""
         attempt = self.progress.attempt + (1 if is_counted else 0)
-        self.progress = self.progress.model_copy(update={"launch": self.progress.launch + 1, "attempt": attempt})
+        waits = self.progress.waits + 1 if has_waited else 0
+        changes = {"launch": self.progress.launch + 1, "attempt": attempt, "waits": waits}
+        self.progress = self.progress.model_copy(update=changes)
 
     def wait_since(self, since: str) -> None:
         """The time from which pendingTimeoutSeconds counts."""

@@ -43,6 +43,16 @@ class ConfigReader:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
         return config
 
+    async def find(self, run: InferenceRun) -> InferenceConfig | None:
+        """The run's config, even if runs cannot use it; None if it is missing, not accessible or cannot be parsed."""
+        name, namespace = run.spec.config_ref.name, run.config_namespace
+        try:
+            self._check_namespace(run, namespace)
+            config, _ = _parse(await self._get(name, namespace, after=None), allowed=self._allowed)
+        except LaunchBlocked:
+            return None
+        return config
+
     def check_launch(self, snapshot: Snapshot) -> None:
         """Raise LaunchBlocked unless Pods may use the snapshot's service account and image.
 

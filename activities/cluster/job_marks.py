@@ -9,6 +9,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from activities.rules.observation import Launch
 from inferrun import wellknown
+from inferrun.control.installation import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
@@ -53,9 +54,11 @@ async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
 
 async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installation: str) -> None:
     """Restore the labels and the annotation by which the observer finds a Job that has not ended, if any was changed."""
-    wanted = labels_of(launch.run, installation=installation)
     metadata = job["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    creator = str(labels.get(wellknown.LABEL_INSTALLATION) or "")
+    is_known = is_of_same_cluster(creator, installation=installation)
+    wanted = labels_of(launch.run, installation=creator if is_known else installation)
     is_named = annotations.get(wellknown.ANNOTATION_RUN) == launch.run.name
     if is_named and wellknown.LABEL_ENDED not in labels and wanted.items() <= labels.items():
         return

@@ -8,7 +8,7 @@ from activities.rules.snapshot import CompiledRun
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
 from inferrun.reasons import Reason, known_reason
-from inferrun.resources import Attempt, InferenceRun
+from inferrun.resources import Attempt, InferenceRun, InferenceRunStatus
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 from workflows.run_clock import timeout_of
@@ -54,7 +54,14 @@ def suspension_message(request: LaunchInput) -> str:
 
 
 def launched(
-    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool, now: datetime
+    request: LaunchInput,
+    run: InferenceRun,
+    compiled: CompiledRun,
+    job: Object,
+    *,
+    pod_shape: str,
+    is_adopted: bool,
+    now: datetime,
 ) -> LaunchResult:
     """The Job that was created, or adopted because it existed."""
     snapshot = compiled.snapshot
@@ -68,6 +75,7 @@ def launched(
         attempts=request.attempts,
         seconds_used=request.seconds_used,
         first_started_at=request.first_started_at,
+        waits=request.waits,
         uncounted=request.uncounted,
         committed=request.committed,
         started_at=_start_of_lost(run, job),
@@ -77,6 +85,7 @@ def launched(
         max_disruptions=snapshot.max_disruptions,
         pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
+        pod_shape=pod_shape,
         is_adopted=is_adopted,
         is_suspended=bool(run.spec.suspend),
     )
@@ -127,12 +136,20 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         return request
     return LaunchInput(
         run=request.run,
+        snapshot=request.snapshot,
         launch=ended + 1,
         attempt=status.attempt or 1,
         attempts=past,
-        seconds_used=status.seconds_used if status.seconds_used is not None else _seconds_of(past),
+        seconds_used=_seconds_used(status, ended=ended),
         first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
     )
+
+
+def _seconds_used(status: InferenceRunStatus, *, ended: int) -> float:
+    """Of the launches that have ended, as the status counts them, and of Pods that the launch after them replaced."""
+    if status.seconds_used is None:
+        return _seconds_of(status.attempts)
+    return status.seconds_used + _seconds_of(tuple(item for item in status.attempts if item.launch > ended))
 
 
 def _seconds_of(attempts: tuple[Attempt, ...]) -> float:

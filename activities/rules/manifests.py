@@ -13,6 +13,12 @@ GROUP_ID = 65532
 TERMINATION_GRACE = 10
 """Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
 
+SELECTOR = f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY}"
+"""The label selector of everything that is created for runs, by installations of any name."""
+
+MAX_MARGIN = 86_400
+"""Maximum number of seconds by which a Pod that was not started in time may outlive its run's deadline."""
+
 CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
@@ -32,8 +38,9 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signature: str) -> Object:
     """The immutable ConfigMap that all Jobs of a run share."""
+    annotations = {wellknown.ANNOTATION_RUN: run.name, wellknown.ANNOTATION_SIGNATURE: signature}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -41,18 +48,27 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Obje
             "name": compiled.base_name,
             "namespace": run.namespace,
             "labels": labels_of(run, installation=installation),
-            "annotations": {wellknown.ANNOTATION_RUN: run.name},
+            "annotations": annotations,
             "ownerReferences": [owner_reference(run)],
         },
         "immutable": True,
-        "data": {"contract.json": compiled.contract_json, "snapshot.json": compiled.snapshot_json},
+        "data": compiled.texts,
     }
 
 
 def job(
-    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, seconds_left: int | None
+    run: RunRef,
+    compiled: CompiledRun,
+    *,
+    installation: str,
+    launch: int,
+    attempt: int,
+    seconds_left: int | None,
+    waits: int = 0,
 ) -> Object:
-    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without a limit."""
+    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without a limit, and `waits` how many
+    launches before this one ended while their Pod waited.
+    """
     snapshot = compiled.snapshot
     labels = {
         **snapshot.labels,
@@ -85,7 +101,7 @@ def job(
             },
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
-                "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left),
+                "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits),
             },
         },
     }
@@ -167,11 +183,6 @@ def owner_reference(run: RunRef) -> Object:
     }
 
 
-def selector(installation: str) -> str:
-    """The label selector of everything that an installation creates."""
-    return f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY},{wellknown.LABEL_INSTALLATION}={installation}"
-
-
 def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
     """The labels of everything that is created for a run."""
     return {
@@ -181,7 +192,7 @@ def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
     }
 
 
-def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0) -> Object:
     snapshot = compiled.snapshot
     spec: Object = {
         "restartPolicy": "Never",
@@ -197,8 +208,18 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
     if snapshot.pull_secret:
         spec["imagePullSecrets"] = [{"name": snapshot.pull_secret}]
     if seconds_left is not None:
-        spec["activeDeadlineSeconds"] = seconds_left + snapshot.deadline_margin_seconds
+        spec["activeDeadlineSeconds"] = seconds_left + deadline_margin(snapshot, waits=waits)
     return spec
+
+
+def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
+    """Seconds that a Pod may live longer than its launch may run, because the limit counts its wait as well.
+
+    Each launch that ended waiting doubles it, so that a wait of days costs a launch per day and not one every ten minutes.
+    """
+    margin = snapshot.deadline_margin_seconds
+    doubled: int = margin * 2 ** min(waits, 30)
+    return min(doubled, max(margin, MAX_MARGIN))
 
 
 def _pod_security(snapshot: Snapshot) -> Object:
@@ -236,9 +257,19 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+        plain |= _addresses(snapshot)
         plain |= snapshot.limits
     uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
+
+
+def _addresses(snapshot: Snapshot) -> dict[str, str]:
+    """The installation's lists of addresses, without empty ones."""
+    lists = {
+        "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
+        "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
+    }
+    return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
 
 
 def _volumes(compiled: CompiledRun) -> list[Object]:

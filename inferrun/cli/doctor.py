@@ -21,6 +21,7 @@ from inferrun.cli.permissions import (
     PERSON,
     SHIM,
     WORKER,
+    WORKER_AT_HOME,
     Permission,
     account_review,
     is_allowed,
@@ -167,9 +168,14 @@ async def _settings(question: Question, cluster: Cluster) -> list[Finding]:
 
 async def _permissions(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
     findings = [await _person(question, cluster)]
-    for component, permissions in (("shim", SHIM), ("worker", WORKER)):
+    watched, home = installed.watch_namespace, question.install_namespace
+    for component, permissions, place in (
+        ("shim", SHIM, watched),
+        ("worker", WORKER, watched),
+        ("worker", WORKER_AT_HOME, home),
+    ):
         if account := installed.accounts.get(component):
-            findings.append(await _account(question, cluster, installed, account, permissions))
+            findings.append(await _account(question, cluster, account, permissions, place=place))
     return findings
 
 
@@ -187,14 +193,14 @@ async def _person(question: Question, cluster: Cluster) -> Finding:
 
 
 async def _account(
-    question: Question, cluster: Cluster, installed: Installed, account: str, permissions: tuple[Permission, ...]
+    question: Question, cluster: Cluster, account: str, permissions: tuple[Permission, ...], *, place: str
 ) -> Finding:
-    watched = installed.watch_namespace
-    where = f"namespace {watched}" if watched else "all namespaces"
+    """The finding about a program's service account in a namespace; empty means all namespaces."""
+    where = f"namespace {place}" if place else "all namespaces"
 
     async def may(permission: Permission) -> bool:
         review = account_review(
-            permission, namespace=watched, account=account, account_namespace=question.install_namespace
+            permission, namespace=place, account=account, account_namespace=question.install_namespace
         )
         return is_allowed(await cluster.create(REVIEWS, None, review))
 

@@ -56,6 +56,9 @@ WORKER: Final = (
 )
 """Permissions of the worker in the watched namespaces."""
 
+WORKER_AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "create", "patch")
+"""Permissions of the worker in its own namespace: with the Lease, one of several workers becomes the observer."""
+
 
 def self_review(permission: Permission, *, namespace: str) -> Object:
     """A review of whether the user has a permission."""

@@ -149,6 +149,9 @@ class InferenceRunStatus(ResourceModel):
     duration: Annotated[str, Field(max_length=64)] | None = None
     """Duration of the run, such as 1m5s; set when it has finished."""
 
+    delete_after: Instant | None = None
+    """Time after which the finished run is deleted, according to autoDeletePolicy."""
+
     attempt: int | None = None
     """Number of the current or last attempt, starting from 1."""
 
@@ -185,6 +188,9 @@ class InferenceRunStatus(ResourceModel):
     contract: Annotated[str, Field(max_length=400_000)] | None = None
     """The contract passed to the runner, as base64-encoded JSON, without header values and without the user information and
     query of URLs. Once it is set, the spec of the run cannot be changed."""
+
+    snapshot_hash: Annotated[str, Field(max_length=64)] | None = None
+    """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run was started."""
 
     job_status: ObjectReference | None = None
     """Current or last Job of the run."""

@@ -11,6 +11,7 @@ import aiohttp
 from inferrun.http_headers import value_fault
 from inferrun.plugins import Limits
 from inferrun.text import public_url
+from runner.connector import open_session
 from runner.http_failures import CONNECT_SECONDS, describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api
@@ -59,7 +60,7 @@ async def open_handler(
 ) -> AsyncIterator[Handler]:
     """Open a session for one API call; `secret_headers` are those of `read_secret_headers`."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=limits.handler_timeout)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=endpoint.tls), timeout=timeout) as session:
+    async with open_session(limits, timeout=timeout, tls=endpoint.tls) as session:
         yield Handler(
             session=session,
             url=endpoint.url(api.path),

@@ -24,14 +24,17 @@ CALLS = frozenset(
         ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update", "update schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules.pause", "pause a schedule"),
+        ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
+        ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
         ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun"),
         ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun for recovery"),
-        ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal run_ended"),
+        ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
+        ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
         ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
         ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
-        ("activities.cluster.config_maps:write_config_map", "create configmaps"),
+        ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.cluster.events:EventRecorder.record_on", "create events"),
         ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
         ("activities.cluster.job_marks:end_job", "patch jobs"),
@@ -47,8 +50,9 @@ CALLS = frozenset(
         ("activities.launch_job:JobLauncher._publish_job", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._withdraw", "delete jobs"),
+        ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
         ("activities.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.record_outcome:OutcomeRecorder._notify", "signal run_ended"),
+        ("activities.record_outcome:OutcomeRecorder._notify", "signal look_again"),
         ("activities.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.stop_job:JobStopper._delete", "delete jobs"),
         ("activities.stop_job:JobStopper._delete", "delete pods"),
@@ -78,8 +82,13 @@ NOT_PLAYED = frozenset(
     {
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
+        ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
+        ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
+        ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
+        ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
     }
 )
-"""Calls that no scenario makes: the first is made when a verifying Job has not ended within 330 seconds, the second when a
-launcher died after it had created a Job whose run was cancelled meanwhile.
+"""Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a launcher
+died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
+clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.
 """

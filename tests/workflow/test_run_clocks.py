@@ -214,6 +214,9 @@ async def test_a_pod_that_ended_before_it_started_is_relaunched_uncounted(staged
         assert (await stage.execute())["phase"] == "Succeeded"
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1, 1, 1]
     assert [job.request.seconds_used for job in cluster.jobs.values()] == [0, 0, 0, 0]
+    assert [job.request.waits for job in cluster.jobs.values()] == [0, 1, 2, 3]
+    assert [one.discarded_job_uid for one in cluster.published] == [job.uid for job in [*cluster.jobs.values()][:3]]
+    assert [len(one.attempts) for one in cluster.published] == [1, 1, 1]
 
 
 async def test_a_run_that_waits_longer_than_pending_timeout_seconds_is_stopped(staged: Staged) -> None:

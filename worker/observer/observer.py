@@ -26,6 +26,10 @@ logger = logging.getLogger(__name__)
 
 EVENTS_LIMIT = "50"
 
+PAGE = "500"
+MAX_PAGES = 20
+"""Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless somebody floods it."""
+
 
 class Leadership(Protocol):
     """Decides which process acts; `inferrun.kube.leases.LeaderElection` is one."""
@@ -90,9 +94,19 @@ class Observer:
             logger.info("the observer does not act any more")
 
     async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
-        selector = f"involvedObject.uid={subject_uid}"
-        found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
-        events: list[Object] = found.get("items") or []
+        if subject_uid:
+            selector = f"involvedObject.uid={subject_uid}"
+            found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
+            return found.get("items") or []
+        events: list[Object] = []
+        params = {"limit": PAGE}
+        for _ in range(MAX_PAGES):
+            page = await self._client.list(EVENTS, namespace, **params)
+            events.extend(page.get("items") or [])
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                break
+            params["continue"] = token
         return events
 
     async def _read_log(self, namespace: str, pod_name: str) -> str:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from activities.cluster.new_runs import NewRuns
 from activities.rules import pod_state
+from activities.rules.manifests import SELECTOR
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_run
 from inferrun import wellknown
+from inferrun.control.installation import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
@@ -36,9 +38,10 @@ Wake = Callable[[Key], None]
 
 
 class WorkloadWatch:
-    """Run it as one task beside the worker. `selector` selects what the installation created."""
+    """Run it as one task beside the worker. It shows what installations in the cluster of `installation` created."""
 
-    def __init__(self, client: KubeClient, *, namespace: str | None, selector: str) -> None:
+    def __init__(self, client: KubeClient, *, namespace: str | None, installation: str) -> None:
+        self._installation = installation
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._wakes: list[Wake] = []
@@ -48,15 +51,15 @@ class WorkloadWatch:
             client,
             JOBS,
             namespace=namespace,
-            selector=f"{selector},!{wellknown.LABEL_ENDED}",
-            transform=trim_job,
+            selector=f"{SELECTOR},!{wellknown.LABEL_ENDED}",
+            transform=self._take_job,
             listener=self._on_job,
         )
         self.pods = Informer(
             client,
             PODS,
             namespace=namespace,
-            selector=selector,
+            selector=SELECTOR,
             list_params={"fieldSelector": LIVE_PODS},
             transform=self._take_pod,
             listener=self._on_pod,
@@ -112,7 +115,16 @@ class WorkloadWatch:
         """Stop calling `wake`."""
         self._wakes.remove(wake)
 
+    def _take_job(self, job: Object) -> Object | None:
+        return trim_job(job) if self._is_ours(job) else None
+
+    def _is_ours(self, item: Object) -> bool:
+        label = (item["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION)
+        return is_of_same_cluster(label, installation=self._installation)
+
     def _take_pod(self, pod: Object) -> Object | None:
+        if not self._is_ours(pod):
+            return None
         if pod_state.is_terminal(pod) and controller_of(pod) is not None:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
         return trim_pod(pod, share=self._share)

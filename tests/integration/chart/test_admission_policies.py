@@ -12,6 +12,7 @@ import pytest
 
 from activities.rules import manifests
 from activities.rules.snapshot import compile_run
+from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from tests.integration.chart.conftest import Manifest, Render
@@ -175,7 +176,7 @@ def _configmap(**fields: Any) -> Manifest:  # Any: free-form JSON
     given = run()
     compiled = compile_run(given, config(), defaults=Defaults(), runner_account="")
     ref = RunRef(namespace="any", name=given.metadata.name, uid=given.metadata.uid)
-    body = manifests.config_map(ref, compiled, installation="i")
+    body = manifests.config_map(ref, compiled, installation="i", signature="")
     return {**body, "metadata": {**body["metadata"], "namespace": None}, **fields}
 
 
@@ -197,8 +198,17 @@ def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worke
     call(client, "POST", f"/api/v1/namespaces/{namespace}/pods", unscheduled)
     pod = f"/api/v1/namespaces/{namespace}/pods/foreign"
     assert "only Pods of its Jobs" in worker.try_to("DELETE", pod)
+    orphan = {
+        "metadata": {"name": "orphan", "labels": {wellknown.LABEL_MANAGED_BY: "inferrun"}},
+        "spec": unscheduled["spec"],
+    }
+    call(client, "POST", f"/api/v1/namespaces/{namespace}/pods", orphan)
+    assert (
+        worker.try_to("DELETE", f"/api/v1/namespaces/{namespace}/pods/orphan") == ""
+    )  # its Job was deleted without it
     assert "must not create" in worker.try_to("POST", f"/api/v1/namespaces/{namespace}/pods", _pod("second"))
-    call(client, "DELETE", pod, params={"gracePeriodSeconds": "0"})
+    for path in (pod, f"/api/v1/namespaces/{namespace}/pods/orphan"):
+        call(client, "DELETE", path, params={"gracePeriodSeconds": "0"})
 
 
 def _pod_spec() -> Manifest:

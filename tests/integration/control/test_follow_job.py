@@ -44,7 +44,7 @@ def installation() -> Installation:
 @pytest.fixture
 async def watch(api: KubeClient, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
     """The shared watch of a worker."""
-    made = JobWatch(api, namespace=namespace, selector=manifests.selector(installation.id))
+    made = JobWatch(api, namespace=namespace, selector=manifests.SELECTOR)
     task = asyncio.create_task(made.run())
     yield made
     task.cancel()
@@ -73,7 +73,7 @@ async def following(
     api: KubeClient, watch: JobWatch, job: Launched, follow_until: FollowUntil
 ) -> AsyncIterator["asyncio.Task[FollowResult]"]:
     publisher = ProgressPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
-    follower = JobFollower(api, watch=watch, publisher=publisher)
+    follower = JobFollower(api, RunStore(api), watch=watch, publisher=publisher)
     request = job.follow_input(follow_until)
     task = asyncio.create_task(ActivityEnvironment().run(follower.follow_job, request))
     try:

@@ -4,8 +4,10 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.record_outcome import OutcomeRecorder
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, RUNS
 from inferrun.kube.runs import RunStore
@@ -47,6 +49,8 @@ async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
         events=EventRecorder(api, reporter="tests"),
         temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
         installation=INSTALLATION,
+        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        defaults=Defaults,
         prune=pruned,
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from activities.cluster.events import EventRecorder
-from activities.rules import manifests
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.leases import LeaderElection
@@ -77,7 +76,7 @@ async def leading(
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
     leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
-    watch = WorkloadWatch(api, namespace=namespace, selector=manifests.selector(installation))
+    watch = WorkloadWatch(api, namespace=namespace, installation=installation)
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(
         api,

@@ -11,7 +11,7 @@ from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import EVICTED, ObservedLaunch, eventually, pod_spec
+from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
 from tests.integration.observer.leading import RecordedSignals, leading
 from worker.observer import StatusWriter, WorkloadWatch
 from worker.observer.status_writer import Progress
@@ -226,6 +226,49 @@ async def test_a_pod_with_our_labels_that_the_job_does_not_control_is_ignored(
     await launch.says("Unschedulable")
     assert signals.started_by_job == []
     assert len(leader.pods_of(launch.job_uid)) == 1
+
+
+async def test_the_jobs_of_a_release_that_was_renamed_are_observed(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, installation: str, signals: RecordedSignals
+) -> None:
+    earlier = f"earlier.{installation.rpartition('.')[2]}"
+    launch = await create_launch(api, namespace, installation=earlier)
+    await launch.ends(3)
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1)
+    assert leader.job((namespace, launch.job["metadata"]["name"])) is not None
+
+
+async def test_a_job_whose_run_has_ended_is_deleted(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, make_launch: MakeLaunch
+) -> None:
+    """The run was recorded as cancelled while the creator of its Job died."""
+    launch, followed = await make_launch(), await make_launch()
+    await launch.set_status(phase="Failed", reason="Cancelled", message="cancelled", jobStatus=None)
+
+    async def look() -> bool | None:
+        found = (await api.list(JOBS, namespace))["items"]
+        return [item["metadata"]["uid"] for item in found] == [followed.job_uid] or None
+
+    await eventually(look, what="the Job to be deleted")
+
+
+async def test_a_live_job_that_somebody_labels_as_ended_stays_watched(
+    api: KubeClient, leader: WorkloadWatch, namespace: str, signals: RecordedSignals, make_launch: MakeLaunch
+) -> None:
+    launch = await make_launch(clock=600)
+    name = launch.job["metadata"]["name"]
+    forged = {wellknown.LABEL_ENDED: "true", wellknown.LABEL_MANAGED_BY: None, wellknown.LABEL_INSTALLATION: None}
+    await api.patch(JOBS, namespace, name, {"metadata": {"labels": forged}})
+
+    async def look() -> bool | None:
+        labels = (await api.get(JOBS, namespace, name))["metadata"]["labels"]
+        return labels == launch.job["metadata"]["labels"] or None
+
+    await eventually(look, what="the labels to be restored")
+    await launch.runs()
+    await signals.has_started(launch)
+    await launch.ends(3)
+    await signals.has_ended(launch)
 
 
 async def test_a_run_that_has_finished_is_not_written_to(leader: WorkloadWatch, make_launch: MakeLaunch) -> None:

@@ -1,20 +1,30 @@
 """Workflows that are missing or terminated are replaced, and those that are left over are cancelled."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
+from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
+from temporalio.worker import Worker
 
+from benchmarks.control_plane import ControlPlane
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
-from inferrun.names import run_workflow_id
+from inferrun.names import cleanup_workflow_id, run_workflow_id
+from inferrun.reasons import Phase
+from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import rfc3339
 from operator_shim.schedules import Schedules
+from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim, Until
-from tests.integration.shim.runs import create, is_cancel_requested, workflow_status, write_status
+from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
+from workflows import messages
+from workflows.messages import RunInput
 
 
 def do_not_start(_key: Key, _uid: str, *, background: bool) -> None:
@@ -56,6 +66,71 @@ async def test_the_resync_replaces_a_workflow_that_is_gone(
             return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
 
         await until(is_recovered, seconds=10)
+
+
+@workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
+class FailingTasks:
+    """Stands for a workflow that the workers cannot replay."""
+
+    @workflow.run
+    async def run(self, _given: RunInput) -> None:
+        raise RuntimeError("this history cannot be replayed")
+
+
+async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, until: Until, plane: ControlPlane
+) -> None:
+    run = await create(api, namespace, "run", status={"phase": "Pending", "reason": "Accepted"})
+    await workflows.ensure(run)
+    again: list[str] = []
+
+    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
+        assert not background
+        again.append(uid)
+
+    watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
+    stuck = StuckWorkflows(RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic, stuck_seconds=1)
+    await stuck.repair(watched)
+    assert again == [], "no worker has tried it yet"
+    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])  # a lazy one cannot poll
+    async with Worker(client, task_queue=namespace, workflows=[FailingTasks]):
+
+        async def is_replaced() -> bool:
+            await stuck.repair(watched)
+            return bool(again)
+
+        await until(is_replaced, seconds=60)
+    assert again == [run.metadata.uid]
+    assert await workflow_status(temporal, run) is WorkflowExecutionStatus.TERMINATED
+    status = (await read(api, run)).status
+    assert (status.phase, status.reason) == (Phase.PENDING, "WorkflowStuck")
+    assert "upgrade the workers" in (status.message or "")
+    await workflows.ensure(run)
+    assert await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
+
+
+async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, schedules: Schedules
+) -> None:
+    now = datetime.now(UTC)
+    ended = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": rfc3339(now - timedelta(minutes=9))}
+    runs = {
+        name: await create(api, namespace, name, status={**ended, **({"deleteAfter": rfc3339(due)} if due else {})})
+        for name, due in (("overdue", now - timedelta(minutes=5)), ("soon", now - timedelta(seconds=5)), ("kept", None))
+    }
+    watch = Informer(api, RUNS, namespace=namespace)
+    await watch._list()
+    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespace=namespace)
+    for _ in range(2):
+        await sweep.sweep()
+    found = {}
+    for name, run in runs.items():
+        handle = temporal.get_workflow_handle(cleanup_workflow_id(run_workflow_id(run.ref)))
+        try:
+            found[name] = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        except RPCError:
+            found[name] = False
+    assert found == {"overdue": True, "soon": False, "kept": False}
 
 
 async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_no_other(

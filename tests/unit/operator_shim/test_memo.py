@@ -2,14 +2,16 @@
 
 import pytest
 
-from operator_shim.workflows import run_of_memo
+from operator_shim.memo import run_of_memo
 from tests.unit.objects import RUN
 
 
 def test_a_memo_names_the_run_of_our_installation() -> None:
-    memo = {"installation": "ours", "run": RUN.model_dump()}
-    assert run_of_memo(memo, installation="ours") == RUN
-    assert run_of_memo(memo, installation="another") is None
+    memo = {"installation": "ours.cluster-uid", "run": RUN.model_dump()}
+    assert run_of_memo(memo, installation="ours.cluster-uid") == RUN
+    assert run_of_memo(memo, installation="renamed.cluster-uid") == RUN, "it continues what the earlier release began"
+    assert run_of_memo(memo, installation="ours.another-cluster") is None
+    assert run_of_memo({"run": RUN.model_dump()}, installation="ours.cluster-uid") is None
 
 
 @pytest.mark.parametrize("run", [None, "iris", {"name": "iris"}, {"namespace": 1, "name": [], "uid": {}}])

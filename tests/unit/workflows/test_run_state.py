@@ -158,10 +158,12 @@ def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState)
     sent = json.loads(state.begin_launch().model_dump_json())
     assert sent == {
         "run": RUN.model_dump(),
+        "snapshot": "",
         "launch": 1,
         "attempt": 1,
         "seconds_used": 0.0,
         "first_started_at": None,
+        "waits": 0,
         "uncounted": 0,
         "committed": 0,
         "attempts": [
@@ -230,6 +232,19 @@ def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(st
     assert (continued.timeout_seconds, continued.is_suspended, continued.pod_uid) == (500, True, "pod-a")
     assert continued.running_seconds_left(now=NOW) == state.running_seconds_left(now=NOW) == 500 - 40 - 10
     assert continued.disruptions == 1
+
+
+def test_one_entry_stands_for_all_launches_of_a_wait(state: RunState) -> None:
+    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
+    state.add_attempt(launched(), FAILED, FAILED.reason)
+    state.next_launch(is_counted=True)
+    for _ in range(30):
+        state.add_attempt(launched(), never, never.reason)
+        state.next_launch(is_counted=False, has_waited=True)
+    assert [(one.launch, one.exit_code) for one in state.progress.attempts] == [(1, 3), (31, None)]
+    assert state.progress.waits == 30
+    state.next_launch(is_counted=True)
+    assert state.progress.waits == 0
 
 
 UNCLEAR = FAILED.model_copy(update={"reason": Reason.POD_LOST, "is_unclear": True})

@@ -100,7 +100,7 @@ validations:
     message: "the worker must not create or change Pods"
   - expression: >-
       request.operation != 'DELETE' ||
-      (oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.apiVersion == 'batch/v1' && o.kind == 'Job') &&
+      (oldObject.metadata.?ownerReferences.orValue([]).all(o, o.apiVersion == 'batch/v1' && o.kind == 'Job') &&
       oldObject.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun')
     message: "the worker must delete only Pods of its Jobs"
 {{- end -}}

@@ -1,6 +1,8 @@
-"""Reads the contract and behaves according to its parameters: `sleep`, `ignore` SIGTERM, `memory` (MiB), `say`, `exit`."""
+"""Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`, `ignore` SIGTERM, `memory` (MiB),
+`say`, `exit`."""
 
 import json
+import os
 import signal
 import sys
 import time
@@ -9,6 +11,15 @@ from pathlib import Path
 parameters = json.loads(Path("/tmp/contract.json").read_text()).get("parameters", {})  # noqa: S108
 if parameters.get("ignore") == "yes":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if parameters.get("probe") == "yes":
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
+    seen = {
+        "token": Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists(),
+        "user": os.getuid(),
+        "capabilities": int(status["CapEff"], 16),
+        "new privileges": status["NoNewPrivs"] != "1",
+    }
+    print(json.dumps(seen), flush=True)  # noqa: T201
 print(f"sleeps for {parameters.get('sleep', '0')} s", flush=True)  # noqa: T201
 ballast = bytearray(int(parameters.get("memory", "0")) << 20)
 ballast[::4096] = b"x" * len(ballast[::4096])

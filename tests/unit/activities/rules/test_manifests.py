@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from activities.rules import manifests
+from activities.rules.manifests import deadline_margin
 from activities.rules.snapshot import Claim, CompiledRun, Endpoint, HeaderSecret
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
@@ -43,7 +44,7 @@ def environment_of(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_config_map_is_immutable_and_owned_by_its_run() -> None:
-    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
+    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid", signature="")
     assert body["immutable"] is True
     assert set(body["data"]) == {"contract.json", "snapshot.json"}
     assert body["metadata"]["name"] == "inf-iris-5be07ada"
@@ -68,7 +69,7 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
 
 def test_the_selector_matches_the_labels() -> None:
     labels = job_of()["metadata"]["labels"]
-    terms = dict(term.split("=") for term in manifests.selector("inferrun.cluster-uid").split(","))
+    terms = dict([manifests.SELECTOR.split("=")])
     assert terms.items() <= labels.items()
 
 
@@ -133,6 +134,14 @@ def test_values_that_differ_between_jobs_are_in_the_environment() -> None:
     variables = environment_of(launch=4, attempt=2)
     assert (variables["INFERRUN_LAUNCH"], variables["INFERRUN_ATTEMPT"]) == ("4", "2")
     assert variables["pod_uid"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
+def test_only_our_runner_gets_the_lists_of_addresses() -> None:
+    lists = {"allowed_addresses": ("10.0.0.1:80",), "refused_addresses": ("temporal:7233", "10.96.0.1:443")}
+    ours = environment_of(image="own:1", is_our_runner=True, **lists)
+    assert ours["INFERRUN_ALLOWED_ADDRESSES"] == "10.0.0.1:80"
+    assert ours["INFERRUN_REFUSED_ADDRESSES"] == "temporal:7233,10.96.0.1:443"
+    assert "INFERRUN_REFUSED_ADDRESSES" not in environment_of(is_our_runner=False, **lists)
 
 
 def test_only_our_runner_gets_a_home() -> None:
@@ -275,3 +284,9 @@ def test_header_values_are_mounted_from_the_keys_of_their_secrets() -> None:
     assert volume["projected"]["sources"][1]["secret"]["items"] == [{"key": "token", "path": "1"}]
     mount = next(mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "headers-input")
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/inferrun/endpoints/input-headers", True)
+
+
+def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:
+    limits = [deadline_margin(snapshot(), waits=waits) for waits in (0, 1, 2, 8, 100)]
+    assert limits == [600, 1200, 2400, 86_400, 86_400]
+    assert deadline_margin(snapshot(deadline_margin_seconds=100_000), waits=9) == 100_000

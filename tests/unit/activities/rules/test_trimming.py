@@ -43,7 +43,7 @@ def test_a_trimmed_job_says_the_same_about_its_launch() -> None:
     assert trimmed["metadata"]["annotations"][ANNOTATION_SECONDS_LEFT] == "30"
     assert trimmed["status"]["conditions"] == [{"type": "Complete", "status": "True"}]
     assert set(trimmed["metadata"]) == {
-        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations", "ownerReferences",
+        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations", "ownerReferences", "shape",
     }  # fmt: skip
     assert "app" not in trimmed["metadata"]["labels"]
     assert len(trimmed["metadata"]["annotations"]) == 3
@@ -211,3 +211,20 @@ def test_objects_with_missing_parts_can_be_trimmed(changes: dict[str, Any]) -> N
 def test_a_trimmed_job_and_its_pod_take_less_than_two_kibibytes() -> None:
     job, pod = trim_job(noisy(live_job(clock=30))), trim_pod(noisy(live_pod(running(STARTED), phase="Running")))
     assert len(json.dumps(job)) + len(json.dumps(pod)) < 2048
+
+
+def test_a_run_keeps_what_the_writers_of_its_status_must_know() -> None:
+    """A field that the cached run lacks would not be removed, and a scheduled run be taken for a single one."""
+    run = live_run(phase="Running", runningSince=STARTED, endedLaunches=2)
+    owner = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "name": "daily",
+        "uid": "u",
+        "controller": True,
+    }
+    run["metadata"] |= {"ownerReferences": [owner], "labels": {wellknown.LABEL_SCHEDULE_UID: "u", "other": "x"}}
+    trimmed = trim_run(run)
+    assert trimmed is not None
+    assert (trimmed["status"]["runningSince"], trimmed["status"]["endedLaunches"]) == (STARTED, 2)
+    assert parse_run(trimmed).schedule_owner is not None

@@ -146,11 +146,21 @@ async def test_a_missing_permission_of_a_program_is_reported(cluster: FakeCluste
     assert "get pods/log" in found.detail
 
 
+async def test_a_missing_permission_for_the_lease_is_reported(cluster: FakeCluster, temporal: FakeTemporal) -> None:
+    cluster.denied = {"create leases"}
+    found = the_problem(await examined(cluster, temporal))
+    assert "inferrun-worker in namespace inferrun-system" in found.what
+    assert "create leases.coordination.k8s.io" in found.detail
+
+
 async def test_permissions_are_checked_in_the_watched_namespace(cluster: FakeCluster, temporal: FakeTemporal) -> None:
     cluster.deployments = [deployment("shim", watch="team-a"), deployment("worker", watch="team-a")]
     await examined(cluster, temporal)
     reviews = [body["spec"] for body in cluster.asked if body["kind"] == "SubjectAccessReview"]
-    assert {review["resourceAttributes"]["namespace"] for review in reviews} == {"team-a"}
+    leases = [review for review in reviews if review["resourceAttributes"]["resource"] == "leases"]
+    others = [review for review in reviews if review not in leases]
+    assert {review["resourceAttributes"]["namespace"] for review in others} == {"team-a"}
+    assert {review["resourceAttributes"]["namespace"] for review in leases} == {"inferrun-system"}
     assert {review["user"] for review in reviews} == {
         "system:serviceaccount:inferrun-system:inferrun-shim",
         "system:serviceaccount:inferrun-system:inferrun-worker",

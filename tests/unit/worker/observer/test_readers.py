@@ -115,10 +115,38 @@ async def test_events_are_trimmed_and_read_within_twenty_reads_per_second(clock:
     reader = EventReader(read)
     async with reading(reader.run):
         for number in range(100):
-            reader.request(("models", str(number)), str(number), lambda _key, events: received.append(events))
+            reader.request((f"models-{number}", "job"), str(number), lambda _key, events: received.append(events))
         await clock.pass_by(2, step=0.05)
         assert 30 <= len(asked) <= 50
         await clock.pass_by(4, step=0.05)
     assert len(asked) == 100
     assert received[0] is not None
     assert [one["reason"] for one in received[0]] == ["FailedCreate"]
+
+
+async def test_many_objects_of_a_namespace_are_read_at_once_and_not_too_often(clock: FakeTime) -> None:
+    """Thousands of Jobs that a quota blocks."""
+    asked: list[str] = []
+
+    async def read(_namespace: str, subject: str) -> list[Object]:
+        asked.append(subject)
+        rejected = event("FailedCreate", "exceeded quota")
+        return [{**rejected, "involvedObject": {"uid": str(number)}} for number in range(1000)]
+
+    received: dict[Key, tuple[Object, ...] | None] = {}
+    reader = EventReader(read)
+
+    def request_all() -> None:
+        for number in range(1001):
+            reader.request(("models", str(number)), str(number), received.__setitem__)
+
+    async with reading(reader.run):
+        for _ in range(3):
+            request_all()
+            await clock.pass_by(1, step=0.1)
+        assert asked == [""]
+        assert len(received) == 1001
+        assert received["models", "1000"] == ()
+        assert [one["reason"] for one in received["models", "7"] or ()] == ["FailedCreate"]
+        await clock.pass_by(4, step=0.1)
+    assert asked == ["", ""]

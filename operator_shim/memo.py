@@ -1,0 +1,18 @@
+"""Reads the memo of workflows and schedules. Pure; anybody with access to Temporal can start some with any memo."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from inferrun.control.installation import is_of_same_cluster
+from inferrun.run_ref import RunRef
+
+
+def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
+    """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
+    if not is_of_same_cluster(memo.get("installation"), installation=installation) or "run" not in memo:
+        return None
+    try:
+        return RunRef.model_validate(memo["run"])
+    except ValidationError:
+        return None

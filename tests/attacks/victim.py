@@ -1,0 +1,105 @@
+"""Observes from the outside whether attacks on others have any effect on a user of another namespace."""
+
+import itertools
+import json
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+
+import httpx
+
+from tests.e2e.stage import SYSTEM, Object, Space, Stage, run, until
+from tests.integration.crds.server import call, connected
+
+INTERVAL_SECONDS = 5
+RUNS = "/apis/ai.krateo.io/v1/namespaces/{}/inferenceruns"
+GIVE_UP_SECONDS = 60
+START_SECONDS = 1.0
+
+
+@dataclass
+class Victim:
+    """Starts a run every few seconds, in a thread, and measures how long its Job takes to be in the status."""
+
+    space: Space
+    starts: list[float] = field(default_factory=list)
+    """Seconds from the creation of each run to its Job in the status."""
+
+    errors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._measure, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop starting runs; may be called again."""
+        self._stopped.set()
+        self._thread.join(timeout=GIVE_UP_SECONDS + 5)
+
+    @property
+    def slow_start(self) -> float:
+        """The 95th percentile of the starts."""
+        return statistics.quantiles(self.starts, n=20)[-1]
+
+    @property
+    def figures(self) -> str:
+        """The starts in one line."""
+        median, largest = statistics.median(self.starts), max(self.starts)
+        spread = f"median {median:.2f} s, 95th percentile {self.slow_start:.2f} s, maximum {largest:.2f} s"
+        return f"{len(self.starts)} runs, time to the Job: {spread}; {len(self.errors)} errors"
+
+    def expect_no_harm(self) -> None:
+        """Every run started promptly and succeeded."""
+        assert self.errors == []
+        assert self.slow_start <= START_SECONDS, self.figures
+        until(lambda: not self._unfinished(), seconds=90, what="every run succeeded", now=self._unfinished)
+
+    def _unfinished(self) -> list[str]:
+        measured = [item for item in self.space.items("inferenceruns") if item["metadata"]["name"].startswith("run-")]
+        return [item["metadata"]["name"] for item in measured if item.get("status", {}).get("phase") != "Succeeded"]
+
+    def _measure(self) -> None:
+        with connected(self.space.stage.kubeconfig) as client:
+            for number in itertools.count(1):
+                try:
+                    self._start_one(client, f"run-{number}")
+                except (AssertionError, httpx.HTTPError) as error:
+                    self.errors.append(str(error))
+                if self._stopped.wait(INTERVAL_SECONDS):
+                    return
+
+    def _start_one(self, client: httpx.Client, name: str) -> None:
+        path = RUNS.format(self.space.name)
+        call(client, "POST", path, run(name, "actor"))
+        created = time.monotonic()
+        while not _has_job(call(client, "GET", f"{path}/{name}")):
+            assert time.monotonic() - created < GIVE_UP_SECONDS, f"{name} has no Job after {GIVE_UP_SECONDS} s"
+            time.sleep(0.03)
+        self.starts.append(time.monotonic() - created)
+
+
+def _has_job(found: Object) -> bool:
+    return bool((found.get("status") or {}).get("jobStatus"))
+
+
+@dataclass(frozen=True)
+class Components:
+    """The product's containers: how often each has been restarted, by Pod."""
+
+    restarts: dict[str, int]
+
+    @classmethod
+    def read(cls, stage: Stage) -> "Components":
+        """As they are now."""
+        items = json.loads(stage.kubectl("-n", SYSTEM, "get", "pods", "-o", "json"))["items"]
+        return cls(
+            {
+                item["metadata"]["uid"]: sum(one["restartCount"] for one in item["status"]["containerStatuses"])
+                for item in items
+                if item["status"]["phase"] == "Running"
+            }
+        )

@@ -1,0 +1,86 @@
+"""What can happen to a run: edits, ends of launches, lost Pods, and what the cluster may have of a launch."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from inferrun.reasons import Reason
+from inferrun.timestamps import rfc3339
+from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod
+from tests.unit.objects import NOW, Json, at
+from workflows.messages import Verdict, VerdictKind
+
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
+"""Reproducible: the examples depend on the test alone."""
+
+BEGIN = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
+
+
+@st.composite
+def verdicts(draw: st.DrawFn) -> Verdict:
+    """How a launch may have ended."""
+    kind = draw(st.sampled_from(list(VerdictKind)))
+    reasons = {VerdictKind.SUCCEEDED: Reason.SUCCEEDED, VerdictKind.SUSPENDED: Reason.SUSPENDED}
+    times: dict[str, str] = {}
+    if kind is not VerdictKind.NEVER_RAN and draw(st.booleans()):
+        started = BEGIN + timedelta(seconds=draw(st.integers(0, 5000)))
+        times = {
+            "started_at": rfc3339(started),
+            "finished_at": rfc3339(started + timedelta(seconds=draw(st.integers(-5, 500)))),
+        }
+    return Verdict(
+        kind=kind,
+        reason=reasons.get(kind, Reason.INFERENCE_FAILED),
+        message=draw(st.text(max_size=300)),
+        may_retry=draw(st.booleans()),
+        exit_code=draw(st.none() | st.integers(0, 255)),
+        is_unclear=draw(st.booleans()),
+        **times,
+    )
+
+
+def jobs() -> st.SearchStrategy[Json]:
+    """A Job that is under way, suspended or finished."""
+    suspended: dict[str, Any] = {"spec": {"suspend": True}}  # Any: JSON
+    return st.builds(
+        lambda condition, spec: live_job(condition=condition, age=400, **spec),
+        st.sampled_from([None, None, None, "Complete", "Failed"]),
+        st.sampled_from([{}, {}, suspended]),
+    )
+
+
+def states() -> st.SearchStrategy[Json | None]:
+    """The state of a container, with times of a node whose clock may be wrong."""
+    times = st.integers(-300, 900).map(at)
+    running = times.map(lambda time: {"running": {"startedAt": time}})
+    waits = st.sampled_from(["ContainerCreating", "ErrImagePull", "InvalidImageName", "CreateContainerError"])
+    ended = st.builds(
+        lambda code, start, finish: {"terminated": {"exitCode": code, "startedAt": start, "finishedAt": finish}},
+        st.sampled_from([0, 1, 2, 3, 6, 137, 143]),
+        times,
+        times,
+    )
+    return st.none() | running | waits.map(lambda reason: {"waiting": {"reason": reason}}) | ended
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> list[Json]:
+    """Up to three Pods of one Job, in any state, oldest first."""
+    found = []
+    for number in range(draw(st.integers(0, 3))):
+        state = draw(states())
+        code = (state or {}).get("terminated", {}).get("exitCode")
+        phase = {None: "Running" if state and "running" in state else "Pending", 0: "Succeeded"}.get(code, "Failed")
+        deleted: Json = {"deletionTimestamp": at(1)} if draw(st.booleans()) else {}
+        conditions = draw(st.sampled_from([[], [DISRUPTED], [UNSCHEDULED]]))
+        node = draw(st.sampled_from(["node-1", None])) if state is None else "node-1"
+        age = 300 - 60 * number
+        found.append(
+            live_pod(state, uid=f"pod-{number}", phase=phase, age=age, node=node, conditions=conditions, **deleted)
+        )
+    return found
+
+
+__all__ = ["BEGIN", "NOW", "PROPERTY", "jobs", "pods", "verdicts"]
