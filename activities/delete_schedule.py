@@ -1,9 +1,14 @@
 """`DeleteSchedule`: deletes the Temporal schedule of a scheduled run that no longer exists."""
 
+from collections.abc import Mapping
+
+from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
+from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
+from inferrun.run_ref import RunRef
 from inferrun.temporal.errors import ignore_not_found
 from workflows import activity_options
 from workflows.messages import DeleteScheduleInput, DeletionResult
@@ -12,12 +17,28 @@ from workflows.messages import DeleteScheduleInput, DeletionResult
 class ScheduleDeleter:
     """One instance serves all submissions of a worker."""
 
-    def __init__(self, temporal: Client) -> None:
+    def __init__(self, temporal: Client, runs: RunStore, *, installation: str) -> None:
         self._temporal = temporal
+        self._runs = runs
+        self._installation = installation
 
     @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> DeletionResult:
-        """Delete the schedule; one that is already gone is success."""
+        """Delete the schedule if it is ours and its own run is gone; one that is already gone is success.
+
+        The id of a schedule contains only a part of a long name, so the caller's word is not enough.
+        """
         with ignore_not_found():
-            await self._temporal.get_schedule_handle(schedule_id(request.parent)).delete()
+            handle = self._temporal.get_schedule_handle(schedule_id(request.parent))
+            run = self._run_of(await (await handle.describe()).memo())
+            if run is not None and await self._runs.read(run) is None:
+                await handle.delete()
         return DeletionResult()
+
+    def _run_of(self, memo: Mapping[str, object]) -> RunRef | None:
+        if memo.get("installation") != self._installation:
+            return None
+        try:
+            return RunRef.model_validate(memo.get("run"))
+        except ValidationError:
+            return None

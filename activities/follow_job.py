@@ -17,12 +17,14 @@ from activities.cluster.pod_logs import PodLogs
 from activities.cluster.progress_publisher import ProgressPublisher
 from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import diagnose, find_event_subject
-from activities.rules.object_metadata import name_of
+from activities.rules.object_metadata import controlled_by, name_of
+from activities.rules.pod_shape import shape_of_job, split_by_shape
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import Evidence, judge_deleted_job, judge_finished_job, judge_stuck_pod
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.runs import RunStore
 from inferrun.runner_report import RecordCounts, parse_progress
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
@@ -52,8 +54,9 @@ class _Observations:
 class JobFollower:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, *, watch: JobWatch, publisher: ProgressPublisher) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, watch: JobWatch, publisher: ProgressPublisher) -> None:
         self._api = api
+        self._runs = runs
         self._watch = watch
         self._publisher = publisher
         self._logs = PodLogs(api)
@@ -63,7 +66,8 @@ class JobFollower:
         """Return when the container starts or the Job ends, as requested."""
         await self._watch.synced()
         self._publisher.forget(request)
-        compiled = await find_config_map(self._api, request.run)
+        run = await self._runs.read(request.run)
+        compiled = await find_config_map(self._api, run) if run is not None else None
         if compiled is None:  # probably deleted with its run, which the next launch finds
             return FollowResult(verdict=judge_deleted_job(), must_stop=True)
         event = self._watch.subscribe(request.run.namespace, request.job_name)
@@ -96,7 +100,9 @@ class JobFollower:
             return FollowResult(verdict=judge_deleted_job(), must_stop=True)
         if job_state.is_finished(job):
             return FollowResult(verdict=await self._verdict(request, job, snapshot))
-        pods = self._watch.pods(namespace, request.job_name)
+        pods, _ = split_by_shape(
+            controlled_by(self._watch.pods(namespace, request.job_name), uid=request.job_uid), shape=shape_of_job(job)
+        )
         pod = pod_state.newest(pods)
         stuck = judge_stuck_pod(pod) if pod else None
         if stuck is not None:
@@ -106,13 +112,13 @@ class JobFollower:
         if pod is not None and started is not None:
             return await self._check_running(request, snapshot, view, pod, started)
         if request.until is FollowUntil.FINISHED:
-            return await self._check_lost_pod(request, view)
+            return await self._check_lost_pod(request, view, shape=shape_of_job(job))
         await self._check_waiting(request, snapshot, view, job, pod)
         return None
 
-    async def _check_lost_pod(self, request: FollowInput, view: _Observations) -> FollowResult | None:
+    async def _check_lost_pod(self, request: FollowInput, view: _Observations, *, shape: str) -> FollowResult | None:
         """The container that had started is gone and its Job is active; confirmed, because the watch may lag behind."""
-        pods = await list_pods(self._api, request.run.namespace, request.job_uid)
+        pods = await list_pods(self._api, request.run.namespace, request.job_uid, shape=shape)
         if any(pod_state.started_at(pod) and not pod_state.is_lost(pod) for pod in pods):
             return None
         return FollowResult(is_disrupted=view.is_disrupted or any(pod_state.is_disrupted(pod) for pod in pods))
@@ -146,7 +152,7 @@ class JobFollower:
 
     async def _verdict(self, request: FollowInput, job: Object, snapshot: Snapshot) -> Verdict:
         """The verdict, based on the Pods in the API server: the watch of Pods may lag behind that of Jobs."""
-        pods = await list_pods(self._api, request.run.namespace, request.job_uid)
+        pods = await list_pods(self._api, request.run.namespace, request.job_uid, shape=shape_of_job(job))
         verdict = judge_finished_job(Evidence(job, pods, snapshot))
         return await self._with_log_tail(request, snapshot, pods, verdict)
 

@@ -1,6 +1,7 @@
 """The installation on whose behalf activities act."""
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,3 +17,6 @@ class Installation:
     temporal_namespace: str
     ui_url: str
     """Base URL of the Temporal UI; empty if it is not known."""
+
+    signing_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Signs what its workers write to users' namespaces; without a common key, a worker recognises only what it wrote itself."""

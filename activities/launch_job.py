@@ -12,16 +12,19 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.cluster.config_maps import find_config_map, write_config_map
+from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
 from activities.rules.adopted_run import read_from_job
+from activities.rules.job_comparison import difference
+from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
-from activities.rules.object_metadata import is_owned_by, name_of, uid_of
-from activities.rules.snapshot import CompiledRun, compile_run
+from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.pod_shape import shape_of_job
+from activities.rules.snapshot import CompiledRun, compile_run, hash_of
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
@@ -62,6 +65,7 @@ class JobLauncher:
         self._defaults = defaults
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
+        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
@@ -91,7 +95,7 @@ class JobLauncher:
 
     async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
         try:
-            compiled = await self._compile(request.run, run, seen_at=seen_at)
+            compiled = await self._compile(request, run, seen_at=seen_at)
             self._configs.check_launch(compiled.snapshot)
         except LaunchBlocked as blocker:
             return await self._adopt(request, run, blocker)
@@ -105,26 +109,35 @@ class JobLauncher:
             waits=request.waits,
         )
         job, is_adopted = await self._create_or_adopt(run, body)
-        return await self._follow(request, run, compiled, job, is_adopted=is_adopted)
+        shape = shape_of_job(job) or shape_of_job(body)
+        return await self._follow(request, run, compiled, job, shape=shape, is_adopted=is_adopted)
 
     async def _adopt(self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked) -> LaunchResult:
         """Follow a Job of this launch that exists, or did: what prevents a new one does not concern it.
 
         Raises the blocker if there is none.
         """
-        name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
-        job = await self._find_known_job(run, name) or await self._find_job(request.run, name)
+        job = await self._find_known_job(
+            run, job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        )
         if job is None:
             raise blocker
         try:
-            compiled = await find_config_map(self._api, request.run)
+            compiled = await find_config_map(self._api, run)
         except LaunchBlocked:
             compiled = None
         compiled = compiled or read_from_job(job, run, defaults=self._defaults())
-        return await self._follow(request, run, compiled, job, is_adopted=True)
+        return await self._follow(request, run, compiled, job, shape=shape_of_job(job), is_adopted=True)
 
     async def _follow(
-        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool
+        self,
+        request: LaunchInput,
+        run: InferenceRun,
+        compiled: CompiledRun,
+        job: Object,
+        *,
+        shape: str,
+        is_adopted: bool,
     ) -> LaunchResult:
         written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted)
         if written.run is None or written.run.status.is_terminal:
@@ -133,24 +146,40 @@ class JobLauncher:
         if earlier is not None:  # another workflow created it since the run was read, and it is gone
             await self._withdraw(request.run, job, written.run)
             job, is_adopted = launch_results.lost_job(name_of(job), earlier, run=run, now=utc_now()), True
-        return launch_results.launched(request, run, compiled, job, is_adopted=is_adopted, now=utc_now())
+        return launch_results.launched(
+            request, run, compiled, job, pod_shape=shape, is_adopted=is_adopted, now=utc_now()
+        )
 
-    async def _compile(self, ref: RunRef, run: InferenceRun, *, seen_at: float | None) -> CompiledRun:
+    async def _compile(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> CompiledRun:
         """What the run was started with, or is started with now."""
-        if run.status.contract:
-            found = await find_config_map(self._api, ref)
-            if found is not None:
-                return found
+        known = KnownStart.of(run)
+        if known:
+            found = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+            return found or await self._compile_again(run, known)
         try:
-            config = await self._configs.read(run, seen_at=seen_at)
+            compiled = await self._compile_now(run, seen_at=seen_at)
         except LaunchBlocked:
             # An earlier try may have started the run before its config was deleted: what it wrote applies.
-            found = await find_config_map(self._api, ref)
+            found = await self._config_maps.find_signed(run.ref)
             if found is None:
                 raise
             return found
-        compiled = compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
-        return await write_config_map(self._api, ref, compiled, installation=self._installation.id)
+        return await self._config_maps.write(run.ref, compiled)
+
+    async def _compile_now(self, run: InferenceRun, *, seen_at: float | None = None) -> CompiledRun:
+        config = await self._configs.read(run, seen_at=seen_at)
+        return compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
+
+    async def _compile_again(self, run: InferenceRun, known: KnownStart) -> CompiledRun:
+        """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
+        compiled = await self._compile_now(run)
+        if known.recognises(compiled.texts):
+            return await self._config_maps.write(run.ref, compiled)
+        text = (
+            "the ConfigMap with the run's contract was deleted, and the InferenceConfig has changed since the run started; "
+            "delete and recreate the run"
+        )
+        raise LaunchBlocked(Reason.INVALID_CONTRACT, text, is_retryable=False)
 
     async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
@@ -161,8 +190,8 @@ class JobLauncher:
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
-            stored = await self._find_job(run.ref, name)
-            if stored is None:
+            stored = await self._get_job(run.ref, name)
+            if stored is None or controller_of(stored) != run.metadata.uid or difference(body, stored):
                 raise name_taken("Job", name) from None
             return stored, True
         except (Invalid, Forbidden) as error:
@@ -173,18 +202,16 @@ class JobLauncher:
         known = run.status.job_status
         if known is None or known.name != name or not known.uid:
             return None
-        found = await self._find_job(run.ref, name)
-        return found or launch_results.lost_job(name, known.uid, run=run, now=utc_now())
+        found = await self._get_job(run.ref, name)
+        if found is not None and uid_of(found) == known.uid:
+            return found
+        return launch_results.lost_job(name, known.uid, run=run, now=utc_now())
 
-    async def _find_job(self, run: RunRef, name: str) -> Object | None:
-        """The run's Job of that name, None if there is none."""
+    async def _get_job(self, run: RunRef, name: str) -> Object | None:
         try:
-            stored = await self._api.get(JOBS, run.namespace, name)
+            return await self._api.get(JOBS, run.namespace, name)
         except NotFound:
             return None
-        if not is_owned_by(stored, run):
-            raise name_taken("Job", name)
-        return stored
 
     async def _has_job(self, request: LaunchInput, run: InferenceRun) -> bool:
         """Whether a workflow that was lost created the Job of this launch, which may still run."""
@@ -192,7 +219,8 @@ class JobLauncher:
         known = run.status.job_status
         if known is not None and known.name == name and known.uid:
             return True
-        return await self._find_job(request.run, name) is not None
+        job = await self._get_job(request.run, name)
+        return job is not None and controller_of(job) == request.run.uid
 
     async def _publish_suspension(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         message = launch_results.suspension_message(request)
@@ -249,6 +277,7 @@ class JobLauncher:
                 cleared=("running_since", "records"),
                 **_progress_of(request),
                 contract=base64.b64encode(compiled.contract_json.encode()).decode() or None,
+                snapshot_hash=hash_of(compiled.texts),
                 job_status=_job_reference(request.run, job),
                 workflow=workflow,
             )
@@ -277,11 +306,8 @@ class JobLauncher:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
         ref = request.run
         name = job_name(job_base_name(ref.name, ref.uid), request.launch)
-        try:
-            job = await self._find_job(ref, name)
-        except LaunchBlocked:
-            job = None
-        if job is not None:
+        job = await self._get_job(ref, name)
+        if job is not None and controller_of(job) == ref.uid:
             return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)

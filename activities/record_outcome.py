@@ -20,7 +20,7 @@ from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
 from activities.installation import Installation
 from activities.rules.auto_delete import AutoDelete
-from activities.rules.child_runs import result_of, schedule_of
+from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
@@ -34,8 +34,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult, deleted_result
-from inferrun.temporal.run_workflows import signal_workflow
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options, messages
 from workflows.messages import RecordInput, StatusResult
@@ -81,7 +80,7 @@ class OutcomeRecorder:
         )
         result = result_of_update(written.run)
         if written.run is None:
-            await self._notify(request.submitter, deleted_result(request.run))
+            await self._notify(request.submitter, request.run)
             return result
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
@@ -125,8 +124,9 @@ class OutcomeRecorder:
         """What the run was started with; None if it was not started, or if that cannot be read any more."""
         if request.snapshot:
             return Snapshot.model_validate_json(request.snapshot)
+        run = await self._runs.read(request.run)
         try:
-            compiled = await find_config_map(self._api, request.run)
+            compiled = await find_config_map(self._api, run) if run is not None else None
         except LaunchBlocked as blocker:  # the outcome is recorded already: only what follows from it is missing
             logger.warning("the run's snapshot cannot be read", extra={"run": str(request.run), "error": str(blocker)})
             return None
@@ -141,7 +141,7 @@ class OutcomeRecorder:
         await set_time_to_live(self._api, jobs, seconds=seconds)
         if schedule is None and auto_delete is not None:
             await self._schedule_deletion(run, auto_delete)
-        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), result_of(run))
+        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)
         if schedule is not None:
             await self._prune_history(schedule)
 
@@ -155,10 +155,9 @@ class OutcomeRecorder:
                 installation=self._installation,
             )
 
-    async def _notify(self, submitter: str, result: RunResult) -> None:
+    async def _notify(self, submitter: str, run: RunRef) -> None:
         """Signal the end to the workflow that submitted the run, if there is one."""
-        if submitter:
-            await signal_workflow(self._temporal, submitter, messages.RUN_ENDED_SIGNAL, result)
+        await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _prune_history(self, schedule: RunRef) -> None:
         """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""

@@ -5,6 +5,8 @@ Temporal retries. So is a rejection of a schedule's run by a quota, a role or an
 to repeat the request; it is retried until the run's starting deadline.
 """
 
+from collections.abc import Callable, Collection
+
 from temporalio import activity
 
 from activities.cluster.events import EventRecorder
@@ -28,7 +30,7 @@ from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
 
 class RunSubmitter:
-    """`namespaces` are those in which it may create runs, None for all."""
+    """`namespaces` are those in which it may create runs, None for all; `labels` are the keys that schedules pass on."""
 
     def __init__(
         self,
@@ -38,12 +40,14 @@ class RunSubmitter:
         events: EventRecorder,
         history: SubmissionHistory,
         namespaces: frozenset[str] | None,
+        labels: Callable[[], Collection[str]],
     ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
         self._history = history
         self._namespaces = namespaces
+        self._labels = labels
 
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit_run(self, request: SubmitInput) -> SubmissionStatus:
@@ -75,7 +79,7 @@ class RunSubmitter:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due)
+        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, labels=self._labels())
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return adopted(wanted, found)

@@ -4,26 +4,25 @@ A Job with our runner's image and the output's mounts asks the store. The first 
 under way; a later one, after the observer's signal, reads what it found. Idempotent by the Job's name.
 """
 
-import base64
-
 from temporalio import activity
 
-from activities.cluster.config_maps import find_config_map, write_config_map
+from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_marks import mark_ended
 from activities.cluster.job_objects import list_pods
 from activities.installation import Installation
 from activities.rules import job_state, manifests, pod_state
+from activities.rules.job_comparison import difference
 from activities.rules.launch_blocked import LaunchBlocked
-from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.output_evidence import unanswerable, unknown
-from activities.rules.snapshot import CompiledRun, Snapshot
+from activities.rules.pod_shape import shape_of_job
+from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid
 from inferrun.kube.objects import JOBS, Object
 from inferrun.kube.runs import RunStore
-from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.runner_report import OutputFinding, parse_finding
@@ -40,6 +39,7 @@ class OutputVerifier:
         self._api = api
         self._runs = runs
         self._installation = installation
+        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
 
     @activity.defn(name=activity_options.VERIFY.name)
     async def verify_output(self, request: VerifyInput) -> VerifyResult:
@@ -80,13 +80,7 @@ class OutputVerifier:
 
     async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:
         """What the run was started with. A ConfigMap that was deleted is written again, because the Job mounts it."""
-        found = await find_config_map(self._api, request.run)
-        if found is not None or not request.snapshot or not run.status.contract:
-            return found
-        base = job_base_name(request.run.name, request.run.uid)
-        contract = base64.b64decode(run.status.contract).decode()
-        compiled = CompiledRun(base, contract, Snapshot.model_validate_json(request.snapshot))
-        return await write_config_map(self._api, request.run, compiled, installation=self._installation.id)
+        return await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
 
     async def _create_or_adopt(self, request: VerifyInput, body: Object) -> Object | None:
         """The Job; None if another one has its name."""
@@ -95,11 +89,12 @@ class OutputVerifier:
             return await self._api.create(JOBS, namespace, body)
         except AlreadyExists:
             stored = await self._api.get(JOBS, namespace, name_of(body))
-            return stored if is_owned_by(stored, request.run) else None
+            is_ours = controller_of(stored) == request.run.uid and not difference(body, stored)
+            return stored if is_ours else None
 
     async def _finding(self, job: Object) -> OutputFinding:
         """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out."""
-        pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job))
+        pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job), shape=shape_of_job(job))
         ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
         for end in ends:
             finding = parse_finding(end.message) if end.exit_code == 0 else None

@@ -67,6 +67,9 @@ LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
 
+ANNOTATION_SIGNATURE: Final = f"{DOMAIN}/signature"
+"""On the ConfigMap of a run: proves that a worker wrote it, until the run's status has its hash."""
+
 ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
 """On a Job: `builtin` if its image is our runner, which logs its progress; otherwise `custom`."""
 

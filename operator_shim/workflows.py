@@ -13,11 +13,11 @@ from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.run_result import deleted_result
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.errors import ignore_not_found
-from inferrun.temporal.run_workflows import cancel_run, signal_run, signal_workflow, workflow_ids
+from inferrun.temporal.run_workflows import cancel_run, signal_run, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
+from inferrun.temporal.submissions import notify_submitter
 from inferrun.timestamps import rfc3339
 from operator_shim.memo import run_of_memo
 from operator_shim.stuck_workflows import OpenWorkflow
@@ -170,10 +170,8 @@ class RunWorkflows:
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         """Tell the submitting workflow that its run was deleted, because no outcome will be recorded for it."""
-        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID)
-        if not submitter:
-            return
-        await signal_workflow(self._client, submitter, messages.RUN_ENDED_SIGNAL, deleted_result(run.ref))
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
+        await notify_submitter(self._client, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _start(self, run: InferenceRun, *, workflow_id: str, reuse: WorkflowIDReusePolicy) -> None:
         metadata = run.metadata

@@ -8,6 +8,7 @@ import orjson
 
 from inferrun.plugins import Fault, FaultKind, RunnerError
 from inferrun.text import one_line
+from runner.connector import AddressRefused
 from runner.retries import seconds_of
 
 CONNECT_SECONDS = 10.0
@@ -28,6 +29,12 @@ def describe_failure(error: Exception, *, seconds: float) -> str:
         return _connecting(error)
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the response was truncated"
+    return _connection(error)
+
+
+def _connection(error: Exception) -> str:
+    if isinstance(error, AddressRefused):
+        return f"{error}; the operator can allow it with the setting allowedAddresses"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         return "the connection was closed before the response was complete"
     return f"{type(error).__name__}: {error}"
@@ -46,7 +53,12 @@ def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCer
 
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_PERMANENT = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError, aiohttp.InvalidURL)
+_PERMANENT = (
+    AddressRefused,
+    aiohttp.ClientConnectorCertificateError,
+    aiohttp.ClientConnectorSSLError,
+    aiohttp.InvalidURL,
+)
 _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError, ConnectionError)
 
 _KINDS = {

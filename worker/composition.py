@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from secrets import token_bytes
 from typing import Self
 
 from temporalio.client import Client
@@ -27,6 +28,7 @@ from activities.installation import Installation
 from activities.launch_job import JobLauncher
 from activities.publish_status import StatusPublisher
 from activities.read_run import RunReader
+from activities.read_spec import SpecReader
 from activities.record_outcome import OutcomeRecorder
 from activities.rules import manifests
 from activities.stop_job import JobStopper
@@ -35,6 +37,7 @@ from activities.submit_run import RunSubmitter
 from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
 from inferrun.control.process import work_until
+from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.leases import LeaderElection
@@ -43,6 +46,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
 from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
@@ -82,6 +86,7 @@ class WorkerProcess:
             task_queue=common.task_queue,
             temporal_namespace=client.namespace,
             ui_url=common.ui_url,
+            signing_key=settings.signing_key.encode() or token_bytes(32),
         )
         self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
         self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
@@ -98,6 +103,7 @@ class WorkerProcess:
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
+        self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
         self._followers = self._follower_worker()
@@ -137,7 +143,10 @@ class WorkerProcess:
     def _lane_settings(self) -> LaneSettings:
         settings = self._settings
         return LaneSettings(
-            task_queue=settings.common.task_queue, slots=settings.activity_slots, shutdown=settings.shutdown_seconds
+            task_queue=settings.common.task_queue,
+            slots=settings.activity_slots,
+            shutdown=settings.shutdown_seconds,
+            interceptors=(self._callers,),
         )
 
     def _main_worker(self, run_activities: list[Activity]) -> Worker:
@@ -147,6 +156,7 @@ class WorkerProcess:
             task_queue=settings.common.task_queue,
             workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
             activities=[*run_activities, *self._submission_activities()],
+            interceptors=[self._callers],
             max_concurrent_activities=settings.activity_slots,
             max_cached_workflows=settings.cached_workflows,
             sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
@@ -158,7 +168,8 @@ class WorkerProcess:
         return Worker(
             self._client,
             task_queue=follower_queue(self._settings.common.task_queue),
-            activities=[JobFollower(self._api, watch=self._job_watch, publisher=publisher).follow_job],
+            activities=[JobFollower(self._api, self._runs, watch=self._job_watch, publisher=publisher).follow_job],
+            interceptors=[self._callers],
             max_concurrent_activities=self._settings.follower_slots,
         )
 
@@ -168,7 +179,7 @@ class WorkerProcess:
             self._api,
             self._runs,
             installation=self._installation,
-            defaults=self._defaults.current,
+            defaults=self._current_defaults,
             runner_account=self._settings.runner_account,
             new_runs=self._watch.new_runs,
         )
@@ -184,36 +195,43 @@ class WorkerProcess:
             defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
         )
-        launches = LaunchReader(self._api, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
+        launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [
             launcher.launch_job,
             LaunchInspector(
                 self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
             ).inspect_launch,
             LaunchStopper(self._api, self._runs, launches, defaults=self._defaults.current).stop_launch,
-            JobStopper(self._api).stop_job,
+            JobStopper(self._api, self._runs).stop_job,
+            SpecReader(self._runs).read_spec,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
             RunDeleter(self._api, self._runs, events=self._events).delete_run,
         ]
 
+    def _current_defaults(self) -> Defaults:
+        """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""
+        defaults = self._defaults.current()
+        own = (self._client.service_client.config.target_host, self._api.address)
+        return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
+
     def _ended_pods(self, job_uid: str) -> list[Object]:
         return [end.as_pod() for end in self._watch.remembered_ends(job_uid)]
 
     def _submission_activities(self) -> list[Activity]:
         """The activities of the front door."""
-        watched = self._settings.common.watch_namespace
         submitter = RunSubmitter(
             self._api,
             self._runs,
             events=self._events,
             history=SubmissionHistory(self._client),
-            namespaces=frozenset({watched}) if watched else None,
+            namespaces=self._settings.served_namespaces,
+            labels=lambda: self._defaults.current().propagated_labels,
         )
         return [
             submitter.submit_run,
             RunReader(self._runs).read_run,
             RunCanceller(self._api, self._runs, temporal=self._client).cancel_run,
-            ScheduleDeleter(self._client).delete_schedule,
+            ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]

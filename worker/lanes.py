@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 
 from workflows.activity_options import LANES, lane_queue
 
@@ -23,6 +23,7 @@ class LaneSettings:
     task_queue: str
     slots: int
     shutdown: timedelta
+    interceptors: Sequence[Interceptor] = ()
 
 
 def lane_workers(client: Client, activities: Sequence[Activity], settings: LaneSettings) -> list[Worker]:
@@ -32,6 +33,7 @@ def lane_workers(client: Client, activities: Sequence[Activity], settings: LaneS
             client,
             task_queue=lane_queue(settings.task_queue, lane),
             activities=activities,
+            interceptors=settings.interceptors,
             max_concurrent_activities=settings.slots,
             graceful_shutdown_timeout=settings.shutdown,
         )

@@ -1,7 +1,7 @@
 """The worker's settings, from its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,14 @@ class WorkerSettings:
 
     runner_account: str
     """SA_RUNNER: the service account of the runners' Pods, which get its token; empty (default): none, and no token."""
+
+    front_door: tuple[str, ...]
+    """FRONT_DOOR_NAMESPACES: comma-separated Kubernetes namespaces in which programs may start runs through Temporal; empty
+    (default): the watched namespaces. Runs are executed only in namespaces that are watched as well."""
+
+    signing_key: str = field(repr=False)
+    """INFERRUN_SIGNING_KEY: a secret that all workers of the installation share, with which one recognises what another wrote to
+    users' namespaces just before it was killed; empty (default): a worker recognises only what it wrote itself."""
 
     defaults_folder: Path
     """INFERRUN_DEFAULTS: folder in which the ConfigMap with the operator's defaults is mounted."""
@@ -39,9 +47,21 @@ class WorkerSettings:
         return cls(
             common=CommonSettings.read(environment),
             runner_account=environment.get("SA_RUNNER", ""),
+            front_door=tuple(
+                name.strip() for name in environment.get("FRONT_DOOR_NAMESPACES", "").split(",") if name.strip()
+            ),
+            signing_key=environment.get("INFERRUN_SIGNING_KEY", ""),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             follower_slots=whole_number(environment, "FOLLOWER_SLOTS", default=200, least=1),
             activity_slots=whole_number(environment, "ACTIVITY_SLOTS", default=50, least=1),
             cached_workflows=whole_number(environment, "CACHED_WORKFLOWS", default=1000),
             shutdown_seconds=timedelta(seconds=whole_number(environment, "SHUTDOWN_SECONDS", default=10)),
         )
+
+    @property
+    def served_namespaces(self) -> frozenset[str] | None:
+        """The namespaces in which programs may start runs, None for all."""
+        watched = frozenset({self.common.watch_namespace}) if self.common.watch_namespace else None
+        if not self.front_door:
+            return watched
+        return frozenset(self.front_door) if watched is None else watched & frozenset(self.front_door)

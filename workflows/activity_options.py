@@ -68,6 +68,8 @@ INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="
 STOP_LAUNCH = ActivityOptions("StopLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="stop")
 """Deletes and returns: the end of the Pods is signalled."""
 
+READ_SPEC = ActivityOptions("ReadSpec", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
+
 VERIFY = ActivityOptions("VerifyOutput", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
 """Creates a Job or reads its result and returns: the Job's end is signalled."""
 

@@ -30,9 +30,11 @@ from workflows.messages import (
     LaunchResult,
     LaunchState,
     PublishInput,
+    ReadSpecInput,
     RecordInput,
     RunInput,
     SpecChanged,
+    SpecResult,
     StatusResult,
     StopResult,
     Verdict,
@@ -75,18 +77,36 @@ class InferenceRun:
 
     @workflow.init
     def __init__(self, given: RunInput) -> None:
-        self._state = RunState(given)
+        # How far a run has got comes from the workflow that continues as new; whoever starts one cannot choose it.
+        is_continued = workflow.info().continued_run_id is not None
+        self._state = RunState(given if is_continued else given.at_start())
         self._signals = LaunchSignals()
         self._unwatched_waits = 0
+        self._unread_edits = 0
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
         """Something that the run waits for may have changed."""
         self._state.look_again()
 
-    @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL)
-    def spec_changed(self, change: SpecChanged) -> None:
-        """A field that takes effect while the run is in progress was edited."""
+    @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def spec_changed(self, change: SpecChanged) -> None:
+        """A field that takes effect while the run is in progress was edited. Anybody can send signals: the spec is read."""
+        if not self._is_signalled:
+            self._apply(change)
+            return
+        self._unread_edits += 1
+        if self._unread_edits > 1:
+            return  # the handler of an earlier signal reads again
+        while self._unread_edits:
+            seen = self._unread_edits
+            request = ReadSpecInput(run=self._state.run)
+            read = await execute_locally(activity_options.READ_SPEC, request, SpecResult, summary="the spec was edited")
+            if read.spec is not None:
+                self._apply(read.spec)
+            self._unread_edits -= seen
+
+    def _apply(self, change: SpecChanged) -> None:
         self._state.edit_spec(change)
         if self._state.job is not None:
             self._signals.request_inspection(self._state.job.job_uid)  # starts are not signalled without a limit

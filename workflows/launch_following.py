@@ -83,6 +83,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
+            pod_shape=self._launched.pod_shape,
             pod_uid=self._state.pod_uid,
             grace_seconds=grace,
             only_waiting=only_waiting,
@@ -185,6 +186,7 @@ class LaunchFollowing:
             job_name=self._launched.job_name,
             job_uid=self._launched.job_uid,
             snapshot=self._launched.snapshot,
+            pod_shape=self._launched.pod_shape,
             pod_uid=self._state.pod_uid or self._hinted_pod_uid,
             seconds_left=self._whole_seconds_left(),
         )

@@ -63,6 +63,7 @@ class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
+    snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
 
 
 class LaunchState(StrEnum):
@@ -97,6 +98,9 @@ class LaunchResult(RunProgress):
     snapshot: str = Field(
         default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
     )
+    pod_shape: str = Field(
+        default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
+    )
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
@@ -118,6 +122,11 @@ class RunInput(RunRef, RunProgress):
     def ref(self) -> RunRef:
         """The run's identity."""
         return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
+
+    def at_start(self) -> "RunInput":
+        """The input without any progress."""
+        kept = {"lifecycle": self.lifecycle, "submitter": self.submitter}
+        return RunInput.model_validate({**self.ref.model_dump(), **kept})
 
 
 class FollowUntil(StrEnum):
@@ -220,6 +229,7 @@ class InspectInput(Frozen):
     job_name: str
     job_uid: str
     snapshot: str
+    pod_shape: str = ""
     pod_uid: str = ""
     seconds_left: int | None = None
 
@@ -361,6 +371,18 @@ class SpecChanged(Frozen):
 
     timeout_seconds: int
     suspend: bool = False
+
+
+class ReadSpecInput(Frozen):
+    """Read the fields of a run's spec that take effect while it is in progress."""
+
+    run: RunRef
+
+
+class SpecResult(Frozen):
+    """The fields as they are now; None if the run is gone."""
+
+    spec: SpecChanged | None = None
 
 
 class DeleteRunInput(Frozen):

@@ -107,7 +107,8 @@ class RunState:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
         self._edited_timeout = None
         self._edited_suspend = None
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump()})
+        snapshot = self.job.snapshot if self.job else ""
+        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""

@@ -21,7 +21,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult, deleted_result
 from inferrun.submission import WORKFLOW_TYPE, Following, InvalidSubmission, Submission, parse_submission
 from workflows import activity_options, messages
-from workflows.activity_execution import execute, start
+from workflows.activity_execution import execute, execute_locally, start
 from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
@@ -38,6 +38,12 @@ RECHECK_SECONDS = 600
 CANCELLED_RECHECK_SECONDS = 10
 """The same after cancellation has been requested."""
 
+RESULTS_LIMIT = 8
+"""Signals of earlier versions that are kept; anybody with access to Temporal can send them."""
+
+ENDS_ARE_READ = "ends-are-read"
+"""Since this change a signal of an end is no longer believed; histories from before contain such ends."""
+
 SCHEDULED_START_TIME = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
 """Set by the server on workflows that a schedule starts: the nominal time, however late the start is."""
 
@@ -53,12 +59,19 @@ class SubmitInferenceRun:
 
     def __init__(self) -> None:
         self._results: dict[str, RunResult] = {}
+        self._has_news = False
         self._is_cancelled = False
+
+    @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
+    def look_again(self) -> None:
+        """There is news about the run, such as its end."""
+        self._has_news = True
 
     @workflow.signal(name=messages.RUN_ENDED_SIGNAL)
     def run_ended(self, result: RunResult) -> None:
-        """The outcome of a run was recorded."""
-        self._results[result.uid] = result
+        """The same from a worker of an earlier version, with the outcome."""
+        if len(self._results) < RESULTS_LIMIT:
+            self._results[result.uid] = result
 
     @workflow.run
     async def run(self, request: RawValue = NO_ARGUMENT) -> RunResult | None:
@@ -78,6 +91,9 @@ class SubmitInferenceRun:
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
         if submission.following is not None:
+            if workflow.info().continued_run_id is None:
+                text = "following: unknown field; it is set when the workflow continues as new"
+                return SubmissionStatus(standing=SubmissionState.REFUSED, reason=Reason.REQUEST_REFUSED, message=text)
             run = RunRef(namespace=submission.namespace, name=submission.following.name, uid=submission.following.uid)
             return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=run)
         info = workflow.info()
@@ -111,7 +127,7 @@ class SubmitInferenceRun:
         run = _run_of(status)
         while status.standing is SubmissionState.UNDER_WAY:
             _show_progress(run)
-            if workflow.info().is_continue_as_new_suggested():
+            if workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = Following(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
             status = await self._wait_for_end(run, recheck_seconds=RECHECK_SECONDS)
@@ -129,17 +145,21 @@ class SubmitInferenceRun:
         return status
 
     async def _wait_for_end(self, run: RunRef, *, recheck_seconds: int) -> SubmissionStatus:
-        """The status once the run's end was signalled, or as read after `recheck_seconds`."""
+        """The status as read once there is news, or after `recheck_seconds`. Anybody can send signals: they decide nothing."""
+        request, summary = ReadRunInput(run=run), f"read {run.name}"
         try:
             await workflow.wait_condition(
-                lambda: run.uid in self._results,
+                lambda: self._has_news or run.uid in self._results,
                 timeout=recheck_seconds,
                 timeout_summary=f"check {run.name}",
             )
         except TimeoutError:
-            request = ReadRunInput(run=run)
-            return await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=f"read {run.name}")
-        return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=self._results[run.uid])
+            return await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
+        if not self._has_news and not workflow.patched(ENDS_ARE_READ):
+            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=self._results[run.uid])
+        self._has_news = False
+        self._results.pop(run.uid, None)
+        return await execute_locally(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
 
     async def _delete_schedule(self, submission: Submission) -> None:
         """Delete the schedule that started this workflow for an InferenceRun that no longer exists."""

@@ -1,48 +1,103 @@
 """A run's ConfigMap with its contract and snapshot, written once and read ever after.
 
-If a ConfigMap with the run's base name exists and is owned by the run, its content applies, whatever the config and the
-settings say now.
+It is in the namespace of users, who can delete it and create another one of its name. Its content applies only if it is
+what a worker wrote for this run: whatever the config and the settings say now, and whoever owns the object.
 """
 
+import hmac
+
 from activities.rules import manifests
+from activities.rules.known_start import KnownStart, signature_of, texts_of
 from activities.rules.launch_blocked import creation_rejected, name_taken
-from activities.rules.object_metadata import is_owned_by, name_of
-from activities.rules.snapshot import CompiledRun, read_snapshot
+from activities.rules.object_metadata import controller_of
+from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, read_snapshot
+from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object
 from inferrun.names import job_base_name
+from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 
 
-async def write_config_map(api: KubeClient, run: RunRef, compiled: CompiledRun, *, installation: str) -> CompiledRun:
-    """Create it, or return what an earlier attempt of ours wrote. Raises LaunchBlocked."""
-    name = compiled.base_name
-    body = manifests.config_map(run, compiled, installation=installation)
-    try:
-        await api.create(CONFIG_MAPS, run.namespace, body)
-    except AlreadyExists:
-        stored = await api.get(CONFIG_MAPS, run.namespace, name)
-        if not is_owned_by(stored, run):
+class ConfigMaps:
+    """`signing_key` is the key of all workers of the installation, or one of this process."""
+
+    def __init__(self, api: KubeClient, *, installation: str, signing_key: bytes) -> None:
+        self._api = api
+        self._installation = installation
+        self._key = signing_key
+
+    async def write(self, run: RunRef, compiled: CompiledRun) -> CompiledRun:
+        """Create it, or return what an earlier try wrote. Raises LaunchBlocked if another one has its name."""
+        name = compiled.base_name
+        signature = signature_of(compiled.texts, run=run, key=self._key)
+        body = manifests.config_map(run, compiled, installation=self._installation, signature=signature)
+        try:
+            await self._api.create(CONFIG_MAPS, run.namespace, body)
+        except AlreadyExists:
+            stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
+            if texts_of(stored.get("data")) == compiled.texts and controller_of(stored) == run.uid:
+                return compiled
+            if self._is_signed(run, stored):
+                return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
-        return _read(stored)
-    except (Invalid, Forbidden) as error:
-        raise creation_rejected("ConfigMap", name, error) from error
-    return compiled
+        except (Invalid, Forbidden) as error:
+            raise creation_rejected("ConfigMap", name, error) from error
+        return compiled
+
+    async def find_signed(self, run: RunRef) -> CompiledRun | None:
+        """What a worker wrote for a run whose status does not say so yet; None if there is nothing."""
+        stored = await self._get(run)
+        return _read(run, stored) if stored is not None and self._is_signed(run, stored) else None
+
+    async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
+        """What the run was started with; None if it was not, or if that is gone.
+
+        A ConfigMap that somebody deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
+        it was replaced.
+        """
+        found = await find_config_map(self._api, run)
+        known = KnownStart.of(run)
+        remembered = {CONTRACT_KEY: known.contract, SNAPSHOT_KEY: snapshot}
+        if found is not None or not snapshot or not known.recognises(remembered):
+            return found
+        return await self.write(run.ref, read_snapshot(remembered, base_name=_name(run.ref)))
+
+    async def _get(self, run: RunRef) -> Object | None:
+        return await _get(self._api, run)
+
+    def _is_signed(self, run: RunRef, stored: Object) -> bool:
+        given = (stored["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_SIGNATURE, "")
+        wanted = signature_of(texts_of(stored.get("data")), run=run, key=self._key)
+        return hmac.compare_digest(given.encode(), wanted.encode())
 
 
-async def find_config_map(api: KubeClient, run: RunRef) -> CompiledRun | None:
-    """What the run was started with, or None if it has not been started. Raises LaunchBlocked if it is not ours."""
+async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | None:
+    """What the run was started with; None if it was not, or if that is gone. Raises LaunchBlocked if it was replaced."""
+    known = KnownStart.of(run)
+    stored = await _get(api, run.ref) if known else None
+    if stored is None:
+        return None
+    if not known.recognises(texts_of(stored.get("data"))):
+        raise name_taken("ConfigMap", _name(run.ref))
+    return _read(run.ref, stored)
+
+
+async def _get(api: KubeClient, run: RunRef) -> Object | None:
     try:
-        stored = await api.get(CONFIG_MAPS, run.namespace, job_base_name(run.name, run.uid))
+        return await api.get(CONFIG_MAPS, run.namespace, _name(run))
     except NotFound:
         return None
-    return _read(stored) if is_owned_by(stored, run) else None
 
 
-def _read(stored: Object) -> CompiledRun:
-    """The content; a ConfigMap that claims to be owned by the run but was not written by us is rejected."""
+def _read(run: RunRef, stored: Object) -> CompiledRun:
+    """The content of a ConfigMap that was recognised. Another version may have written what this one cannot read."""
     try:
-        return read_snapshot(stored["data"])
-    except (KeyError, TypeError, ValueError):
-        raise name_taken("ConfigMap", name_of(stored)) from None
+        return read_snapshot(texts_of(stored.get("data")), base_name=_name(run))
+    except (KeyError, ValueError, RecursionError):
+        raise name_taken("ConfigMap", _name(run)) from None
+
+
+def _name(run: RunRef) -> str:
+    return job_base_name(run.name, run.uid)

@@ -6,16 +6,18 @@ Only a Job that the watch has seen finish is not read again, because that never 
 from collections.abc import Callable, Sequence
 
 from activities.cluster.config_maps import find_config_map
-from activities.cluster.job_objects import list_events, list_pods_and_orphans
+from activities.cluster.job_objects import list_events, list_pods_and_others
 from activities.rules import job_state
 from activities.rules.container_clock import start_in
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects
-from activities.rules.object_metadata import uid_of
+from activities.rules.object_metadata import controlled_by, uid_of
+from activities.rules.pod_shape import shape_of_job, split_by_shape
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.runs import RunStore
 from workflows.messages import InspectInput, LaunchReport, LaunchStage
 
 EndedPods = Callable[[str], Sequence[Object]]
@@ -29,26 +31,40 @@ WatchedJob = Callable[[str, str], Object | None]
 class LaunchReader:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, *, ended_pods: EndedPods, watched_job: WatchedJob | None = None) -> None:
+    def __init__(
+        self, api: KubeClient, runs: RunStore, *, ended_pods: EndedPods, watched_job: WatchedJob | None = None
+    ) -> None:
         self._api = api
+        self._runs = runs
         self._ended_pods = ended_pods
         self._watched_job = watched_job
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
         job = await self._job(request)
-        pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
-        return LaunchObjects(job, pods, tuple(orphans), tuple(self._ended_pods(request.job_uid)))
+        shape = request.pod_shape or await self._shape(request, job)
+        pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
+        ended, foreign = split_by_shape(self._ended_pods(request.job_uid), shape=shape)
+        is_contested = bool(foreign or controlled_by(others, uid=request.job_uid))
+        return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:
         """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""
         if request.snapshot:
             return Snapshot.model_validate_json(request.snapshot)
+        run = await self._runs.read(request.run)
         try:
-            compiled = await find_config_map(self._api, request.run)
+            compiled = await find_config_map(self._api, run) if run is not None else None
         except LaunchBlocked:
             return None
         return compiled.snapshot if compiled is not None else None
+
+    async def _shape(self, request: InspectInput, job: Object | None) -> str:
+        """What the Pods execute according to their Job, if the run's status names it; otherwise no Pod counts."""
+        run = await self._runs.read(request.run) if job is not None else None
+        known = run.status.job_status if run is not None else None
+        is_known = known is not None and known.uid == request.job_uid
+        return shape_of_job(job) if job is not None and is_known else ""
 
     async def with_start(self, request: InspectInput, report: LaunchReport) -> LaunchReport:
         """The report, with the start of a lost Pod that nobody in this process has seen, from the kubelet's Event."""

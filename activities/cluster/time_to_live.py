@@ -3,10 +3,10 @@
 from activities.cluster.config_maps import find_config_map
 from activities.rules.launch_blocked import LaunchBlocked
 from inferrun.kube.client import KubeClient
-from inferrun.run_ref import RunRef
+from inferrun.resources import InferenceRun
 
 
-async def read_time_to_live(api: KubeClient, run: RunRef, *, default: int) -> int:
+async def read_time_to_live(api: KubeClient, run: InferenceRun, *, default: int) -> int:
     """Seconds; `default` if the run's snapshot is gone or cannot be read."""
     try:
         compiled = await find_config_map(api, run)

@@ -4,11 +4,11 @@ A run created for a program carries the id of its submission and a hash of the r
 run. A schedule's child is named after its parent and its nominal time, so that one time never creates two runs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from activities.rules.snapshot import PASSED_LABELS
+from activities.rules.snapshot import propagated_labels
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import scheduled_run_name, submitted_run_name
@@ -47,14 +47,14 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return _run(metadata, submission.run_spec())
 
 
-def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
-    """The child of a schedule for one nominal time."""
+def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, labels: Collection[str]) -> Object:
+    """The child of a schedule for one nominal time; it inherits the labels with these keys."""
     due = rfc3339(nominal_time)
-    queue_labels = {key: value for key, value in parent.metadata.labels.items() if key.startswith(PASSED_LABELS)}
+    inherited = propagated_labels(parent, allowed=labels)
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),
         "namespace": parent.metadata.namespace,
-        "labels": {**queue_labels, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
+        "labels": {**inherited, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
         "annotations": {wellknown.ANNOTATION_WORKFLOW_ID: workflow_id, wellknown.ANNOTATION_SCHEDULED_TIME: due},
         "ownerReferences": [
             {

@@ -25,13 +25,14 @@ from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 @dataclass(frozen=True)
 class LaunchObjects:
     """What the cluster has of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
-    `ended_pods` were seen to end but may be gone.
+    `ended_pods` were seen to end but may be gone. `is_contested`: the Job controls Pods that are not of its making.
     """
 
     job: Object | None
     pods: list[Object]
     orphans: tuple[Object, ...] = ()
     ended_pods: tuple[Object, ...] = ()
+    is_contested: bool = False
 
     @property
     def pods_that_may_run(self) -> list[Object]:
@@ -165,4 +166,4 @@ def _judge(objects: LaunchObjects, job: Object, snapshot: Snapshot | None) -> Ve
         message = "its result cannot be read: the run's snapshot is missing"
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)
     pods = objects.pods or list(objects.ended_pods)
-    return judge_finished_job(Evidence(job, pods, snapshot))
+    return judge_finished_job(Evidence(job, pods, snapshot, is_contested=objects.is_contested))

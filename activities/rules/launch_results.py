@@ -54,7 +54,14 @@ def suspension_message(request: LaunchInput) -> str:
 
 
 def launched(
-    request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool, now: datetime
+    request: LaunchInput,
+    run: InferenceRun,
+    compiled: CompiledRun,
+    job: Object,
+    *,
+    pod_shape: str,
+    is_adopted: bool,
+    now: datetime,
 ) -> LaunchResult:
     """The Job that was created, or adopted because it existed."""
     snapshot = compiled.snapshot
@@ -78,6 +85,7 @@ def launched(
         max_disruptions=snapshot.max_disruptions,
         pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
+        pod_shape=pod_shape,
         is_adopted=is_adopted,
         is_suspended=bool(run.spec.suspend),
     )
@@ -128,6 +136,7 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         return request
     return LaunchInput(
         run=request.run,
+        snapshot=request.snapshot,
         launch=ended + 1,
         attempt=status.attempt or 1,
         attempts=past,

@@ -38,8 +38,9 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signature: str) -> Object:
     """The immutable ConfigMap that all Jobs of a run share."""
+    annotations = {wellknown.ANNOTATION_RUN: run.name, wellknown.ANNOTATION_SIGNATURE: signature}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -47,11 +48,11 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Obje
             "name": compiled.base_name,
             "namespace": run.namespace,
             "labels": labels_of(run, installation=installation),
-            "annotations": {wellknown.ANNOTATION_RUN: run.name},
+            "annotations": annotations,
             "ownerReferences": [owner_reference(run)],
         },
         "immutable": True,
-        "data": {"contract.json": compiled.contract_json, "snapshot.json": compiled.snapshot_json},
+        "data": compiled.texts,
     }
 
 
@@ -254,9 +255,19 @@ def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+        plain |= _addresses(snapshot)
         plain |= snapshot.limits
     uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
+
+
+def _addresses(snapshot: Snapshot) -> dict[str, str]:
+    """The installation's lists of addresses, without empty ones."""
+    lists = {
+        "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
+        "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
+    }
+    return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
 
 
 def _volumes(compiled: CompiledRun) -> list[Object]:

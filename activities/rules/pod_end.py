@@ -7,6 +7,7 @@ from typing import Self
 from activities.rules import pod_state
 from activities.rules.manifests import CONTAINER
 from activities.rules.object_metadata import controller_of
+from activities.rules.pod_shape import KEPT_SHAPE, shape_of_pod
 from inferrun.kube.objects import Object
 from inferrun.text import one_line
 
@@ -30,6 +31,9 @@ class PodEnd:
     disruption_reason: str = ""
     disruption_message: str = ""
     node_name: str = ""
+    shape: str = ""
+    """What the Pod executed (`activities.rules.pod_shape`)."""
+
     message: str = ""
     """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
 
@@ -49,6 +53,7 @@ class PodEnd:
             started_at=pod_state.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
             is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            shape=shape_of_pod(pod),
             disruption_reason=sys.intern(str(disruption.get("reason", ""))),
             disruption_message=one_line(str(disruption.get("message", ""))),
             node_name=sys.intern(pod_state.node_of(pod)),
@@ -70,7 +75,12 @@ class PodEnd:
         conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
         status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
         return {
-            "metadata": {"name": self.pod_name, "uid": self.pod_uid, "creationTimestamp": self.started_at or ""},
+            "metadata": {
+                "name": self.pod_name,
+                "uid": self.pod_uid,
+                "creationTimestamp": self.started_at or "",
+                KEPT_SHAPE: self.shape,
+            },
             "spec": {"nodeName": self.node_name},
             "status": {"phase": self.phase, "reason": self.reason, **status},
         }

@@ -3,7 +3,8 @@
 Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
 """
 
-import json
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +22,9 @@ from inferrun.resources.storage import CLAIM_KEY, SCHEMA_LABELS, SECRET_KEYS
 End = Literal["input", "output"]
 SecretUser = Literal["input", "output", "model"]
 
-PASSED_LABELS = ("kueue.x-k8s.io/",)
-"""Prefixes of the labels that a run's Jobs inherit, for queueing systems."""
+CONTRACT_KEY = "contract.json"
+SNAPSHOT_KEY = "snapshot.json"
+"""The keys of a run's ConfigMap."""
 
 
 class Endpoint(BaseModel):
@@ -75,6 +77,8 @@ class Snapshot(BaseModel):
     krateo_post_limit_bytes: int
     limits: dict[str, str] = {}
     foreign_log_tail: bool = False
+    allowed_addresses: tuple[str, ...] = ()
+    refused_addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class CompiledRun:
     def snapshot_json(self) -> str:
         """The snapshot as compact JSON."""
         return self.snapshot.model_dump_json(exclude_defaults=False)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts of the ConfigMap by key."""
+        return {CONTRACT_KEY: self.contract_json, SNAPSHOT_KEY: self.snapshot_json}
 
 
 def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
@@ -158,7 +167,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         resources=_resources_of(config),
         endpoints=_endpoints_of(config, is_our_runner=is_our_runner),
         claims=_claims_of(config, is_our_runner=is_our_runner),
-        labels={key: value for key, value in run.metadata.labels.items() if key.startswith(PASSED_LABELS)},
+        labels=propagated_labels(run, allowed=defaults.propagated_labels),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
         max_disruptions=defaults.max_disruptions,
@@ -169,7 +178,14 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
         limits=_limits_of(spec.requests) if is_our_runner and spec.requests else {},
         foreign_log_tail=defaults.foreign_log_tail,
+        allowed_addresses=defaults.allowed_addresses,
+        refused_addresses=defaults.refused_addresses,
     )
+
+
+def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
+    """The run's labels that what is created for it inherits: some, such as a priority, are not the user's to choose."""
+    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
 
 
 def _limits_of(requests: ModelRequests) -> dict[str, str]:
@@ -233,9 +249,15 @@ def _claims_of(config: InferenceConfig, *, is_our_runner: bool) -> tuple[Claim, 
     return tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in found if item.get(CLAIM_KEY))
 
 
-def read_snapshot(data: dict[str, str]) -> CompiledRun:
-    """The texts of a run's ConfigMap, read back; raises KeyError or ValueError if they are not ours."""
-    contract_json = data["contract.json"]
-    return CompiledRun(
-        json.loads(contract_json)["jobName"], contract_json, Snapshot.model_validate_json(data["snapshot.json"])
-    )
+def hash_of(texts: Mapping[str, str]) -> str:
+    """The digest of the texts of a run's ConfigMap, by which a planted one is recognised."""
+    digest = hashlib.sha256()
+    for key in (CONTRACT_KEY, SNAPSHOT_KEY):
+        text = texts.get(key, "").encode(errors="surrogatepass")
+        digest.update(b"%d:" % len(text) + text)
+    return digest.hexdigest()
+
+
+def read_snapshot(texts: Mapping[str, str], *, base_name: str) -> CompiledRun:
+    """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises KeyError or ValueError."""
+    return CompiledRun(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(texts[SNAPSHOT_KEY]))

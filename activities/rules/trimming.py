@@ -12,6 +12,7 @@ from typing import Final
 from activities.rules import container_clock, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from activities.rules.object_metadata import controller_of
+from activities.rules.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase
@@ -69,6 +70,7 @@ def trim_job(job: Object) -> Object | None:
     if wellknown.LABEL_ENDED in labels:
         return None
     kept = _metadata(metadata)
+    kept[KEPT_SHAPE] = shape_of_job(job)
     kept["labels"] = labels
     kept["annotations"] = _picked(metadata.get("annotations"), _JOB_ANNOTATIONS)
     owner = controller_of(job)
@@ -89,6 +91,7 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     if owner is None or pod_state.is_terminal(pod):
         return None
     kept = _metadata(metadata)
+    kept[KEPT_SHAPE] = shape_of_pod(pod)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
     kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     started = container_clock.started_at(pod)

@@ -28,6 +28,8 @@ class Evidence:
     job: Object
     pods: list[Object]
     snapshot: Snapshot
+    is_contested: bool = False
+    """Whether the Job controls a Pod that does not execute its template: it counts towards the Job's conditions."""
 
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
@@ -94,6 +96,9 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 def _judge_completion(evidence: Evidence) -> Verdict:
     ends = (pod_state.container_end(pod) for pod in evidence.pods)
     end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
+    if end is None and evidence.is_contested:
+        message = "the Job is complete, but because of a Pod that was created by another client"
+        return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
     result = _result_of(evidence.snapshot, end) if end else None
     reports_success = result is not None and result.reason is Reason.SUCCEEDED
     if evidence.snapshot.is_our_runner and not reports_success:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+
+from inferrun.addresses import Target
 
 DEFAULT_RUNNER_IMAGE = "localhost/inferrun/runner:dev"
 
@@ -18,7 +20,14 @@ def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+def _targets(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        Target.parse(value)
+    return values
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Addresses = Annotated[Names, AfterValidator(_targets)]
 
 
 class Defaults(BaseModel):
@@ -68,6 +77,18 @@ class Defaults(BaseModel):
 
     krateo_post_limit_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
     """Maximum size in bytes of the predictions in one POST request to a `krateo` data handler."""
+
+    propagated_labels: Names = ("kueue.x-k8s.io/queue-name",)
+    """Keys of the labels of a run that its Jobs and Pods get, and that the runs of a schedule inherit from it. Only the name of
+    a queue by default: other labels of queueing systems, such as a priority, are not for users to choose."""
+
+    allowed_addresses: Addresses = ()
+    """Addresses and networks, each with an optional port, to which our runner may connect although it refuses them by default:
+    loopback, link-local and metadata addresses, Temporal, the API server, and the ports of control planes."""
+
+    refused_addresses: Addresses = ()
+    """Addresses, networks and host names, each with an optional port, to which our runner must not connect, besides those. The
+    worker adds the addresses at which it reaches Temporal and the API server."""
 
 
 def parse_defaults(values: Mapping[str, str], *, last: Defaults) -> tuple[Defaults, tuple[str, ...]]:

@@ -34,6 +34,11 @@ class KubeClient:
         self._configuration = configuration
         self._rest = client.ApiClient(configuration).rest_client
 
+    @property
+    def address(self) -> str:
+        """Host and port of the API server."""
+        return urlsplit(self._configuration.host).netloc.rpartition("@")[2]
+
     async def close(self) -> None:
         """Close the connections."""
         await self._rest.close()

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from inferrun.addresses import parse_targets
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -62,3 +64,17 @@ class Limits(BaseModel):
     post_limit: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one request body that carries predictions to a remote store. Default 16 MiB: handlers pass the body on
     as one command-line argument or one SQL statement, which have limits of their own."""
+
+    allowed_addresses: str = ""
+    """Addresses to which the runner may connect although it otherwise refuses them: a comma-separated list of addresses and
+    networks, each with an optional port, such as `127.0.0.1:8080`. Default: none. Set by the installation."""
+
+    refused_addresses: str = ""
+    """Addresses and host names to which the runner must not connect, in the same form, besides loopback, link-local and
+    metadata addresses and the ports of control planes. Default: none. Set by the installation: Temporal and the API server."""
+
+    @field_validator("allowed_addresses", "refused_addresses")
+    @classmethod
+    def _is_a_list(cls, value: str) -> str:
+        parse_targets(value)
+        return value

@@ -188,6 +188,9 @@ class InferenceRunStatus(ResourceModel):
     contract: Annotated[str, Field(max_length=400_000)] | None = None
     """The contract passed to the runner, as base64-encoded JSON. Once it is set, the spec of the run cannot be changed."""
 
+    snapshot_hash: Annotated[str, Field(max_length=64)] | None = None
+    """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run was started."""
+
     job_status: ObjectReference | None = None
     """Current or last Job of the run."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from inferrun.plugins import Limits
+from runner.connector import open_session
 from runner.http_failures import CONNECT_SECONDS, describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api
@@ -44,7 +45,7 @@ class Handler:
 async def open_handler(api: Api, endpoint: Endpoint, limits: Limits) -> AsyncIterator[Handler]:
     """Open a session for one API call."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=limits.handler_timeout)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=endpoint.tls), timeout=timeout) as session:
+    async with open_session(limits, timeout=timeout, tls=endpoint.tls) as session:
         yield Handler(
             session=session,
             url=endpoint.url(api.path),

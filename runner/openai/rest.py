@@ -25,6 +25,7 @@ from inferrun.plugins import (
     Results,
     failed,
 )
+from runner.connector import open_session
 from runner.http_failures import (
     CONNECT_SECONDS,
     describe_failure,
@@ -161,7 +162,6 @@ async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[Open
     timeout = aiohttp.ClientTimeout(
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
-    connector = aiohttp.TCPConnector(limit=limits.concurrency)
     headers = _headers(context.credentials_dir)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
+    async with open_session(limits, timeout=timeout, size=limits.concurrency, headers=headers) as session:
         yield OpenAiRest(model, url, session, limits)

@@ -15,6 +15,7 @@ import aiohttp
 import orjson
 
 from inferrun.plugins import Batch, FaultKind, InferenceError, Limits, Model, ModelContext, Results
+from runner.connector import open_session
 from runner.http_failures import (
     CONNECT_SECONDS,
     describe_failure,
@@ -149,6 +150,5 @@ async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     timeout = aiohttp.ClientTimeout(
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
-    connector = aiohttp.TCPConnector(limit=limits.concurrency)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    async with open_session(limits, timeout=timeout, size=limits.concurrency) as session:
         yield V2Rest(model, url, session, limits)

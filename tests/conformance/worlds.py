@@ -35,7 +35,7 @@ class Disk:
         contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=Model(model_name="iris"))
         return StoreContext(
             contract=contract,
-            limits=Limits.model_validate({"retry_seconds": 0, **(limits or {})}),
+            limits=Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})}),
             format_named=registry.record_format,
             input_dir=places["input"],
             output_dir=places["output"],

@@ -32,6 +32,7 @@ PASS_ON = {
     "inferrun.temporal.run_workflows:signal_run": r"^signal_run$",
     "inferrun.temporal.run_workflows:signal_workflow": r"^signal_workflow$",
     "inferrun.temporal.search_attributes:SearchAttributes.send": r"",
+    "inferrun.temporal.submissions:notify_submitter": r"^notify_submitter$",
     "operator_shim.workflows:RunWorkflows._start": r"self\._start$",
     "operator_shim.workflows:RunWorkflows._start.<locals>.start": r"",
     "operator_shim.workflows:RunWorkflows.cancel": r"_workflows\.cancel$",

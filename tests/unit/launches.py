@@ -12,6 +12,11 @@ JOB_UID = "job-uid-1"
 KEY = (RUN.namespace, JOB_NAME)
 
 
+def pod_spec() -> Json:
+    """What the Pods of the launch execute."""
+    return {"containers": [{"name": "inference", "image": "registry/own:1", "env": [{"name": "a", "value": "b"}]}]}
+
+
 def live_job(
     *,
     condition: str | None = None,
@@ -45,7 +50,7 @@ def live_job(
             "annotations": annotations,
             "ownerReferences": [{"uid": RUN.uid, "kind": "InferenceRun", "name": RUN.name, "controller": True}],
         },
-        "spec": {},
+        "spec": {"template": {"spec": pod_spec()}},
         "status": {"conditions": conditions},
         **changes,
     }
@@ -65,9 +70,7 @@ def live_pod(
 ) -> Json:
     """A Pod of that Job."""
     owners = [{"uid": owner, "kind": "Job", "name": JOB_NAME, "controller": True}] if owner else []
-    spec: Json = {
-        "containers": [{"name": "inference", "image": "registry/own:1", "env": [{"name": "a", "value": "b"}]}]
-    }
+    spec = pod_spec()
     if node is not None:
         spec["nodeName"] = node
     return {

@@ -37,7 +37,10 @@ from workflows.messages import (
     LaunchStage,
     LaunchState,
     PublishInput,
+    ReadSpecInput,
     RecordInput,
+    SpecChanged,
+    SpecResult,
     StatusResult,
     StopInput,
     StopLaunchInput,
@@ -262,7 +265,7 @@ class Cluster:
     @property
     def activities(self) -> list[Callable[..., object]]:
         """All but the follower's."""
-        followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify]
+        followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
         return [self.launch, self.stop, self.publish, self.record, self.delete, *followed]
 
     @property
@@ -472,6 +475,11 @@ class Cluster:
         return LaunchReport(
             stage=LaunchStage.RUNNING, started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod", pod_uid=uid
         )
+
+    @activity.defn(name=activity_options.READ_SPEC.name)
+    async def read_spec(self, request: ReadSpecInput) -> SpecResult:
+        assert request.run == RUN
+        return SpecResult(spec=SpecChanged(timeout_seconds=self.timeout_seconds, suspend=self.is_suspended))
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:

@@ -185,7 +185,9 @@ async def record_submission(environment: WorkflowEnvironment, *, is_cancelled: b
             await handle.cancel()
             await until(lambda: _is_true(key in front.cancelled))
             phase, reason = Phase.FAILED, Reason.CANCELLED
-        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(front.made[key], phase=phase, reason=reason))
+        run = front.made[key]
+        front.results[run.uid] = result_for(run, phase=phase, reason=reason)
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
         return await _history_of(handle)
 
 

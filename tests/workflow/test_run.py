@@ -158,13 +158,21 @@ async def test_the_workflow_of_a_run_that_was_deleted_completes(staged: Staged) 
     assert not cluster.jobs
 
 
-async def test_a_workflow_that_takes_over_continues_with_the_runs_progress(staged: Staged) -> None:
-    cluster = Cluster(plans=[fails()], backoff_limit=2)
+async def test_whoever_starts_a_workflow_cannot_choose_how_far_the_run_has_got(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds()], timeout_seconds=60)
+    forged = {
+        "launch": 3,
+        "attempt": 3,
+        "seconds_used": 999_999,
+        "disruptions": 99,
+        "pending_since": "2000-01-01T00:00:00Z",
+    }
     async with staged(cluster) as stage:
-        await failure_of(await stage.start(launch=3, attempt=3, seconds_used=20))
+        result = await stage.execute(**forged)
     [job] = cluster.jobs.values()
     assert isinstance(job.request, LaunchInput)
-    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (3, 3, 20)
+    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (1, 1, 0)
+    assert result["phase"] == "Succeeded"
 
 
 async def test_a_run_deleted_after_a_failure_ends_without_a_back_off(staged: Staged) -> None:

@@ -49,9 +49,16 @@ async def test_a_deadline_does_not_wait_for_a_busy_follower(temporal: Client) ->
 
 
 async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client) -> None:
-    cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, plans=[AT_ONCE])
+    failing = Plan(starts_after=0, ends_after=0, verdict=fails().verdict)
+    cluster = Cluster(plans=[failing, AT_ONCE])
+
+    async def has_failed_once() -> bool:
+        return bool(cluster.published)
+
     async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
-        handle = await stage.start(launch=2, attempt=2, seconds_used=55)
+        handle = await stage.start()
+        await until(has_failed_once)
+        cluster.always_waits = Reason.CONFIG_NOT_FOUND
         latest = temporal.get_workflow_handle(handle.id)
         first = (await latest.describe()).run_id
 
@@ -63,8 +70,8 @@ async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client
         cluster.always_waits = None
         await latest.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await in_time(latest.result()))["phase"] == "Succeeded"
-    [job] = cluster.jobs.values()
-    assert (job.request.launch, job.request.attempt, job.request.seconds_used) == (2, 2, 55)
+    [_, job] = cluster.jobs.values()
+    assert (job.request.launch, job.request.attempt, len(job.request.attempts)) == (2, 2, 1)
 
 
 FLOOD = 60

@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
@@ -27,13 +28,19 @@ async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
     return caught.value.cause
 
 
+async def report(handle: WorkflowHandle[Any, Any], runs: Runs, end: RunResult) -> None:
+    """The run has ended, which its workflow signals."""
+    runs.results[end.uid] = end
+    await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+
+
 async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Client, task_queue: str) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
         await until(lambda: handle.id in runs.made)
         end = result_for(runs.made[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
-        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
+        await report(handle, runs, end)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert (got["phase"], got["name"], got["message"]) == ("Succeeded", handle.id, "150 of 150")
     assert "exitCode" in got
@@ -46,7 +53,7 @@ async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: 
         await until(lambda: handle.id in runs.made)
         run = runs.made[handle.id]
         end = result_for(run, phase=Phase.FAILED, reason=Reason.INPUT_FAILED, message="the handler answered 500")
-        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
+        await report(handle, runs, end)
         error = await failure_of(handle)
     assert (error.type, error.non_retryable) == ("InputFailed", True)
     assert "the handler answered 500" in str(error)
@@ -62,17 +69,40 @@ async def test_a_run_that_has_ended_already_is_answered_at_once(temporal: Client
     assert got["uid"] == "u-1"
 
 
-async def test_a_signal_of_another_run_ends_nothing(temporal: Client, task_queue: str) -> None:
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
+async def test_a_forged_end_completes_nothing(temporal: Client, task_queue: str, phase: Phase) -> None:
+    """Workers of earlier versions sent the outcome in the signal; anybody with access to Temporal can."""
     runs = Runs()
     async with served(temporal, task_queue, runs):
         handle = await start(temporal, task_queue)
         await until(lambda: handle.id in runs.made)
         run = runs.made[handle.id]
-        foreign = run.model_copy(update={"uid": "another"})
-        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED))
-        await handle.signal(messages.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        forged = result_for(run, phase=phase, reason=Reason.SUCCEEDED, message="forged")
+        await handle.signal(messages.RUN_ENDED_SIGNAL, forged)
+        await until(lambda: len(runs.looks) == 1)
+        assert (await handle.describe()).close_time is None
+        await handle.signal(
+            messages.RUN_ENDED_SIGNAL,
+            result_for(run.model_copy(update={"uid": "x"}), phase=phase, reason=Reason.STOPPED),
+        )
+        await report(handle, runs, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="real"))
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
-    assert got["phase"] == "Succeeded"
+    assert got["message"] == "real"
+
+
+async def test_nobody_can_follow_the_run_of_another_submission(temporal: Client, task_queue: str) -> None:
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
+        victim = await start(temporal, task_queue)
+        await until(lambda: victim.id in runs.made)
+        run = runs.made[victim.id]
+        following = {**REQUEST, "following": {"name": run.name, "uid": run.uid}}
+        error = await failure_of(await start(temporal, task_queue, following))
+        assert error.type == "RequestRefused"
+        assert "following: unknown field" in str(error)
+        assert (runs.looks, runs.cancelled) == ([], [])
+        await report(victim, runs, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        await asyncio.wait_for(victim.result(), WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +173,7 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(
         await until(lambda: handle.id in runs.cancelled)
         assert (await handle.describe()).close_time is None
         end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
-        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
+        await report(handle, runs, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert isinstance(caught.value.cause, CancelledError)
@@ -161,7 +191,7 @@ async def test_a_submission_cancelled_while_its_run_is_created_leaves_no_run_beh
         runs.may_create.set()
         await until(lambda: handle.id in runs.cancelled)
         end = result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.CANCELLED)
-        await handle.signal(messages.RUN_ENDED_SIGNAL, end)
+        await report(handle, runs, end)
         with pytest.raises(WorkflowFailureError) as caught:
             await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert isinstance(caught.value.cause, CancelledError)
@@ -215,14 +245,14 @@ async def test_a_submission_continued_as_new_follows_its_run_and_creates_no_othe
         await until(lambda: bool(runs.asked))
         for _ in range(CONTINUE_AS_NEW_AFTER):
             end = result_for(foreign, phase=Phase.FAILED, reason=Reason.STOPPED)
-            await handle.signal(messages.RUN_ENDED_SIGNAL, end)
+            await report(handle, runs, end)
         runs.may_create.set()
         latest = temporal.get_workflow_handle(handle.id)
         deadline = time.monotonic() + WAIT_SECONDS
         while (await latest.describe()).run_id == handle.first_execution_run_id:
             assert time.monotonic() < deadline, "it is not continued as new"
         run = runs.made[handle.id]
-        await latest.signal(messages.RUN_ENDED_SIGNAL, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
+        await report(latest, runs, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["uid"] == run.uid
     assert len(runs.asked) == 1

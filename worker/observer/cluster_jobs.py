@@ -17,6 +17,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import JOBS, RUNS, Object
+from inferrun.resources import parse_run
 
 
 class JobAccess(Protocol):
@@ -65,7 +66,9 @@ class ClusterJobs:
         if not job_state.is_finished(job):
             await delete_if_present(self._api, JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
             return
-        seconds = await read_time_to_live(self._api, launch.run, default=self._defaults().job_ttl_seconds)
+        seconds = default = self._defaults().job_ttl_seconds
+        if run is not None:
+            seconds = await read_time_to_live(self._api, parse_run(run), default=default)
         await end_job(self._api, launch.run, job, seconds=seconds)
 
     async def _run_of(self, launch: Launch) -> Object | None:

@@ -22,6 +22,8 @@ from activities.rules.observation import (
     observe_absent,
     running_message,
 )
+from activities.rules.pod_end import PodEnd
+from activities.rules.pod_shape import shape_of_job, split_by_shape
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
@@ -146,7 +148,7 @@ class Reconciler:
         now = _now()
         state.is_left_over = state.is_probed = state.is_gone = False
         state.probe_due = NEVER
-        pods = self._workloads.pods_of(state.launch.job_uid)
+        pods = self._pods_of(state.launch, job)
         inputs = (job, pods, run, state.events, state.records)
         if state.is_settled(inputs, now=now):
             return
@@ -156,7 +158,7 @@ class Reconciler:
             job,
             pods,
             events=state.events,
-            ends=self._workloads.remembered_ends(state.launch.job_uid),
+            ends=self._ends_of(state.launch, job),
             before=_before(state, run),
             now=utc_now(),
             quiet_seconds=now - state.changed_at,
@@ -176,6 +178,16 @@ class Reconciler:
             if seen.doing is Doing.ENDING and recheck > now:
                 state.recheck_due = min(state.recheck_due, recheck)
         self._schedule(key, state, now=now)
+
+    def _pods_of(self, launch: Launch, job: Object) -> tuple[Object, ...]:
+        """The Job's Pods; what a planted one says is no progress and no reason for waiting."""
+        pods = self._workloads.pods_of(launch.job_uid)
+        genuine, planted = split_by_shape(pods, shape=shape_of_job(job))
+        return tuple(genuine) if planted else pods
+
+    def _ends_of(self, launch: Launch, job: Object) -> tuple[PodEnd, ...]:
+        shape = shape_of_job(job)
+        return tuple(end for end in self._workloads.remembered_ends(launch.job_uid) if end.shape == shape)
 
     def _plan_running(self, key: Key, state: JobState, seen: Observation, *, run: Object, now: float) -> None:
         message = running_message(state.launch, seen.pod_name)

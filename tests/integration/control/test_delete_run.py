@@ -1,25 +1,100 @@
 """`DeleteRun` on a real API server."""
 
+from datetime import timedelta
+
 import pytest
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.cluster.events import EventRecorder
 from activities.delete_run import RunDeleter
+from activities.launch_job import JobLauncher
+from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
-from tests.integration.control.conftest import MakeRun
-from workflows.messages import DeleteRunInput
+from inferrun.run_ref import RunRef
+from inferrun.timestamps import rfc3339, utc_now
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from workflows.messages import DeleteRunInput, LaunchInput
 
 
-async def test_a_run_is_deleted_by_its_uid_and_once(api: KubeClient, make_run: MakeRun) -> None:
-    deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
-    ref = (await make_run()).ref
-    other = DeleteRunInput(run=ref.model_copy(update={"uid": "00000000-0000-0000-0000-000000000000"}))
-    await ActivityEnvironment().run(deleter.delete_run, other)
+@pytest.fixture
+def deleter(api: KubeClient) -> RunDeleter:
+    """The activity's instance."""
+    return RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
+
+
+async def finished(
+    api: KubeClient, make_run: MakeRun, config: str, *, phase: str = "Succeeded", due_in: float | None = -60
+) -> RunRef:
+    """A run that was launched and has ended."""
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+    run = await make_run(configRef={"name": config})
+    await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
+    status = {"phase": phase, "reason": phase, "message": "m", "completionTime": rfc3339(utc_now())}
+    if due_in is not None:
+        status["deleteAfter"] = rfc3339(utc_now() + timedelta(seconds=due_in))
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
+    return run.ref
+
+
+async def delete(deleter: RunDeleter, run: RunRef) -> None:
+    await ActivityEnvironment().run(deleter.delete_run, DeleteRunInput(run=run))
+
+
+async def test_a_run_is_deleted_by_its_uid_and_once(
+    api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    ref = await finished(api, make_run, await make_config(autoDeletePolicy="DeleteOnCompletion"))
+    await delete(deleter, ref.model_copy(update={"uid": "00000000-0000-0000-0000-000000000000"}))
     assert await api.get(RUNS, ref.namespace, ref.name)
     for _ in range(2):
-        await ActivityEnvironment().run(deleter.delete_run, DeleteRunInput(run=ref))
+        await delete(deleter, ref)
     with pytest.raises(NotFound):
         await api.get(RUNS, ref.namespace, ref.name)
+
+
+@pytest.mark.parametrize(
+    ("policy", "phase", "text"),
+    [
+        ("DeleteOnCompletion", "Running", "has not ended"),
+        ("None", "Succeeded", "keeps it"),
+        ("DeleteOnSuccess", "Failed", "keeps it"),
+    ],
+)
+async def test_a_run_that_must_be_kept_is_not_deleted(
+    api: KubeClient,
+    deleter: RunDeleter,
+    make_run: MakeRun,
+    make_config: MakeConfig,
+    *,
+    policy: str,
+    phase: str,
+    text: str,
+) -> None:
+    ref = await finished(api, make_run, await make_config(autoDeletePolicy=policy), phase=phase, due_in=None)
+    with pytest.raises(ApplicationError, match=text) as refused:
+        await delete(deleter, ref)
+    assert refused.value.non_retryable
+    assert await api.get(RUNS, ref.namespace, ref.name)
+
+
+async def test_a_run_that_was_never_started_is_not_deleted(deleter: RunDeleter, make_run: MakeRun) -> None:
+    run = await make_run(status={"phase": "Failed", "reason": "InvalidSpec", "message": "m"})
+    with pytest.raises(ApplicationError, match="keeps it"):
+        await delete(deleter, run.ref)
+
+
+async def test_a_run_is_not_deleted_before_its_delay_is_over(
+    api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=900)
+    ref = await finished(api, make_run, config, due_in=300)
+    with pytest.raises(ApplicationError, match="is kept until") as early:
+        await delete(deleter, ref)
+    assert not early.value.non_retryable
+    assert early.value.next_retry_delay is not None
+    assert 0 < early.value.next_retry_delay.total_seconds() <= 300
+    assert await api.get(RUNS, ref.namespace, ref.name)

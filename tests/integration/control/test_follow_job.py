@@ -73,7 +73,7 @@ async def following(
     api: KubeClient, watch: JobWatch, job: Launched, follow_until: FollowUntil
 ) -> AsyncIterator["asyncio.Task[FollowResult]"]:
     publisher = ProgressPublisher(RunStore(api), events=EventRecorder(api, reporter="tests"))
-    follower = JobFollower(api, watch=watch, publisher=publisher)
+    follower = JobFollower(api, RunStore(api), watch=watch, publisher=publisher)
     request = job.follow_input(follow_until)
     task = asyncio.create_task(ActivityEnvironment().run(follower.follow_job, request))
     try:

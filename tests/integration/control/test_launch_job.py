@@ -421,10 +421,9 @@ async def test_a_forged_config_map_grants_no_service_account(
     place, ref = run.metadata.namespace, run.ref
     lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
     planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
-    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
+    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs", signature=""))
     result = await launch(launcher, run)
-    assert result.state is LaunchState.WAITING
-    assert 'spec.serviceAccountName is "powerful"' in result.message
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
     with pytest.raises(NotFound):
         await api.get(JOBS, place, base_of(run))
 

@@ -9,6 +9,7 @@ from activities.stop_job import POLL_SECONDS, JobStopper
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import PODS
+from inferrun.kube.runs import RunStore
 from tests.integration.control.pods import STARTED, WAIT_SECONDS, Launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import StopResult, VerdictKind
@@ -17,7 +18,7 @@ from workflows.messages import StopResult, VerdictKind
 @pytest.fixture
 def stopper(api: KubeClient) -> JobStopper:
     """The activity's instance."""
-    return JobStopper(api)
+    return JobStopper(api, RunStore(api))
 
 
 async def stop(stopper: JobStopper, job: Launched, *, grace: int) -> StopResult:

@@ -7,6 +7,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LaunchInspector
+from activities.rules.pod_shape import shape_of_job
 from activities.stop_launch import LaunchStopper
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -38,19 +39,22 @@ def request(launch: ObservedLaunch, pod: Object) -> InspectInput:
         job_name=launch.job["metadata"]["name"],
         job_uid=launch.job_uid,
         snapshot=snapshot().model_dump_json(),
+        pod_shape=shape_of_job(launch.job),
         pod_uid=pod["metadata"]["uid"],
     )
 
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, pod: Object, *, seconds: int) -> LaunchReport:
-    reader = LaunchReader(api, ended_pods=lambda _: ())
+    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
     inspector = LaunchInspector(api, reader, logs=PodLogs(api), defaults=lambda: Defaults(node_lost_seconds=seconds))
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request(launch, pod))
     return report
 
 
 async def stop(api: KubeClient, launch: ObservedLaunch, pod: Object) -> StopLaunchResult:
-    stopper = LaunchStopper(api, RunStore(api), LaunchReader(api, ended_pods=lambda _: ()), defaults=Defaults)
+    stopper = LaunchStopper(
+        api, RunStore(api), LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), defaults=Defaults
+    )
     given = StopLaunchInput(**request(launch, pod).model_dump(), grace_seconds=0)
     result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, given)
     return result

@@ -10,9 +10,11 @@ from temporalio.testing import ActivityEnvironment
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LaunchInspector
+from activities.rules.pod_shape import shape_of_job
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
+from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
@@ -47,13 +49,14 @@ async def pods(api: KubeClient, launch: ObservedLaunch) -> list[Object]:
 
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, *, pod_uid: str) -> LaunchReport:
-    reader = LaunchReader(api, ended_pods=lambda _: ())
+    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
     inspector = LaunchInspector(api, reader, logs=PodLogs(api), defaults=Defaults)
     request = InspectInput(
         run=launch.run,
         job_name=launch.job["metadata"]["name"],
         job_uid=launch.job_uid,
         snapshot=snapshot().model_dump_json(),
+        pod_shape=shape_of_job(launch.job),
         pod_uid=pod_uid,
     )
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)

@@ -135,6 +135,7 @@ class Machine:
             "pod_uid": f"pod-{self.pods}",
             "INFERRUN_RETRY_SECONDS": "0",
             "INFERRUN_REQUEST_SECONDS": "0",
+            "INFERRUN_ALLOWED_ADDRESSES": "127.0.0.0/8",
             **self.environment,
             **more,
         }

@@ -26,7 +26,9 @@ QUOTAS = Resource("v1", "resourcequotas")
 @pytest.fixture
 def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
     events = EventRecorder(api, reporter="tests")
-    return RunSubmitter(api, RunStore(api), events=events, history=SubmissionHistory(temporal), namespaces=None)
+    return RunSubmitter(
+        api, RunStore(api), events=events, history=SubmissionHistory(temporal), namespaces=None, labels=tuple
+    )
 
 
 async def submit(submitter: RunSubmitter, schedule: InferenceRun, *, seconds_late: float) -> SubmissionStatus:

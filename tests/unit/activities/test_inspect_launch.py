@@ -7,7 +7,9 @@ import pytest
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LOG_SECONDS, LaunchInspector
+from activities.rules.pod_shape import shape_of_pod
 from inferrun.control.run_defaults import Defaults
+from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_pod
@@ -19,9 +21,13 @@ from workflows.messages import InspectInput, LaunchStage
 @pytest.mark.parametrize("is_our_runner", [True, False])
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment(*, is_our_runner: bool) -> None:
     api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = LaunchInspector(api, LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults)
+    inspector = LaunchInspector(
+        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+    )
     ours = snapshot(is_our_runner=is_our_runner, foreign_log_tail=True).model_dump_json()
-    request = InspectInput(run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours)
+    request = InspectInput(
+        run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())
+    )
     async with asyncio.timeout(LOCAL_SECONDS.total_seconds()):
         report = await inspector.inspect_launch(request)
     assert LOCAL_SECONDS.total_seconds() > LOG_SECONDS
@@ -36,9 +42,16 @@ async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
         "firstTimestamp": "2026-11-21T07:10:00Z",
     }
     api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
-    inspector = LaunchInspector(api, LaunchReader(api, ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults)
+    inspector = LaunchInspector(
+        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+    )
     request = InspectInput(
-        run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=snapshot().model_dump_json(), pod_uid="pod-a"
+        run=RUN,
+        job_name=JOB_NAME,
+        job_uid=JOB_UID,
+        snapshot=snapshot().model_dump_json(),
+        pod_shape=shape_of_pod(live_pod()),
+        pod_uid="pod-a",
     )
     report = await inspector.inspect_launch(request)
     assert (report.stage, report.started_at) == (LaunchStage.POD_LOST, "2026-11-21T07:10:00Z")

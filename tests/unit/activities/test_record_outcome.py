@@ -1,6 +1,18 @@
 """What follows from a recorded outcome, where the cluster has been tampered with."""
 
-from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import (
+    Client,
+    FetchWorkflowHistoryEventsInput,
+    Interceptor,
+    OutboundInterceptor,
+    SignalWorkflowInput,
+)
 
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
@@ -10,21 +22,34 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.run_result import deleted_result
+from inferrun.submission import WORKFLOW_TYPE
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
 from tests.unit.objects import RUN
-from workflows.messages import RUN_ENDED_SIGNAL, RecordInput
+from workflows.messages import LOOK_AGAIN_SIGNAL, RecordInput
 
 
 class Signals(OutboundInterceptor):
     """Notes signals instead of sending them."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[str, str, object]] = []
+        self.sent: list[tuple[str, str]] = []
 
     async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002 -- the library's name
-        self.sent.append((input.id, input.signal, input.args[0]))
+        self.sent.append((input.id, input.signal))
+
+    def fetch_workflow_history_events(self, input: FetchWorkflowHistoryEventsInput) -> Any:  # noqa: A002, ARG002 -- the library's
+        return _submission_of("models")
+
+
+async def _submission_of(namespace: str) -> AsyncIterator[HistoryEvent]:
+    """The beginning of the history of a submission."""
+    event = HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+    started = event.workflow_execution_started_event_attributes
+    started.workflow_type.name = WORKFLOW_TYPE
+    payload = started.input.payloads.add(data=json.dumps({"namespace": namespace, "configRef": "iris"}).encode())
+    payload.metadata["encoding"] = b"json/plain"
+    yield event
 
 
 class Intercepting(Interceptor):
@@ -59,11 +84,22 @@ async def test_the_submission_of_a_run_that_is_gone_is_told_of_its_deletion() ->
     """The shim, which otherwise does that, may not have seen the run any more."""
     signals = Signals()
     recorder = await recorder_over(StoredObjects(), signals=signals)
-    request = RecordInput(run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter="mine")
+    request = RecordInput(run=RUN, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter=RUN.name)
 
     assert (await recorder.record_outcome(request)).gone
 
-    assert signals.sent == [("mine", RUN_ENDED_SIGNAL, deleted_result(RUN))]
+    assert signals.sent == [(RUN.name, LOOK_AGAIN_SIGNAL)]
+
+
+async def test_a_workflow_that_did_not_submit_the_run_is_not_signalled() -> None:
+    signals = Signals()
+    recorder = await recorder_over(StoredObjects(), signals=signals)
+    for run, submitter in ((RUN, "mine"), (RUN.model_copy(update={"namespace": "other"}), RUN.name), (RUN, "x" * 5000)):
+        request = RecordInput(
+            run=run, phase=Phase.FAILED, reason=Reason.RUN_DELETED, message="gone", submitter=submitter
+        )
+        await recorder.record_outcome(request)
+    assert signals.sent == []
 
 
 async def test_an_outcome_is_recorded_although_the_runs_config_map_was_corrupted() -> None:

@@ -158,6 +158,7 @@ def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState)
     sent = json.loads(state.begin_launch().model_dump_json())
     assert sent == {
         "run": RUN.model_dump(),
+        "snapshot": "",
         "launch": 1,
         "attempt": 1,
         "seconds_used": 0.0,

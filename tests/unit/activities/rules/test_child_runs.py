@@ -27,6 +27,9 @@ SPEC = {
 }
 
 
+LABELS = ("kueue.x-k8s.io/queue-name",)
+
+
 def parent(**spec: object) -> InferenceRun:
     labels = {"kueue.x-k8s.io/queue-name": "gpu", "team": "a"}
     metadata = {"name": "nightly", "namespace": "team", "uid": "parent-uid", "labels": labels}
@@ -38,18 +41,20 @@ def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> Inf
 
 
 def finished(number: int, phase: Phase) -> InferenceRun:
-    manifest = scheduled_run(parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
+    manifest = scheduled_run(
+        parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number), labels=LABELS
+    )
     ended = DUE.replace(minute=number, second=30).isoformat()
     return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
 
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)
     assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:5]}
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)["metadata"]
     assert made["name"] == "nightly-20261121090000"
     assert made["annotations"] == {
         wellknown.ANNOTATION_WORKFLOW_ID: "w",
@@ -60,18 +65,18 @@ def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_t
 
 
 def test_a_schedules_child_inherits_only_queue_labels() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)["metadata"]
     assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
 
 
 def test_the_same_nominal_time_finds_the_same_child() -> None:
-    made = scheduled_run(parent(), workflow_id="first", nominal_time=DUE)
-    again = scheduled_run(parent(), workflow_id="second", nominal_time=DUE)
+    made = scheduled_run(parent(), workflow_id="first", nominal_time=DUE, labels=LABELS)
+    again = scheduled_run(parent(), workflow_id="second", nominal_time=DUE, labels=LABELS)
     assert match(again, stored(made)) is Match.SAME
 
 
 def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE)
+    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)
     by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
     assert match(made, by_hand) is Match.FOREIGN
 
@@ -120,9 +125,9 @@ def test_by_default_three_succeeded_runs_and_one_failed_run_are_kept() -> None:
 
 def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None:
     schedule = parent(successfulJobsHistoryLimit=0)
-    under_way = stored(scheduled_run(schedule, workflow_id="w", nominal_time=DUE), phase=Phase.RUNNING)
+    under_way = stored(scheduled_run(schedule, workflow_id="w", nominal_time=DUE, labels=LABELS), phase=Phase.RUNNING)
     other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
-    foreign = stored(scheduled_run(other, workflow_id="w", nominal_time=DUE), phase=Phase.SUCCEEDED)
+    foreign = stored(scheduled_run(other, workflow_id="w", nominal_time=DUE, labels=LABELS), phase=Phase.SUCCEEDED)
     labelled = parse_run(
         {
             "metadata": {"name": "by-hand", "labels": {wellknown.LABEL_SCHEDULE_UID: "parent-uid"}},

@@ -30,7 +30,9 @@ def test_a_launch_gets_what_is_left_of_the_specs_timeout(*, spec: Json, used: fl
 
 def test_a_launched_job_has_the_limits_of_the_snapshot_and_the_timeout_of_the_spec() -> None:
     compiled = CompiledRun("inf-iris", "{}", snapshot(backoff_limit=7, pending_timeout_seconds=9))
-    result = launched(LaunchInput(run=RUN), run(timeoutSeconds=60), compiled, job(), is_adopted=False, now=NOW)
+    result = launched(
+        LaunchInput(run=RUN), run(timeoutSeconds=60), compiled, job(), pod_shape="s", is_adopted=False, now=NOW
+    )
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.LAUNCHED, "inf-iris", "job-uid")
     assert (result.backoff_limit, result.pending_timeout_seconds, result.timeout_seconds) == (7, 9, 60)
 
@@ -39,7 +41,7 @@ def test_a_launched_job_has_the_limits_of_the_snapshot_and_the_timeout_of_the_sp
 def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_jobs(*, launch: int, since: str) -> None:
     compiled = CompiledRun("inf-iris", "{}", snapshot())
     request = LaunchInput(run=RUN, launch=launch)
-    assert launched(request, run(), compiled, job(), is_adopted=False, now=NOW).pending_since == since
+    assert launched(request, run(), compiled, job(), pod_shape="s", is_adopted=False, now=NOW).pending_since == since
 
 
 @pytest.mark.parametrize(("is_retryable", "state"), [(True, LaunchState.WAITING), (False, LaunchState.REFUSED)])
@@ -85,5 +87,11 @@ def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() ->
     compiled = CompiledRun("inf-iris", "{}", snapshot())
     stored = run(status={"phase": "Running", "runningSince": STARTED}, timeoutSeconds=60)
     lost = lost_job("inf-iris", "job-uid", run=stored, now=NOW)
-    assert launched(LaunchInput(run=RUN), stored, compiled, lost, is_adopted=True, now=NOW).started_at == STARTED
-    assert launched(LaunchInput(run=RUN), stored, compiled, job(), is_adopted=True, now=NOW).started_at is None
+    assert (
+        launched(LaunchInput(run=RUN), stored, compiled, lost, pod_shape="s", is_adopted=True, now=NOW).started_at
+        == STARTED
+    )
+    assert (
+        launched(LaunchInput(run=RUN), stored, compiled, job(), pod_shape="s", is_adopted=True, now=NOW).started_at
+        is None
+    )

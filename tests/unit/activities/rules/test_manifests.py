@@ -44,7 +44,7 @@ def environment_of(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_config_map_is_immutable_and_owned_by_its_run() -> None:
-    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
+    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid", signature="")
     assert body["immutable"] is True
     assert set(body["data"]) == {"contract.json", "snapshot.json"}
     assert body["metadata"]["name"] == "inf-iris-5be07ada"
@@ -134,6 +134,14 @@ def test_values_that_differ_between_jobs_are_in_the_environment() -> None:
     variables = environment_of(launch=4, attempt=2)
     assert (variables["INFERRUN_LAUNCH"], variables["INFERRUN_ATTEMPT"]) == ("4", "2")
     assert variables["pod_uid"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
+def test_only_our_runner_gets_the_lists_of_addresses() -> None:
+    lists = {"allowed_addresses": ("10.0.0.1:80",), "refused_addresses": ("temporal:7233", "10.96.0.1:443")}
+    ours = environment_of(image="own:1", is_our_runner=True, **lists)
+    assert ours["INFERRUN_ALLOWED_ADDRESSES"] == "10.0.0.1:80"
+    assert ours["INFERRUN_REFUSED_ADDRESSES"] == "temporal:7233,10.96.0.1:443"
+    assert "INFERRUN_REFUSED_ADDRESSES" not in environment_of(is_our_runner=False, **lists)
 
 
 def test_only_our_runner_gets_a_home() -> None:

@@ -125,10 +125,22 @@ def test_the_claims_of_input_and_output_are_found() -> None:
     )
 
 
-def test_only_queue_labels_are_inherited() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a", "inferrun.dev/run-uid": "forged"}
+def test_only_the_name_of_a_queue_is_inherited_by_default() -> None:
+    labels = {
+        "kueue.x-k8s.io/queue-name": "small",
+        "kueue.x-k8s.io/priority-class": "high",
+        "team": "a",
+        "inferrun.dev/run-uid": "forged",
+    }
     snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
     assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
+
+
+def test_the_operator_chooses_which_labels_are_inherited() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a"}
+    given = run(metadata={"labels": labels})
+    chosen = DEFAULTS.model_copy(update={"propagated_labels": ("team",)})
+    assert compile_run(given, config(), defaults=chosen, runner_account="").snapshot.labels == {"team": "a"}
 
 
 def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
@@ -154,14 +166,14 @@ def test_the_size_counts_bytes_and_not_characters() -> None:
 def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
     storage = {"input": krateo({"name": "in"}), "output": {"file": {"claimName": "rows"}}}
     first = compile_run(run(timeoutSeconds=5), config(storage=storage), defaults=DEFAULTS, runner_account="a")
-    again = read_snapshot({"contract.json": first.contract_json, "snapshot.json": first.snapshot_json})
+    again = read_snapshot(first.texts, base_name=first.base_name)
     assert again == first
 
 
 @pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
-        read_snapshot(data)
+        read_snapshot(data, base_name="inf-iris")
 
 
 def s3(**more: object) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_a_trimmed_job_says_the_same_about_its_launch() -> None:
     assert trimmed["metadata"]["annotations"][ANNOTATION_SECONDS_LEFT] == "30"
     assert trimmed["status"]["conditions"] == [{"type": "Complete", "status": "True"}]
     assert set(trimmed["metadata"]) == {
-        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations", "ownerReferences",
+        "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations", "ownerReferences", "shape",
     }  # fmt: skip
     assert "app" not in trimmed["metadata"]["labels"]
     assert len(trimmed["metadata"]["annotations"]) == 3

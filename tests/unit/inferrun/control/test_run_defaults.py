@@ -44,6 +44,8 @@ def test_settings_are_parsed_from_text() -> None:
         ("deadlineMarginSeconds", "0"),
         ("foreignLogTail", "perhaps"),
         ("krateoPostLimitBytes", "12"),
+        ("allowedAddresses", "10.0.0.0/33"),
+        ("refusedAddresses", "10.0.0.1:http"),
     ],
 )
 def test_an_invalid_value_is_reported_and_the_last_valid_one_remains(key: str, bad: str) -> None:

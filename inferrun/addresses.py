@@ -1,0 +1,142 @@
+"""Which network addresses runs may connect to: a decision about an address, after name resolution. Pure.
+
+Model servers and data handlers are named by users of a namespace, and a runner connects to whatever they name. It must
+not serve as a way to the node's own services, the cloud's metadata service, or the cluster's control plane.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, Self
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+CONTROL_PLANE_PORTS: Final = {
+    2379: "etcd",
+    2380: "etcd",
+    6443: "the API server",
+    7233: "Temporal",
+    10250: "the kubelet",
+    10255: "the kubelet",
+    10257: "the controller manager",
+    10259: "the scheduler",
+}
+"""Ports that are refused at every address: nodes have many addresses, and a runner does not know them all."""
+
+_METADATA: Final = tuple(
+    ip_network(network)
+    for network in (
+        "169.254.0.0/16",
+        "100.100.100.200/32",  # Alibaba Cloud
+        "168.63.129.16/32",  # Azure
+        "192.0.0.192/32",  # Oracle Cloud
+        "fd00:ec2::/32",  # AWS
+        "fd20:ce::254/128",  # Google Cloud
+    )
+)
+
+_TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::ffff:0:0:0/96"))
+"""NAT64 and SIIT."""
+
+_COMPATIBLE: Final = IPv6Network("::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An entry of a list of addresses: a network or a host name, and a port if the entry is about one port only."""
+
+    network: Network | None
+    host: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """An entry such as `10.0.0.0/8`, `10.1.2.3:8080`, `[fd00::1]:443` or `temporal.example:7233`. Raises ValueError."""
+        host, port = _split_port(text.strip())
+        try:
+            return cls(ip_network(host), host, port)
+        except ValueError:
+            pass
+        if not host or "/" in host or ":" in host or not any(char.isalpha() for char in host):
+            raise ValueError(f"{text!r} is neither an address, a network such as 10.0.0.0/8, nor a host name")
+        return cls(None, host, port)
+
+    def covers(self, address: Address, port: int) -> bool:
+        """Whether the entry is about this address and port; an entry with a host name never is."""
+        if self.network is None or (self.port is not None and self.port != port):
+            return False
+        return address.version == self.network.version and address in self.network
+
+
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """The entries of a comma-separated list. Raises ValueError."""
+    return tuple(Target.parse(part) for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """`allowed` are exceptions from everything else; `refused` is refused besides what is never allowed by default."""
+
+    allowed: tuple[Target, ...] = ()
+    refused: tuple[Target, ...] = ()
+
+    def with_refused(self, addresses: Iterable[tuple[str, int | None]]) -> Self:
+        """The policy that also refuses these addresses, of which None as the port means all ports."""
+        more = tuple(Target(ip_network(address), address, port) for address, port in addresses)
+        return type(self)(self.allowed, (*self.refused, *more))
+
+    def refusal(self, address: str, port: int) -> str:
+        """Why runs must not connect to an address that name resolution returned; empty if they may."""
+        given = ip_address(address.partition("%")[0])
+        candidates = (given, *_embedded(given))
+        if any(target.covers(candidate, port) for target in self.allowed for candidate in candidates):
+            return ""
+        for candidate in candidates:
+            if kind := self._kind(candidate, port):
+                return kind
+        return ""
+
+    def _kind(self, address: Address, port: int) -> str:
+        if any(address.version == network.version and address in network for network in _METADATA):
+            return "a link-local address or that of a metadata service"
+        if address.is_loopback:
+            return "a loopback address"
+        if address.is_link_local or address.is_multicast or address.is_unspecified or _is_this_network(address):
+            return "a link-local, multicast or unspecified address"
+        if any(target.covers(address, port) for target in self.refused):
+            return "an address of the control plane"
+        return f"a port of {CONTROL_PLANE_PORTS[port]}" if port in CONTROL_PLANE_PORTS else ""
+
+
+def _embedded(address: Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses to which packets for an IPv6 address may be translated or tunnelled."""
+    if isinstance(address, IPv4Address):
+        return ()
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    last = IPv4Address(int(address) & 0xFFFFFFFF)
+    if any(address in network for network in _TRANSLATED) or (address in _COMPATIBLE and int(address) > 1):
+        found.append(last)
+    if (int(address) >> 32) & 0xFFFFFFFF in (0x5EFE, 0x02005EFE):  # ISATAP
+        found.append(last)
+    return tuple(one for one in found if one is not None)
+
+
+def _is_this_network(address: Address) -> bool:
+    return isinstance(address, IPv4Address) and (int(address) >> 24 == 0 or int(address) == 0xFFFFFFFF)
+
+
+def _split_port(text: str) -> tuple[str, int | None]:
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed:
+            raise ValueError(f"{text!r} has no closing bracket")
+        return host, _port(rest.removeprefix(":"), text) if rest else None
+    host, colon, port = text.rpartition(":")
+    return (host, _port(port, text)) if colon and ":" not in host else (text, None)
+
+
+def _port(digits: str, text: str) -> int:
+    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) < 65536:
+        raise ValueError(f"{text!r} has an invalid port")
+    return int(digits)

@@ -1,0 +1,112 @@
+"""The connector of every HTTP session of the runner: it refuses addresses that runs must not reach.
+
+The decision is made for each connection, when the socket is created: names have been resolved by then, whatever spelling
+an address had, and a name that resolves differently a second time is judged a second time. Proxies are reached through
+the same connector.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+
+from inferrun.addresses import AddressPolicy, Target, parse_targets
+from inferrun.plugins import Limits
+
+_log = logging.getLogger(__name__)
+
+RESOLVE_SECONDS: Final = 5.0
+"""Time limit for resolving the names of refused servers; within a cluster it takes milliseconds."""
+
+_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
+
+
+class AddressRefused(aiohttp.ClientConnectionError):
+    """Runs must not connect to the server's address."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the server's address is {why}, which runs must not reach")
+
+
+class _RefusedSocket(OSError):
+    """The same while connecting. The text is the same for all addresses of a name, so that one of the errors is kept."""
+
+
+class Connections:
+    """Opens connections under one policy."""
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        self._policy = policy
+
+    def open_socket(self, info: _AddressInfo) -> socket.socket:
+        """The socket for an address. Raises OSError if it is refused."""
+        family, kind, protocol, _, address = info
+        host, port = str(address[0]), int(str(address[1]))
+        if why := self._policy.refusal(host, port):
+            raise _RefusedSocket(why)
+        return socket.socket(family, kind, protocol)
+
+    async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send a request, as a middleware of a session. Raises AddressRefused."""
+        if request.proxy is not None:
+            await self._check_behind_proxy(request.url.host or "", request.url.port or 80)
+        try:
+            return await send(request)
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, _RefusedSocket):
+                raise AddressRefused(str(error.os_error)) from error
+            raise
+
+    async def _check_behind_proxy(self, host: str, port: int) -> None:
+        """Raise AddressRefused if a proxy would connect to a refused address, as far as the name can be resolved here."""
+        for address in await _resolve(host):
+            if why := self._policy.refusal(address, port):
+                raise AddressRefused(why)
+
+
+async def open_connections(limits: Limits) -> Connections:
+    """The connections that these limits allow. Raises ValueError for an invalid list of addresses."""
+    refused = parse_targets(limits.refused_addresses)
+    resolved = [(address, one.port) for one in refused if one.network is None for address in await _addresses(one)]
+    policy = AddressPolicy(allowed=parse_targets(limits.allowed_addresses), refused=refused)
+    return Connections(policy.with_refused(resolved))
+
+
+@asynccontextmanager
+async def open_session(
+    limits: Limits,
+    *,
+    timeout: aiohttp.ClientTimeout,
+    size: int = 100,
+    tls: ssl.SSLContext | bool = True,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session that refuses those addresses, with at most `size` connections."""
+    connections = await open_connections(limits)
+    connector = aiohttp.TCPConnector(limit=size, ssl=tls, socket_factory=connections.open_socket)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, headers=headers, middlewares=[connections.send], trust_env=False
+    ) as session:
+        yield session
+
+
+async def _addresses(target: Target) -> list[str]:
+    found = await _resolve(target.host)
+    if not found:
+        _log.info("a refused server cannot be resolved", extra={"host": target.host})
+    return found
+
+
+async def _resolve(host: str) -> list[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return []
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))

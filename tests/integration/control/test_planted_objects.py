@@ -1,0 +1,427 @@
+"""ConfigMaps, Jobs and Pods that a user of the namespace planted, with the right name, owner and labels."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.pod_logs import PodLogs
+from activities.inspect_launch import LaunchInspector
+from activities.launch_job import JobLauncher
+from activities.rules.manifests import config_map, owner_reference
+from activities.rules.snapshot import CompiledRun
+from activities.stop_launch import LaunchStopper
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from inferrun.runner_report import RunnerResult, dump_result
+from inferrun.timestamps import rfc3339, utc_now
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched
+from tests.integration.control.proxy import Proxy
+from tests.unit.objects import snapshot
+from workflows.messages import (
+    InspectInput,
+    LaunchInput,
+    LaunchReport,
+    LaunchResult,
+    LaunchStage,
+    LaunchState,
+    StopLaunchInput,
+    StopLaunchResult,
+    VerdictKind,
+)
+
+FORGED = RunnerResult(reason=Reason.SUCCEEDED, message="forged", delivery="ExactlyOnce")
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    """The activity's instance."""
+    return new_launcher(api)
+
+
+def new_launcher(api: KubeClient) -> JobLauncher:
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+
+
+@pytest.fixture
+def inspector(api: KubeClient) -> LaunchInspector:
+    """The activity's instance."""
+    return LaunchInspector(
+        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+    )
+
+
+async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+    request = LaunchInput(run=run.ref, **changes)
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    return result
+
+
+async def inspect(inspector: LaunchInspector, job: Launched) -> LaunchReport:
+    given = job.result
+    request = InspectInput(
+        run=job.run.ref,
+        job_name=given.job_name,
+        job_uid=given.job_uid,
+        snapshot=given.snapshot,
+        pod_shape=given.pod_shape,
+    )
+    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
+    return report
+
+
+def base_of(run: InferenceRun) -> str:
+    return job_base_name(run.metadata.name, run.metadata.uid)
+
+
+def planted_config_map(run: InferenceRun, **changes: Any) -> Object:
+    """With the contract, image, limits and labels of the attacker's choice."""
+    lent = snapshot(
+        image="theirs:1", is_our_runner=True, backoff_limit=99, labels={"kueue.x-k8s.io/priority-class": "high"}
+    )
+    lent = lent.model_copy(update=changes)
+    contract = json.dumps({"jobId": run.metadata.uid, "jobName": base_of(run), "kserve": {}})
+    return config_map(run.ref, CompiledRun(base_of(run), contract, lent), installation="tests", signature="forged")
+
+
+async def replace_config_map(api: KubeClient, run: InferenceRun, body: Object) -> None:
+    place = run.metadata.namespace
+    found = await api.get(CONFIG_MAPS, place, base_of(run))
+    await api.delete(CONFIG_MAPS, place, base_of(run), uid=found["metadata"]["uid"])
+    await api.create(CONFIG_MAPS, place, body)
+
+
+async def test_a_planted_config_map_is_never_used(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    await api.create(CONFIG_MAPS, run.metadata.namespace, planted_config_map(run))
+
+    result = await launch(launcher, run)
+
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    assert jobs["items"] == []
+
+
+async def test_a_planted_config_map_does_not_replace_a_missing_config(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
+) -> None:
+    run = await make_run(configRef={"name": "nowhere"})
+    await api.create(CONFIG_MAPS, run.metadata.namespace, planted_config_map(run))
+
+    result = await launch(launcher, run)
+
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
+
+
+@pytest.mark.parametrize("is_temporal_lost", [False, True])
+async def test_a_config_map_that_is_swapped_between_two_attempts_is_noticed(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_temporal_lost: bool
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    first = await launch(launcher, run)
+    await replace_config_map(api, run, planted_config_map(run))
+
+    worker = new_launcher(api) if is_temporal_lost else launcher
+    remembered = "" if is_temporal_lost else first.snapshot
+    second = await launch(worker, run, launch=2, attempt=2, snapshot=remembered)
+
+    assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+
+
+async def test_a_snapshot_is_checked_as_well_as_the_contract(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    await launch(launcher, run)
+    stored = await api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
+    body = planted_config_map(run, is_our_runner=True)
+    body["data"]["contract.json"] = stored["data"]["contract.json"]
+    await replace_config_map(api, run, body)
+
+    assert (await launch(launcher, run, launch=2)).reason is Reason.NAME_TAKEN
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+async def test_a_config_map_that_was_deleted_is_restored_as_it_was(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_remembered: bool
+) -> None:
+    config = await make_config()
+    run = await make_run(configRef={"name": config})
+    first = await launch(launcher, run)
+    place = run.metadata.namespace
+    before = await api.get(CONFIG_MAPS, place, base_of(run))
+    await api.delete(CONFIG_MAPS, place, base_of(run), uid=before["metadata"]["uid"])
+    if is_remembered:  # otherwise the config has to be the same
+        await api.patch(CONFIGS, place, config, {"spec": {"image": "edited:1"}})
+
+    second = await launch(launcher, run, launch=2, snapshot=first.snapshot if is_remembered else "")
+
+    assert second.state is LaunchState.LAUNCHED
+    assert (await api.get(CONFIG_MAPS, place, base_of(run)))["data"] == before["data"]
+
+
+async def test_a_run_whose_start_is_lost_and_changed_is_not_started_anew(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config()
+    run = await make_run(configRef={"name": config})
+    await launch(launcher, run)
+    place = run.metadata.namespace
+    stored = await api.get(CONFIG_MAPS, place, base_of(run))
+    await api.delete(CONFIG_MAPS, place, base_of(run), uid=stored["metadata"]["uid"])
+    await api.patch(CONFIGS, place, config, {"spec": {"image": "edited:1"}})
+
+    second = await launch(launcher, run, launch=2)
+
+    assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.INVALID_CONTRACT)
+
+
+GARBAGE: dict[str, dict[str, str]] = {
+    "brackets": {"contract.json": "[" * 60_000, "snapshot.json": "[" * 60_000},
+    "nonsense": {"contract.json": "{}", "snapshot.json": '{"image": 7}'},
+    "empty": {},
+    "other keys": {"x": "y"},
+    "no JSON": {"contract.json": "\u0000\u2028{", "snapshot.json": "<xml/>"},
+}
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+@pytest.mark.parametrize("garbage", GARBAGE)
+async def test_garbage_in_a_config_map_has_a_reason(
+    launcher: JobLauncher,
+    api: KubeClient,
+    make_run: MakeRun,
+    make_config: MakeConfig,
+    *,
+    garbage: str,
+    is_started: bool,
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    body = planted_config_map(run)
+    body["data"] = GARBAGE[garbage]
+    if is_started:
+        await launch(launcher, run)
+        await replace_config_map(api, run, body)
+    else:
+        await api.create(CONFIG_MAPS, run.metadata.namespace, body)
+
+    result = await launch(launcher, run, launch=2 if is_started else 1)
+
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    assert len(result.message) < 500
+
+
+async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "inference", "image": "theirs:1"}], **pod}
+    labels = {
+        "inferrun.dev/run-uid": run.metadata.uid,
+        "inferrun.dev/installation": "tests",
+        "app.kubernetes.io/managed-by": "inferrun",
+    }
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": base_of(run), "labels": labels, "ownerReferences": [owner_reference(run.ref)]},
+        "spec": {"suspend": True, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+    return await api.create(JOBS, run.metadata.namespace, body)
+
+
+async def complete(api: KubeClient, namespace: str, name: str) -> None:
+    """What the Job controller writes when a Pod has succeeded."""
+    stored, now = await api.get(JOBS, namespace, name), rfc3339(utc_now() + timedelta(seconds=1))
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": now}
+    times = {"startTime": stored["status"].get("startTime", now), "completionTime": now}
+    counts = {"active": 0, "ready": 0, "terminating": 0, "succeeded": 1}
+    status = {"conditions": [{**done, "type": "SuccessCriteriaMet"}, done], **counts, **times}
+    await api.patch(JOBS, namespace, name, {"status": status}, sub="status")
+
+
+async def test_a_planted_job_is_not_adopted(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    planted = await plant_job(api, run)
+
+    result = await launch(launcher, run)
+
+    assert (result.state, result.reason, result.job_uid) == (LaunchState.REFUSED, Reason.NAME_TAKEN, "")
+    found = await api.get(JOBS, run.metadata.namespace, base_of(run))
+    assert found["metadata"]["uid"] == planted["metadata"]["uid"]
+
+
+async def test_our_own_job_is_adopted_although_the_api_server_added_defaults(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+) -> None:
+    storage = {
+        "input": {"file": {"claimName": "rows", "path": "a", "format": "jsonl"}},
+        "output": {"krateo": {"api": {"path": "/x", "endpointRef": {"name": "e", "namespace": "other"}}}},
+    }
+    resources = {"limits": {"cpu": "1500m", "memory": "1024Mi"}, "requests": {"cpu": "0.5"}}
+    kserve = {"modelName": "m", "modelUrl": "http://m"}
+    config = await make_config(storage=storage, resources=resources, kserve=kserve, credentialsRef={"name": "pull"})
+    run = await make_run(configRef={"name": config}, timeoutSeconds=60)
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launch(launcher, run)
+    proxy.answer_patches = None
+    job = await api.get(JOBS, run.metadata.namespace, base_of(run))
+
+    result = await launch(new_launcher(api), run)  # another worker, which does not know the first one's key
+
+    assert (result.state, result.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
+
+
+async def test_a_job_that_was_swapped_counts_as_deleted(
+    launcher: JobLauncher, inspector: LaunchInspector, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    first = await launch(launcher, run)
+    await api.delete(JOBS, run.metadata.namespace, first.job_name, uid=first.job_uid)
+    await plant_job(api, run)
+
+    again = await launch(launcher, run)  # as a workflow that takes over does
+
+    assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first.job_uid)
+    report = await inspect(inspector, Launched(api, run, again))
+    assert report.verdict is not None
+    assert report.verdict.reason is Reason.JOB_DELETED
+
+
+async def test_a_cancelled_run_does_not_succeed_by_a_planted_job(
+    launcher: JobLauncher, inspector: LaunchInspector, api: KubeClient, make_run: MakeRun
+) -> None:
+    run = await make_run(annotations={"inferrun.dev/cancel-requested": "true"})
+    planted = await plant_job(api, run)
+    await complete(api, run.metadata.namespace, base_of(run))
+
+    result = await launch(launcher, run)
+
+    assert (result.state, result.job_uid) == (LaunchState.CANCELLED, planted["metadata"]["uid"])
+    report = await inspect(inspector, Launched(api, run, result))
+    assert report.verdict is not None
+    assert report.verdict.kind is not VerdictKind.SUCCEEDED
+
+
+async def plant_pod(api: KubeClient, job: Launched, *, image: str = "theirs:1") -> Object:
+    """A Pod with the labels, the owner reference and the finalizer of the Job's Pods."""
+    stored = await job.job()
+    template = stored["spec"]["template"]
+    container = {"name": "inference", "image": image, "resources": NOWHERE, "imagePullPolicy": "Never"}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.result.job_name, "uid": job.result.job_uid}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{job.result.job_name}-",
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            "finalizers": ["batch.kubernetes.io/job-tracking"],
+        },
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return await api.create(PODS, job.namespace, body)
+
+
+async def play_kubelet(api: KubeClient, pod: Object, state: Object, *, phase: str) -> None:
+    container = {
+        "name": "inference",
+        "image": "theirs:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": state,
+    }
+    status = {"phase": phase, "containerStatuses": [container]}
+    await api.patch(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], {"status": status}, sub="status")
+
+
+SUCCESS = {
+    "terminated": {
+        "exitCode": 0,
+        "reason": "Completed",
+        "message": dump_result(FORGED),
+        "startedAt": "2026-11-21T08:00:00Z",
+        "finishedAt": "2026-11-21T08:01:00Z",
+    }
+}
+
+
+async def test_a_planted_pod_never_yields_success(api: KubeClient, inspector: LaunchInspector, job: Launched) -> None:
+    """Not even if the Job controller counts it, and the Job is complete because of it."""
+    pod = await plant_pod(api, job)
+    await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
+    early = await inspect(inspector, job)
+    assert early.verdict is None
+
+    await complete(api, job.namespace, job.result.job_name)
+    late = await inspect(inspector, job)
+
+    assert late.verdict is not None
+    assert (late.verdict.reason, late.verdict.delivery) == (Reason.RESULT_UNREADABLE, "Unknown")
+
+
+async def test_a_planted_pod_does_not_succeed_at_the_deadline(api: KubeClient, job: Launched) -> None:
+    runs = RunStore(api)
+    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: ()), defaults=Defaults)
+    pod = await plant_pod(api, job)
+    await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
+    given = job.result
+    request = StopLaunchInput(
+        run=job.run.ref,
+        job_name=given.job_name,
+        job_uid=given.job_uid,
+        snapshot=given.snapshot,
+        pod_shape=given.pod_shape,
+        grace_seconds=0,
+    )
+
+    result: StopLaunchResult = await asyncio.wait_for(ActivityEnvironment().run(stopper.stop_launch, request), 30)
+
+    assert result.report.verdict is None or result.report.verdict.kind is not VerdictKind.SUCCEEDED
+
+
+async def test_the_invalid_image_of_a_planted_pod_does_not_end_a_run(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    pod = await plant_pod(api, job, image="NOT AN IMAGE")
+    await play_kubelet(api, pod, {"waiting": {"reason": "InvalidImageName", "message": "x"}}, phase="Pending")
+
+    report = await inspect(inspector, job)
+
+    assert (report.stage, report.verdict) == (LaunchStage.WAITING, None)
+
+
+async def test_a_planted_pod_does_not_start_the_clock(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    pod = await plant_pod(api, job)
+    await play_kubelet(api, pod, {"running": {"startedAt": "2020-01-01T00:00:00Z"}}, phase="Running")
+
+    report = await inspect(inspector, job)
+
+    assert (report.stage, report.started_at) == (LaunchStage.WAITING, None)
+
+
+async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config()})
+    await launch(launcher, run)
+    before = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"]
+
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"snapshotHash": "f" * 64}})
+
+    assert (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"] == before

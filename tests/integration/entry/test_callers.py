@@ -1,0 +1,248 @@
+"""What a program with access to the Temporal namespace cannot do, on a real Temporal server and a real API server."""
+
+import asyncio
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIGS, JOBS, RUNS
+from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.submission import WORKFLOW_TYPE
+from operator_shim.workflows import RunWorkflows
+from tests.integration.shim.conftest import Until
+from worker.composition import WorkerProcess
+from workflows import activity_options, messages
+from workflows.messages import CleanupInput, RunInput, SpecChanged
+
+WAIT_SECONDS = 30
+FORGED = {
+    "launch": 7,
+    "attempt": 7,
+    "seconds_used": 999_999.0,
+    "pending_since": "2000-01-01T00:00:00Z",
+    "disruptions": 99,
+}
+Handle = WorkflowHandle[Any, Any]  # Any: workflows are started by name
+
+
+@workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
+class Impostor:
+    """A workflow of another program, with the type of ours, that calls our activities on our task queue."""
+
+    @workflow.run
+    async def run(self, name: str, argument: dict[str, Any], task_queue: str) -> Any:  # Any: JSON
+        return await workflow.execute_activity(
+            name, argument, task_queue=task_queue, start_to_close_timeout=timedelta(seconds=10)
+        )
+
+
+@pytest.fixture
+async def victim(
+    api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows, until: Until
+) -> InferenceRun:
+    """A run in progress, with a Job that no node will ever execute, and a time limit."""
+    assert served.is_ready
+    config = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "absent:1"}
+    metadata = {"namespace": namespace}
+    base = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig"}
+    await api.create(CONFIGS, namespace, {**base, "metadata": {**metadata, "name": "iris"}, "spec": config})
+    body = {**base, "kind": "InferenceRun", "metadata": {**metadata, "name": "victim"}}
+    spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
+    run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
+    await workflows.ensure(run)
+
+    async def has_job() -> bool:
+        return (await current(api, run)).status.job_status is not None
+
+    await until(has_job)
+    return await current(api, run)
+
+
+async def current(api: KubeClient, run: InferenceRun) -> InferenceRun:
+    return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
+
+
+async def assert_unharmed(api: KubeClient, run: InferenceRun) -> None:
+    """The run is in progress, with the same Job."""
+    now = await current(api, run)
+    assert not now.status.is_terminal
+    assert now.status.job_status is not None
+    assert run.status.job_status is not None
+    job = await api.get(JOBS, run.metadata.namespace, str(now.status.job_status.name))
+    assert job["metadata"]["uid"] == run.status.job_status.uid
+
+
+async def cause_of(handle: Handle) -> ApplicationError:
+    with pytest.raises(WorkflowFailureError) as failed:
+        await asyncio.wait_for(handle.result(), WAIT_SECONDS)
+    cause: BaseException | None = failed.value.cause
+    if isinstance(cause, ActivityError):
+        cause = cause.cause
+    assert isinstance(cause, ApplicationError)
+    return cause
+
+
+def some_id() -> str:
+    return f"attack-{uuid.uuid4().hex[:8]}"
+
+
+async def test_a_run_cannot_be_executed_under_another_id(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
+) -> None:
+    forged = RunInput.model_validate({**victim.ref.model_dump(), "lifecycle": 2, **FORGED})
+    handle = await temporal.start_workflow(messages.RUN_WORKFLOW, forged, id=some_id(), task_queue=namespace)
+    assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
+    await assert_unharmed(api, victim)
+
+
+@pytest.mark.parametrize("lifecycle", [1, 2])
+async def test_a_forged_clock_does_not_end_a_run(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, lifecycle: int
+) -> None:
+    forged = RunInput.model_validate({**victim.ref.model_dump(), "lifecycle": lifecycle, **FORGED})
+    own = recover_workflow_id(run_workflow_id(victim.ref))
+    handle = await temporal.start_workflow(messages.RUN_WORKFLOW, forged, id=own, task_queue=namespace)
+    await asyncio.sleep(3)
+    await assert_unharmed(api, victim)
+    await handle.terminate()
+
+
+async def test_forged_signals_do_not_end_a_run(api: KubeClient, temporal: Client, victim: InferenceRun) -> None:
+    handle = temporal.get_workflow_handle(run_workflow_id(victim.ref))
+    assert victim.status.job_status is not None
+    job = victim.status.job_status.uid
+    started = {"job_uid": job, "launch": 1, "pod_uid": "forged", "started_at": "2000-01-01T00:00:00Z"}
+    await handle.signal(messages.SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=1, suspend=True))
+    await handle.signal("started", started)
+    await handle.signal("ended", {"job_uid": job, "launch": 1})
+    await asyncio.sleep(4)
+    await assert_unharmed(api, victim)
+    assert (await current(api, victim)).status.phase == "Pending"
+
+
+ATTACKS: dict[str, dict[str, Any]] = {
+    activity_options.RECORD.name: {"phase": "Succeeded", "reason": "Succeeded", "message": "forged"},
+    activity_options.PUBLISH.name: {"phase": "Running", "reason": "Running", "message": "forged"},
+    activity_options.STOP.name: {"grace_seconds": 0},
+    activity_options.STOP_LAUNCH.name: {"grace_seconds": 0, "snapshot": ""},
+    activity_options.INSPECT.name: {"snapshot": "", "seconds_left": 1},
+    activity_options.LAUNCH.name: {"launch": 2},
+    activity_options.DELETE_RUN.name: {},
+    activity_options.READ_RUN.name: {},
+    activity_options.CANCEL_RUN.name: {},
+}
+
+
+@pytest.mark.parametrize("is_id_forged", [False, True])
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_no_other_workflow_can_call_an_activity(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, name: str, is_id_forged: bool
+) -> None:
+    assert victim.status.job_status is not None
+    job = {"job_name": victim.status.job_status.name, "job_uid": victim.status.job_status.uid}
+    argument = {"run": victim.ref.model_dump(), **job, **ATTACKS[name]}
+    identity = recover_workflow_id(run_workflow_id(victim.ref)) if is_id_forged else some_id()
+    queue = f"theirs-{uuid.uuid4().hex[:8]}"
+    async with Worker(temporal, task_queue=queue, workflows=[Impostor], workflow_runner=UnsandboxedWorkflowRunner()):
+        handle = await temporal.start_workflow(
+            messages.RUN_WORKFLOW, args=[name, argument, namespace], id=identity, task_queue=queue
+        )
+        assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
+    await assert_unharmed(api, victim)
+
+
+async def test_a_cleanup_by_hand_deletes_no_run_in_progress(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
+) -> None:
+    argument = CleanupInput(run=victim.ref, delay_seconds=0)
+    for identity in (some_id(), cleanup_workflow_id(run_workflow_id(victim.ref))):
+        handle = await temporal.start_workflow(messages.CLEANUP_WORKFLOW, argument, id=identity, task_queue=namespace)
+        assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
+    await assert_unharmed(api, victim)
+
+
+async def test_the_front_door_leads_only_to_the_namespaces_that_are_served(
+    temporal: Client, namespace: str, served: WorkerProcess
+) -> None:
+    assert served.is_ready
+    request = {"namespace": "kube-system", "configRef": "iris"}
+    handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=some_id(), task_queue=namespace)
+    cause = await cause_of(handle)
+    assert cause.type == Reason.REQUEST_REFUSED
+    assert "not served by this installation" in str(cause)
+
+
+async def test_nobody_can_follow_and_cancel_the_run_of_somebody_else(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
+) -> None:
+    following = {"name": victim.metadata.name, "uid": victim.metadata.uid}
+    request = {"namespace": namespace, "configRef": "iris", "following": following}
+    handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=some_id(), task_queue=namespace)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), WAIT_SECONDS)
+    await assert_unharmed(api, victim)
+    assert "inferrun.dev/cancel-requested" not in (await current(api, victim)).metadata.annotations
+
+
+@pytest.mark.parametrize("has_time", [False, True])
+async def test_parent_does_not_start_a_run_of_a_schedule(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, has_time: bool
+) -> None:
+    body = {
+        "apiVersion": "ai.krateo.io/v1",
+        "kind": "InferenceRun",
+        "metadata": {"name": "yearly", "namespace": namespace},
+    }
+    spec = {"configRef": victim.spec.config_ref.model_dump(exclude_none=True), "schedule": "0 0 1 1 *"}
+    schedule = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
+    request = {"namespace": namespace, "parent": {"name": "yearly", "uid": schedule.metadata.uid}}
+    key = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
+    times = TypedSearchAttributes([SearchAttributePair(key, datetime.now(UTC))] if has_time else [])
+    handle = await temporal.start_workflow(
+        WORKFLOW_TYPE, request, id=some_id(), task_queue=namespace, search_attributes=times
+    )
+    cause = await cause_of(handle)
+    assert (cause.type, "parent" in str(cause)) == (Reason.REQUEST_REFUSED, True)
+    selector = f"inferrun.dev/schedule-uid={schedule.metadata.uid}"
+    assert (await api.list(RUNS, namespace, labelSelector=selector))["items"] == []
+
+
+@pytest.mark.parametrize("submitter", ["other", "x" * 5000, "", "\n", "inferencerun/default/a/b"])
+async def test_a_forged_submitter_is_not_signalled_and_does_not_keep_the_outcome_from_being_recorded(  # noqa: PLR0917
+    api: KubeClient,
+    temporal: Client,
+    namespace: str,
+    victim: InferenceRun,
+    workflows: RunWorkflows,
+    until: Until,
+    *,
+    submitter: str,
+) -> None:
+    identity = some_id() if submitter == "other" else submitter
+    if submitter == "other":  # a workflow of another team, whatever its type
+        await temporal.start_workflow("Theirs", id=identity, task_queue=f"theirs-{uuid.uuid4().hex}")
+    annotations = {"inferrun.dev/submitted-by": identity}
+    await api.patch(RUNS, namespace, victim.metadata.name, {"metadata": {"annotations": annotations}})
+
+    await workflows.cancel(victim.ref)
+
+    async def has_ended() -> bool:
+        found = temporal.get_workflow_handle(run_workflow_id(victim.ref))
+        is_closed = (await found.describe()).close_time is not None
+        return is_closed and (await current(api, victim)).status.is_terminal
+
+    await until(has_ended)
+    if submitter == "other":
+        history = await temporal.get_workflow_handle(identity).fetch_history()
+        assert not [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
