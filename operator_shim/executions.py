@@ -119,7 +119,8 @@ class Executions:
     async def _launch(self, key: Key, item: Object, run: InferenceRun) -> None:
         uid = run.metadata.uid
         is_new = uid not in self._ensured and not is_started(item)
-        is_unblocked = uid in self._ensured and key in self._config_changed  # not after a restart, which lists all configs
+        # After a restart, which lists all configs, their runs are not ensured yet and are not paced.
+        is_unblocked = uid in self._ensured and key in self._config_changed
         if is_new or is_unblocked:
             admitted = self._admission.ask(key, item)
             if admitted is Admitted.TOO_MANY:
