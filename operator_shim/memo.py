@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from inferrun.control.installation import is_of_same_cluster
+from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.run_ref import RunRef
 
 

@@ -9,7 +9,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from activities.rules.observation import Launch
 from inferrun import wellknown
-from inferrun.control.installation import is_of_same_cluster
+from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object

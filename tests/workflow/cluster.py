@@ -212,6 +212,8 @@ class Cluster:
     is_cancel_requested: bool = False
     is_suspended: bool = False
     """What the run's spec.suspend says."""
+    spec_at_launch: SpecChanged | None = None
+    """What launches read; None: the current spec, which an edit changes while a launch is under way."""
     is_follower_busy: bool = False
     """Whether the follower runs for as long as its Job does, as the real one; the clock is not skipped then."""
     is_follower_blind: bool = False
@@ -325,7 +327,7 @@ class Cluster:
         return self._reason_to_wait(request)
 
     def _reason_to_wait(self, request: LaunchInput) -> LaunchResult | None:
-        if self.is_suspended and f"inf-iris-{request.launch}" not in self.jobs:
+        if self._read_by_launch().suspend and f"inf-iris-{request.launch}" not in self.jobs:
             return LaunchResult(state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **request.progress.model_dump())
         if self.refusal is not None:
             return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
@@ -388,13 +390,19 @@ class Cluster:
             job_name=name,
             job_uid=job.uid,
             **request.progress.model_dump(),
-            timeout_seconds=self.timeout_seconds,
+            timeout_seconds=self._read_by_launch().timeout_seconds,
             pending_timeout_seconds=self.pending_timeout_seconds,
             backoff_limit=self.backoff_limit,
             max_disruptions=self.max_disruptions,
             pending_since=rfc3339(job.created),
-            is_suspended=self.is_suspended,
+            is_suspended=self._read_by_launch().suspend,
         )
+
+    def _read_by_launch(self) -> SpecChanged:
+        return self.spec_at_launch or self._spec()
+
+    def _spec(self) -> SpecChanged:
+        return SpecChanged(timeout_seconds=self.timeout_seconds, suspend=self.is_suspended)
 
     @activity.defn(name=activity_options.FOLLOW.name)
     async def follow(self, request: FollowInput) -> FollowResult:
@@ -479,7 +487,7 @@ class Cluster:
     @activity.defn(name=activity_options.READ_SPEC.name)
     async def read_spec(self, request: ReadSpecInput) -> SpecResult:
         assert request.run == RUN
-        return SpecResult(spec=SpecChanged(timeout_seconds=self.timeout_seconds, suspend=self.is_suspended))
+        return SpecResult(spec=self._spec())
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:

@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, in_time, result_of
-from workflows.messages import Verdict, VerdictKind
+from workflows.messages import SpecChanged, Verdict, VerdictKind
 from workflows.signals import STARTED_SIGNAL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -178,8 +178,8 @@ async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
     async with staged(cluster) as stage:
         handle = await stage.start()
         await in_time(cluster.launching.wait())
+        cluster.spec_at_launch = SpecChanged(timeout_seconds=100)
         await stage.change_timeout(handle, 300)
-        cluster.timeout_seconds = 100  # as read before the edit
         cluster.may_launch.set()
         assert "timeoutSeconds of 300 s" in str(await failure_of(handle))
 

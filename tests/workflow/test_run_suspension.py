@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Handle, Stage, failure_of, in_time, is_cancelled, result_of, until
-from workflows.messages import Verdict, VerdictKind
+from workflows.messages import SpecChanged, Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -145,7 +145,8 @@ async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(
     async with followed(cluster) as stage:
         handle = await stage.start()
         await in_time(cluster.launching.wait())
-        await handle.signal("spec_changed", {"timeout_seconds": 0, "suspend": True})
+        cluster.spec_at_launch = SpecChanged(timeout_seconds=0)
+        await stage.suspend(handle)
         cluster.may_launch.set()
         await looks(cluster, 2)
         assert (await result_of(handle))["phase"] == "Succeeded"  # the spec does not suspend it any more

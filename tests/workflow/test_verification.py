@@ -10,7 +10,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputFinding, OutputState
 from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, is_cancelled, on_stage, result_of
-from workflows.messages import SPEC_CHANGED_SIGNAL, SpecChanged, Verdict, VerdictKind
+from workflows.messages import Verdict, VerdictKind
 from workflows.output_verification import TIME_LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -180,5 +180,5 @@ async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(followed:
     async with followed(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
-        await handle.signal(SPEC_CHANGED_SIGNAL, SpecChanged(timeout_seconds=0, suspend=True))
+        await stage.suspend(handle)
         assert (await result_of(handle))["phase"] == "Succeeded"

@@ -17,7 +17,7 @@ from activities.rules.object_metadata import controller_of
 from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_run
 from inferrun import wellknown
-from inferrun.control.installation import is_of_same_cluster
+from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object

@@ -49,14 +49,17 @@ async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(
     api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
     config = await make_config()
-    run = await make_run(configRef={"name": config}, status={"phase": "Succeeded", "reason": "Succeeded"})
+    run = await make_run(
+        configRef={"name": config},
+        status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"},
+    )
     deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
     request = DeleteRunInput(run=run.ref, because=BECAUSE)
     result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert result.deleted
     assert (
         result.message
-        == f"InferenceRun {run.metadata.name} (Succeeded) is deleted: {BECAUSE} in InferenceConfig {config}"
+        == f"InferenceRun {run.metadata.name} (Succeeded) is deleted: autoDeletePolicy in InferenceConfig {config}"
     )
     with pytest.raises(NotFound):
         await api.get(RUNS, run.metadata.namespace, run.metadata.name)
