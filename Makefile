@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-scale attacks audit sbom faults storm recovery crowds
+	demo demo-down bench bench-scale fairness attacks audit sbom faults storm recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -88,11 +88,14 @@ workflow: venv ## run the workflow tests on a Temporal server
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/workflow
 
 integration: venv ## run the tests against the API server
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/integration
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q --ignore=tests/integration/fairness tests/integration
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
+
+fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/integration/fairness
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 tests/attacks
