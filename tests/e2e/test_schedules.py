@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
-from tests.e2e.stage import Object, Space, run, until
+from tests.e2e.stage import SYSTEM, Object, Space, run, until
 
 SECONDS = 60
 NEVER_SOON = "0 0 29 2 *"
@@ -233,8 +233,11 @@ def test_a_schedule_whose_inference_run_is_gone_deletes_itself_when_it_fires(spa
     parent = {"name": "lost", "uid": f"uid-{space.name}"}
     lost = f"inferencerun/{space.name}/lost/{parent['uid']}"
     words = ("--schedule-id", lost, "--workflow-id", lost, "--type", "SubmitInferenceRun", "--task-queue", "inferrun")
+    cluster = space.stage.kubectl("get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+    run_memo = json.dumps({"namespace": space.name, **parent})
+    memo = ("--schedule-memo", f'installation="{SYSTEM}.inferrun.{cluster}"', "--schedule-memo", f"run={run_memo}")
     argument = json.dumps({"namespace": space.name, "parent": parent})
-    space.stage.temporal("schedule", "create", *words, "--calendar", '{"hour":"3"}', "--input", argument)
+    space.stage.temporal("schedule", "create", *words, *memo, "--calendar", '{"hour":"3"}', "--input", argument)
     space.stage.temporal("schedule", "trigger", "-s", lost)
     until(lambda: described(space, lost) is None, seconds=30, what="no Temporal schedule")
     assert space.items("inferenceruns") == []
