@@ -49,7 +49,8 @@ def test_with_all_namespaces_watched_only_listed_ones_get_a_policy_for_runs(rend
 def test_run_pods_reach_neither_metadata_services_nor_the_control_plane(render: Render) -> None:
     found = policies(
         render,
-        "watchNamespace={team-a,team-b}",
+        "watchNamespace=team-a",
+        "networkPolicies.runs.namespaces={team-b}",
         "networkPolicies.runs.deniedCidrs={169.254.0.0/16,10.0.0.1/32,fe80::/10}",
         "networkPolicies.temporalFrontend.namespace=temporal",
     )

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.chart.conftest import Manifest, Render
 
 RECORDED = Path(__file__).parent / "permissions"
-MODES = {"all-namespaces": (), "two-namespaces": ("watchNamespace={team-a,team-b}",)}
+MODES = {"all-namespaces": (), "one-namespace": ("watchNamespace=team-a",)}
 
 
 def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
@@ -46,7 +46,7 @@ def test_the_permissions_are_the_recorded_ones(render: Render, component: str, m
 
 
 def test_in_namespaced_mode_nothing_is_cluster_wide_but_the_clusters_id(render: Render) -> None:
-    manifests = render(*MODES["two-namespaces"])
+    manifests = render(*MODES["one-namespace"])
     for component in ("shim", "worker"):
         lines = list(permissions(manifests, f"inferrun-{component}"))
         wide = [line for line in lines if line.startswith("cluster")]
