@@ -212,7 +212,7 @@ def test_a_finished_run_is_deleted_after_the_delay_in_its_config(space: Space) -
 
 
 def test_a_longer_time_limit_takes_effect_during_the_run(space: Space) -> None:
-    space.apply(run("extended", "actor", timeoutSeconds=4, parameters={"sleep": "10"}))
+    space.apply(run("extended", "actor", timeoutSeconds=15, parameters={"sleep": "20"}))
     space.wait_for("extended", phase="Running", seconds=60)
 
     space.kubectl("patch", "inferencerun", "extended", "--type=merge", "-p", '{"spec":{"timeoutSeconds":60}}')

@@ -70,7 +70,7 @@ spec:
             - name: INFERRUN_TASK_QUEUE
               value: {{ $temporal.taskQueue | quote }}
             - name: WATCH_NAMESPACE
-              value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
+              value: {{ $root.Values.watchNamespace | quote }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
             - name: LOG_LEVEL
