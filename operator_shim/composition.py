@@ -42,7 +42,7 @@ class ShimProcess:
             schedules=Schedules(
                 api, client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
             ),
-            namespace=common.watch_namespace,
+            namespaces=common.watched,
             workers=settings.workers,
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
@@ -57,7 +57,7 @@ class ShimProcess:
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
-            installation = await installation_id(api, release=common.release)
+            installation = await installation_id(api, common)
             client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)

@@ -46,6 +46,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
 from worker.observer.cluster_jobs import ClusterJobs
@@ -84,6 +85,7 @@ class WorkerProcess:
         self._api = api
         self._client = client
         self._monitor = TemporalMonitor(client)
+        self._api_servers = ApiServers(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
             id=installation,
@@ -92,8 +94,8 @@ class WorkerProcess:
             ui_url=common.ui_url,
             signing_key=settings.signing_key.encode() or token_bytes(32),
         )
-        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
-        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
+        self._job_watch = JobWatch(api, namespaces=common.watched, selector=manifests.SELECTOR)
+        self._watch = WorkloadWatch(api, namespaces=common.watched, installation=installation)
         self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
@@ -120,7 +122,7 @@ class WorkerProcess:
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
-            installation = await installation_id(api, release=common.release)
+            installation = await installation_id(api, common)
             client = await connect_temporal(identity=f"inferrun/{installation}/{common.identity}")
             await register_search_attributes(client)
             defaults = DefaultsFolder(settings.defaults_folder)
@@ -136,7 +138,16 @@ class WorkerProcess:
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
-        parts = (self._watch, self._job_watch, self._election, self._observer, self._defaults, self._monitor)
+        await self._api_servers.read()
+        parts = (
+            self._watch,
+            self._job_watch,
+            self._election,
+            self._observer,
+            self._defaults,
+            self._monitor,
+            self._api_servers,
+        )
         background = [asyncio.create_task(part.run()) for part in parts]
         async with AsyncExitStack() as stack:
             for worker in (self._main, self._followers, *self._lanes):
@@ -218,7 +229,7 @@ class WorkerProcess:
     def _current_defaults(self) -> Defaults:
         """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""
         defaults = self._defaults.current()
-        own = (self._client.service_client.config.target_host, self._api.address)
+        own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
         return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
 
     def _ended_pods(self, job_uid: str) -> list[Object]:

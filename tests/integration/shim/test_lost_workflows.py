@@ -11,6 +11,7 @@ from temporalio.worker import Worker
 from benchmarks.control_plane import ControlPlane
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
@@ -120,7 +121,9 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
     }
     watch = Informer(api, RUNS, namespace=namespace)
     await watch._list()
-    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespace=namespace)
+    sweep = Sweep(
+        RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespaces=Namespaces((namespace,))
+    )
     for _ in range(2):
         await sweep.sweep()
     found = {}
@@ -160,7 +163,7 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_n
         schedules,
         watch=watch,
         ensure_again=do_not_start,
-        namespace=namespace,
+        namespaces=Namespaces((namespace,)),
     )
 
     async def are_cancelled() -> bool:
@@ -191,7 +194,9 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
 
     watch = Informer(api, RUNS, namespace=namespace)
     await watch._list()
-    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespace=namespace)
+    sweep = Sweep(
+        RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespaces=Namespaces((namespace,))
+    )
     later = datetime.now(UTC) + timedelta(seconds=2)
 
     async def is_listed() -> bool:

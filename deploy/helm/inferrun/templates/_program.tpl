@@ -70,7 +70,11 @@ spec:
             - name: INFERRUN_TASK_QUEUE
               value: {{ $temporal.taskQueue | quote }}
             - name: WATCH_NAMESPACE
-              value: {{ $root.Values.watchNamespace | quote }}
+              value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
+            {{- with $root.Values.clusterId }}
+            - name: INFERRUN_CLUSTER_ID
+              value: {{ . | quote }}
+            {{- end }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
             - name: LOG_LEVEL
@@ -89,7 +93,14 @@ spec:
             {{- end }}
             {{- range .env }}
             - name: {{ .name }}
+              {{- if .secret }}
+              valueFrom:
+                secretKeyRef:
+                  name: {{ .secret }}
+                  key: {{ .key }}
+              {{- else }}
               value: {{ .value | quote }}
+              {{- end }}
             {{- end }}
             {{- with $root.Values.extraEnv }}
             {{- toYaml . | nindent 12 }}
