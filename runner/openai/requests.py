@@ -53,7 +53,7 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON ({error})") from error
+        raise ValueError("not valid JSON") from error
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
     return (orjson.dumps(value) if b"\n" in body else body), _usage_of(value.get("usage"))
@@ -88,6 +88,12 @@ def base_url(model_url: str) -> str:
     for known in PATHS:
         path = path.removesuffix(known)
     return urlunsplit((parts.scheme, parts.netloc, path.removesuffix("/v1"), "", ""))
+
+
+def without_user(url: str) -> str:
+    """Return a URL without user information."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))
 
 
 def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON

@@ -265,9 +265,10 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     """Open the label `s3` under `output`."""
     wanted = read_spec(spec, side="output")
     record_format = context.format_named(wanted.format, "output.s3.format")
-    bucket = open_bucket(wanted, context.endpoints_dir / "output", context.limits, side="output", error=OutputError)
-    store = S3Output(wanted, bucket, record_format, context)
-    try:
-        yield store
-    finally:
-        store.close()
+    folder = context.endpoints_dir / "output"
+    async with open_bucket(wanted, folder, context.limits, side="output", error=OutputError) as bucket:
+        store = S3Output(wanted, bucket, record_format, context)
+        try:
+            yield store
+        finally:
+            store.close()
