@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
+from runner.json_text import text_of
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 """The paths that a record may name."""
@@ -56,7 +57,7 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
         raise ValueError("not valid JSON") from error
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
-    return (orjson.dumps(value) if b"\n" in body else body), _usage_of(value.get("usage"))
+    return (text_of(value) if b"\n" in body else body), _usage_of(value.get("usage"))
 
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
