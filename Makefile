@@ -91,7 +91,7 @@ integration: venv ## run the tests against the API server
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q --ignore=tests/integration/fairness tests/integration
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 4 -m 'not alone' tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
 
 fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine

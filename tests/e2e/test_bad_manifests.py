@@ -25,7 +25,7 @@ def test_invalid_manifests_are_rejected_or_reported_and_affect_no_other_run(spac
     space.wait_for("good", phase="Succeeded", seconds=60)
     until(
         lambda: all(_is_reported(space, name, wrong) for name, wrong in named),
-        seconds=15,
+        seconds=30,
         what="each mistake is reported",
         now=lambda: [wrong.title for name, wrong in named if not _is_reported(space, name, wrong)],
     )

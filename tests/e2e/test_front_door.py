@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -50,6 +51,11 @@ async def failure_of(handle: Submission) -> ApplicationError:
 
 async def appears(space: Space, name: str, *, phase: str) -> Object:
     return await asyncio.to_thread(space.wait_for, name, phase=phase, seconds=SECONDS)
+
+
+def _accept_interrupts() -> None:
+    """A shell ignores SIGINT in its background jobs, and so in the programs that tests start in one."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def is_listed(space: Space, key: str) -> bool:
@@ -200,10 +206,11 @@ def test_the_example_program_cancels_its_run_when_it_is_interrupted(space: Space
         env={**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=_accept_interrupts,  # noqa: PLW1509 -- it only sets the handler of a signal
     )
     try:
         space.wait_for(key, phase="Running", seconds=SECONDS)
-        program.send_signal(2)
+        program.send_signal(signal.SIGINT)
         program.communicate(timeout=30)
     finally:
         program.kill()

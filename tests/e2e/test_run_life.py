@@ -85,7 +85,7 @@ def test_an_invalid_image_name_fails_immediately(space: Space) -> None:
     assert "Not/An:Image:Name" in status["message"]
     until(
         lambda: not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'crooked')}"),
-        seconds=20,
+        seconds=60,
         what="no Pod left",
     )
 
@@ -163,7 +163,7 @@ def test_an_exceeded_quota_is_reported_and_the_run_resumes_when_it_is_raised(spa
 
 def test_a_run_waits_for_a_missing_config(space: Space) -> None:
     space.apply(run("early", "later"))
-    status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=10)
+    status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=60)
     assert "later" in status["message"]
 
     space.apply(config("later"))
@@ -181,7 +181,7 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     until(lambda: _no_trace(space, uid), seconds=30, what="no Pod, Job or ConfigMap")
     until(
         lambda: _workflow_status(space, workflow) == "WORKFLOW_EXECUTION_STATUS_CANCELED",
-        seconds=10,
+        seconds=60,
         what="the workflow is closed",
     )
 
@@ -242,7 +242,7 @@ def test_a_finished_run_is_never_executed_again(space: Space) -> None:
 def test_a_container_that_finishes_just_before_its_deadline_succeeds(space: Space) -> None:
     names = [f"close-{tenth}" for tenth in range(6)]
     runs = [
-        run(name, "actor", timeoutSeconds=8, parameters={"sleep": str(5 + 0.3 * tenth)})
+        run(name, "actor", timeoutSeconds=8, parameters={"sleep": str(4 + 0.4 * tenth)})
         for tenth, name in enumerate(names)
     ]
 
@@ -291,7 +291,7 @@ def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Sp
     space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
     space.apply(run("unwritten", "actor", pendingTimeoutSeconds=10))
 
-    status = space.wait_for("unwritten", phase="Pending", reason="QuotaExceeded", seconds=20)
+    status = space.wait_for("unwritten", phase="Pending", reason="QuotaExceeded", seconds=60)
 
     assert "ConfigMap" in status["message"]
     space.wait_for("unwritten", phase="Failed", reason="PendingTimeout", seconds=60)

@@ -88,10 +88,10 @@ def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == times[0].strftime("%Y-%m-%dT%H:%M:%SZ")
     assert child["metadata"]["ownerReferences"][0]["name"] == name
     assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50}
-    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=15, what="the last success is reported")
+    status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=60, what="the last success is reported")
     assert datetime.fromisoformat(status["lastScheduleTime"]) == times[0]
     until(
-        lambda: (later := next_times(space, name)) and later[0] > times[0], seconds=15, what="the next time is reported"
+        lambda: (later := next_times(space, name)) and later[0] > times[0], seconds=60, what="the next time is reported"
     )
 
 

@@ -46,7 +46,7 @@ def test_a_suspended_run_has_no_job_and_continues_after_what_it_has_committed(sp
 
 def test_a_run_that_is_created_suspended_starts_when_it_is_resumed(space: Space) -> None:
     space.apply(run("later", "actor", suspend=True))
-    space.wait_for("later", phase="Suspended", seconds=20)
+    space.wait_for("later", phase="Suspended", seconds=60)
     assert not space.items("jobs", SELECTOR)
 
     suspend(space, "later", is_suspended=False)
