@@ -20,6 +20,8 @@ from inferrun.resources.references import (
     ObjectReference,
     OwnerReference,
     SecretReference,
+    ServiceKind,
+    ServiceReference,
 )
 from inferrun.resources.run import ConcurrencyPolicy, InferenceRun, InferenceRunSpec, parse_run
 from inferrun.resources.status import (
@@ -59,6 +61,8 @@ __all__ = [
     "Phase",
     "ResourceRequirements",
     "SecretReference",
+    "ServiceKind",
+    "ServiceReference",
     "Storage",
     "WorkflowReference",
     "parse_config",
