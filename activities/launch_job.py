@@ -96,6 +96,7 @@ class JobLauncher:
 
     async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
         try:
+            await self._configs.check_reference(run)
             compiled = await self._compile(request, run, seen_at=seen_at)
             self._configs.check_launch(compiled.snapshot)
         except LaunchBlocked as blocker:

@@ -113,7 +113,8 @@ class Defaults(BaseModel):
     restricted SCC assigns each namespace its own range of users."""
 
     allow_cross_namespace_config: bool = False
-    """Whether a run may use a config in another namespace. Off by default, because namespaces separate users."""
+    """Whether every run may use configs in other namespaces. Off by default, because namespaces separate users: the users of the
+    other namespace grant it, in the ConfigMap inferrun-grants."""
 
     foreign_log_tail: bool = False
     """Whether the last log lines of a custom image may be shown in a status. Off by default, because they may contain data."""

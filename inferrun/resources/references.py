@@ -51,8 +51,8 @@ class ConfigReference(ResourceModel):
     """Name of the InferenceConfig."""
 
     namespace: NamespaceName | None = None
-    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace must be enabled by the
-    installation's setting allowCrossNamespaceConfig."""
+    """Namespace of the InferenceConfig. Default: the namespace of the run. Another namespace must grant its use to the namespace
+    of the run (ConfigMap inferrun-grants), unless the installation's setting allowCrossNamespaceConfig allows all."""
 
 
 class SecretReference(ResourceModel):
