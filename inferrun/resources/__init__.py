@@ -31,6 +31,7 @@ from inferrun.resources.status import (
     ConditionStatus,
     InferenceConfigStatus,
     InferenceRunStatus,
+    ModelStatus,
     WorkflowReference,
 )
 from inferrun.resources.storage import EndpointReference, FileStorage, KrateoApi, KrateoStorage
@@ -56,6 +57,7 @@ __all__ = [
     "KrateoApi",
     "KrateoStorage",
     "Metadata",
+    "ModelStatus",
     "ObjectReference",
     "OwnerReference",
     "Phase",
