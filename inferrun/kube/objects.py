@@ -47,7 +47,7 @@ SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
 UNREADABLE: Final = "unreadable"
-"""Key of a stub, which stands for an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
+"""Key of a stub, which replaces an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
 
 
 def unreadable_because(item: Object) -> str:
