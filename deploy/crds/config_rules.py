@@ -35,7 +35,7 @@ ONE_MODEL: Final = Rule(
     ),
     message=(
         """'kserve.serviceRef names "' + self.kserve.serviceRef.name + '" and modelUrl is set; allowed is one of them: """
-        """remove modelUrl to use the address in the status of the ' + self.kserve.serviceRef.kind"""
+        """remove modelUrl to use the address in the status of the object'"""
     ),
     field=".kserve.serviceRef",
 )

@@ -42,7 +42,7 @@ def test_the_runs_of_a_model_are_known_until_they_do_not_wait_any_more() -> None
     waits = ModelWaits()
     for name in ("b", "a"):
         assert waits.observe(("team", name), run()) == IRIS
-    assert (waits.runs_of(IRIS), waits.kinds()) == ([("team", "a"), ("team", "b")], {"InferenceService"})
+    assert (waits.runs_of(IRIS), waits.kinds()) == ([("team", "a"), ("team", "b")], frozenset({"InferenceService"}))
     waits.observe(("team", "a"), run(phase="Running", reason="Running"))
     waits.observe(("team", "b"), None)
     assert (waits.runs_of(IRIS), waits.services(), waits.is_awaited(IRIS)) == ([], [], False)
