@@ -36,7 +36,7 @@ from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
-from inferrun.control.process import work_until
+from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
@@ -46,6 +46,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from inferrun.temporal.rotation import CredentialRotation, RotatingService
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
@@ -123,7 +124,9 @@ class WorkerProcess:
         api = await connect(kubeconfig=common.kubeconfig)
         try:
             installation = await installation_id(api, common)
-            client = await connect_temporal(identity=f"inferrun/{installation}/{common.identity}")
+            client = await connect_temporal(
+                identity=f"inferrun/{installation}/{common.identity}", codec_keys=common.codec_keys
+            )
             await register_search_attributes(client)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
@@ -139,7 +142,7 @@ class WorkerProcess:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
         await self._api_servers.read()
-        parts = (
+        parts: list[Part] = [
             self._watch,
             self._job_watch,
             self._election,
@@ -147,13 +150,22 @@ class WorkerProcess:
             self._defaults,
             self._monitor,
             self._api_servers,
-        )
+            *self._rotations(),
+        ]
         background = [asyncio.create_task(part.run()) for part in parts]
         async with AsyncExitStack() as stack:
             for worker in (self._main, self._followers, *self._lanes):
                 await stack.enter_async_context(worker)
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
+
+    def _rotations(self) -> list[CredentialRotation]:
+        service = self._client.service_client
+        return [CredentialRotation(service, on_change=self._reconnect)] if isinstance(service, RotatingService) else []
+
+    def _reconnect(self) -> None:
+        for worker in (self._main, self._followers, *self._lanes):
+            worker.client = self._client
 
     def _lane_settings(self) -> LaneSettings:
         settings = self._settings

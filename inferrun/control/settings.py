@@ -34,6 +34,9 @@ class CommonSettings:
     cluster_id: str
     """INFERRUN_CLUSTER_ID: identifies the cluster in the installation's id; empty: found when the program starts."""
 
+    codec_keys: Path | None
+    """INFERRUN_CODEC_KEYS: folder with the keys with which payloads in Temporal are encrypted; empty: they are not."""
+
     kubeconfig: Path | None
     """INFERRUN_KUBECONFIG: kubeconfig for a process outside the cluster. KUBECONFIG is ignored on purpose: a file that
     happens to exist must not decide which cluster is written to."""
@@ -56,6 +59,7 @@ class CommonSettings:
             identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "local",
             namespace=environment.get("POD_NAMESPACE") or "default",
             cluster_id=environment.get("INFERRUN_CLUSTER_ID", ""),
+            codec_keys=Path(keys) if (keys := environment.get("INFERRUN_CODEC_KEYS")) else None,
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=whole_number(environment, "HEALTH_PORT", default=8080),
             log_level=environment.get("LOG_LEVEL") or "INFO",

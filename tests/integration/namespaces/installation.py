@@ -4,9 +4,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -40,6 +40,8 @@ class Release:
     namespace: str
     watched: tuple[str, ...]
     folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables."""
 
     def environment(self, component: str, *, port: int) -> dict[str, str]:
         """What the chart would set, outside the cluster."""
@@ -52,7 +54,8 @@ class Release:
             "INFERRUN_RELEASE": f"{self.namespace}.inferrun"[:26],
             "POD_NAMESPACE": self.namespace,
             "HEALTH_PORT": str(port),
-            "INFERRUN_DEFAULTS": str(self.folder),
+            "INFERRUN_DEFAULTS": str(self.folder / "defaults"),
+            **self.settings,
         }
 
 
