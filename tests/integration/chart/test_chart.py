@@ -113,6 +113,27 @@ def test_the_programs_parse_the_settings_that_the_chart_passes(render: Render) -
         assert (common.release, common.ui_url) == ("inferrun-system.inferrun", "https://temporal.example")
 
 
+def test_certificates_and_codec_keys_are_mounted_in_both_programs(render: Render) -> None:
+    settings = ("temporal.tls.secret=client", "temporal.tls.serverName=temporal.example", "temporal.codecSecret=keys")
+    for given, mounted in ((settings, {"temporal": "client", "codec": "keys"}), ((), {})):
+        manifests = render(*given)
+        for component in ("shim", "worker"):
+            pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
+            secrets = {
+                volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume
+            }
+            assert secrets == mounted
+            folders = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+            found = environment(manifests, component)
+            tls = {name: value for name, value in found.items() if name.startswith("TEMPORAL_TLS")}
+            assert bool(tls) is bool(mounted)
+            if mounted:
+                assert found["INFERRUN_CODEC_KEYS"] == folders["codec"]
+                assert tls.pop("TEMPORAL_TLS_SERVER_NAME") == "temporal.example"
+                assert {Path(value).parent for value in tls.values()} == {Path(folders["temporal"])}
+                assert {Path(value).name for value in tls.values()} == {"tls.crt", "tls.key", "ca.crt"}
+
+
 def test_the_front_door_and_the_signing_key_are_settings_of_the_worker(render: Render) -> None:
     manifests = render("frontDoorNamespaces={team-a,team-b}", "worker.signingKeySecret.name=signing")
     assert WorkerSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")

@@ -3,8 +3,11 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import RawValue
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -67,6 +70,28 @@ async def test_the_resync_replaces_a_workflow_that_is_gone(
             return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
 
         await until(is_recovered, seconds=10)
+
+
+@pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])
+async def test_a_memo_that_cannot_be_decoded_does_not_keep_other_workflows_from_being_listed(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, until: Until, encoding: str
+) -> None:
+    """Whoever may start workflows chooses the memo."""
+    garbage = RawValue(Payload(metadata={"encoding": encoding.encode()}, data=b"[[["))
+    foreign = await temporal.start_workflow(
+        messages.RUN_WORKFLOW,
+        id=f"foreign-{namespace}-{encoding}",
+        task_queue=namespace,
+        memo={"installation": garbage, "run": garbage},
+    )
+    run = await create(api, namespace, "run")
+    await workflows.ensure(run)
+
+    async def are_listed() -> bool:
+        return await workflows.count_open() == 2 and await workflows.list_open() == [run.ref]
+
+    await until(are_listed)
+    await foreign.terminate()
 
 
 @workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)

@@ -91,6 +91,26 @@ spec:
             - name: TEMPORAL_UI_URL
               value: {{ . | quote }}
             {{- end }}
+            {{- with $temporal.tls }}
+            {{- if .secret }}
+            - name: TEMPORAL_TLS_CLIENT_CERT_PATH
+              value: /etc/inferrun/temporal/{{ .certificate }}
+            - name: TEMPORAL_TLS_CLIENT_KEY_PATH
+              value: /etc/inferrun/temporal/{{ .privateKey }}
+            {{- with .serverAuthority }}
+            - name: TEMPORAL_TLS_SERVER_CA_CERT_PATH
+              value: /etc/inferrun/temporal/{{ . }}
+            {{- end }}
+            {{- with .serverName }}
+            - name: TEMPORAL_TLS_SERVER_NAME
+              value: {{ . | quote }}
+            {{- end }}
+            {{- end }}
+            {{- end }}
+            {{- if $temporal.codecSecret }}
+            - name: INFERRUN_CODEC_KEYS
+              value: /etc/inferrun/codec
+            {{- end }}
             {{- range .env }}
             - name: {{ .name }}
               {{- if .secret }}
@@ -146,12 +166,32 @@ spec:
               readOnly: true
             - name: tmp
               mountPath: /tmp
+            {{- if $temporal.tls.secret }}
+            - name: temporal
+              mountPath: /etc/inferrun/temporal
+              readOnly: true
+            {{- end }}
+            {{- if $temporal.codecSecret }}
+            - name: codec
+              mountPath: /etc/inferrun/codec
+              readOnly: true
+            {{- end }}
       volumes:
         - name: config
           configMap:
             name: inferrun-config
         - name: tmp
           emptyDir: {}
+        {{- with $temporal.tls.secret }}
+        - name: temporal
+          secret:
+            secretName: {{ . }}
+        {{- end }}
+        {{- with $temporal.codecSecret }}
+        - name: codec
+          secret:
+            secretName: {{ . }}
+        {{- end }}
       {{- with $root.Values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
