@@ -26,6 +26,7 @@ BUILT_IN: Final = (
     EntryPoint("grpc-v2", "runner.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.openai.rest:open_openai", PROTOCOLS),
     EntryPoint("jsonl", "runner.jsonl.format:JSONL", FORMATS),
+    EntryPoint("csv", "runner.csv.format:CSV", FORMATS),
     EntryPoint("openai", "runner.openai.format:OPENAI", FORMATS),
     EntryPoint("parquet", "runner.parquet.format:PARQUET", FORMATS),
 )
