@@ -6,13 +6,14 @@ from dataclasses import replace
 import orjson
 
 from inferrun.plugins import Json, JsonRecords, Results
+from runner.json_text import text_of
 
 _NULL = b"null"
 
 
 def blank_like(text: bytes) -> bytes:
     """Return the text of a value of the same shape in which every value is null."""
-    return orjson.dumps(_blanked(orjson.loads(text))) if text.startswith(b"[") else _NULL
+    return text_of(_blanked(orjson.loads(text))) if text.startswith(b"[") else _NULL
 
 
 def with_blanks(results: Results) -> Results:

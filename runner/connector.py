@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 RESOLVE_SECONDS: Final = 5.0
 """Time limit for resolving the names of refused servers; within a cluster it takes milliseconds."""
 
+CONNECT_SECONDS: Final = 10.0
+"""Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
+
 _AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
 
 
@@ -33,7 +36,7 @@ class AddressRefused(aiohttp.ClientConnectionError):
         super().__init__(f"the server's address is {why}, which runs must not reach")
 
 
-class _RefusedSocket(OSError):
+class RefusedSocket(OSError):
     """The same while connecting. The text is the same for all addresses of a name, so that one of the errors is kept."""
 
 
@@ -48,25 +51,48 @@ class Connections:
         family, kind, protocol, _, address = info
         host, port = str(address[0]), int(str(address[1]))
         if why := self._policy.refusal(host, port):
-            raise _RefusedSocket(why)
+            raise RefusedSocket(why)
         return socket.socket(family, kind, protocol)
+
+    def connect(self, host: str, port: int) -> socket.socket:
+        """Resolve a name and connect to one of its addresses that are not refused. Blocks. Raises OSError."""
+        failure: OSError = OSError("the name has no address")
+        for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                return self._connected(info)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _connected(self, info: _AddressInfo) -> socket.socket:
+        connected = self.open_socket(info)
+        try:
+            connected.settimeout(CONNECT_SECONDS)
+            connected.connect(info[4])
+        except OSError:
+            connected.close()
+            raise
+        connected.settimeout(None)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    async def check(self, host: str, port: int) -> None:
+        """Raise AddressRefused if a name resolves to a refused address; a name that cannot be resolved passes."""
+        for address in await _resolve(host):
+            if why := self._policy.refusal(address, port):
+                raise AddressRefused(why)
 
     async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send a request, as a middleware of a session. Raises AddressRefused."""
         if request.proxy is not None:
-            await self._check_behind_proxy(request.url.host or "", request.url.port or 80)
+            # A proxy would connect to it, as far as the name can be resolved here.
+            await self.check(request.url.host or "", request.url.port or 80)
         try:
             return await send(request)
         except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, _RefusedSocket):
+            if isinstance(error.os_error, RefusedSocket):
                 raise AddressRefused(str(error.os_error)) from error
             raise
-
-    async def _check_behind_proxy(self, host: str, port: int) -> None:
-        """Raise AddressRefused if a proxy would connect to a refused address, as far as the name can be resolved here."""
-        for address in await _resolve(host):
-            if why := self._policy.refusal(address, port):
-                raise AddressRefused(why)
 
 
 async def open_connections(limits: Limits) -> Connections:

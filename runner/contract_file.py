@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from inferrun.contract import Contract
 from inferrun.plugins import ContractError
 
-_CONFIDENTIAL = {"headers", "payload", "modelUrl"}
+_CONFIDENTIAL = {"headers", "payload", "modelUrl", "endpoint"}
 """Members whose values may contain credentials; only their names are shown."""
 
 

@@ -1,16 +1,14 @@
 """Classifies failed HTTP requests, and describes them for users: name resolution, connection, TLS, timeout, or the response."""
 
 import os
+import socket
 from datetime import UTC, datetime
 
 import aiohttp
 
 from inferrun.plugins import Fault, FaultKind, RunnerError
-from runner.connector import AddressRefused
+from runner.connector import CONNECT_SECONDS, AddressRefused, RefusedSocket
 from runner.retries import seconds_of
-
-CONNECT_SECONDS = 10.0
-"""Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
 
 
 def describe_failure(error: Exception, *, seconds: float) -> str:
@@ -35,16 +33,36 @@ def _connection(error: Exception) -> str:
     return type(error).__name__  # its text may contain the URL or a part of the response
 
 
+def describe_socket_failure(error: OSError, *, host: str, port: int) -> str:
+    """Describe why no connection was established, for a client without aiohttp."""
+    match error:
+        case RefusedSocket():
+            return _connection(AddressRefused(str(error)))
+        case socket.gaierror():
+            return _unresolved(host)
+        case TimeoutError():
+            return describe_failure(aiohttp.ConnectionTimeoutError(), seconds=CONNECT_SECONDS)
+    return _not_connected(f"{host}:{port}", error)
+
+
+def _unresolved(host: str) -> str:
+    return f"cannot resolve host name {host!r}; check the Service's name and namespace"
+
+
+def _not_connected(peer: str, error: OSError) -> str:
+    return f"cannot connect to {peer}: {_os_text(error)}; check that the server is running and ready"
+
+
 def _connecting(error: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError) -> str:
     peer = f"{error.host}:{error.port}"
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return f"cannot resolve host name {error.host!r}; check the Service's name and namespace"
+            return _unresolved(error.host)
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             return f"TLS connection to {peer} failed: {_tls_text(error)}"
         case aiohttp.ClientProxyConnectionError():
             return f"cannot connect to the proxy {peer}: {_os_text(error.os_error)}"
-    return f"cannot connect to {peer}: {_os_text(error.os_error)}; check that the server is running and ready"
+    return _not_connected(peer, error.os_error)
 
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)

@@ -64,7 +64,7 @@ class LaunchFollowing:
         """The start of another Pod than the one that is known to run: the loss of that one has not been dealt with."""
 
     async def supervise(self) -> Verdict:
-        """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
+        """Follow the Job to its end. While a lost Pod is being replaced, the run's clock is stopped."""
         event = _Event.INSPECT if self._launched.is_adopted else await self._next_event()
         while True:
             if self._state.is_suspended:

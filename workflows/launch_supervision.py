@@ -32,7 +32,7 @@ class LaunchSupervision:
         self._launched = launched
 
     async def supervise(self) -> Verdict:
-        """Follow the Job to its end. While a lost Pod is being replaced, the run's clock stands still."""
+        """Follow the Job to its end. While a lost Pod is being replaced, the run's clock is stopped."""
         while True:
             started = await self._follow_until_started()
             if isinstance(started, Verdict):

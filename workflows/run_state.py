@@ -169,7 +169,7 @@ class RunState:
         self._list(attempt)
 
     def _forget_wait(self) -> None:
-        """One entry stands for all launches that ended while their Pods waited."""
+        """One entry covers all launches that ended while their Pods waited."""
         *earlier, last = self.progress.attempts
         if last.start_time is None and not last.replaced:
             self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
@@ -196,7 +196,7 @@ class RunState:
         self.progress = self.progress.model_copy(update={"attempts": attempts})
 
     def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
-        """Whether the store must be asked before the verdict stands.
+        """Whether the store must be asked before the verdict is final.
 
         A launch that left no readable result may also commit late, if its node was lost: the end of the run is final
         only after that has been ruled out.

@@ -4,15 +4,17 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from activities.cluster.config_reads import ConfigReads
+from activities.cluster.object_reads import ObjectReads
 from activities.rules.diagnosis import CREATE_IT
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
+from inferrun import wellknown
 from inferrun.control.allowed import Allowed
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
-from inferrun.kube.objects import Object, unreadable_because
+from inferrun.kube.grants import may_refer, refusal
+from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.validation import config_problems, describe, parse_problems
@@ -23,7 +25,8 @@ class ConfigReader:
     """Applies the operator's current settings: `defaults`, and `runner_account`, the SA_RUNNER setting or empty."""
 
     def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
-        self._reads = ConfigReads(api)
+        self._api = api
+        self._reads = ObjectReads(api)
         self._defaults = defaults
         self._runner_account = runner_account
 
@@ -34,10 +37,9 @@ class ConfigReader:
     async def read(self, run: InferenceRun, *, seen_at: float | None = None) -> InferenceConfig:
         """The run's config as it was when the run was first seen, or newer; None: as it is now.
 
-        Raises LaunchBlocked if it is missing, invalid or not accessible.
+        The reference must have been checked. Raises LaunchBlocked if the config is missing, invalid or not accessible.
         """
         name, namespace = run.spec.config_ref.name, run.config_namespace
-        self._check_namespace(run, namespace)
         config, problems = _parse(await self._get(name, namespace, after=seen_at), allowed=self._allowed)
         if problems or config is None:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
@@ -47,7 +49,7 @@ class ConfigReader:
         """The run's config, even if runs cannot use it; None if it is missing, not accessible or cannot be parsed."""
         name, namespace = run.spec.config_ref.name, run.config_namespace
         try:
-            self._check_namespace(run, namespace)
+            await self.check_reference(run)
             config, _ = _parse(await self._get(name, namespace, after=None), allowed=self._allowed)
         except LaunchBlocked:
             return None
@@ -63,18 +65,22 @@ class ConfigReader:
         if problem:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, problem)
 
-    def _check_namespace(self, run: InferenceRun, namespace: str) -> None:
-        if namespace == run.metadata.namespace or self._defaults().allow_cross_namespace_config:
+    async def check_reference(self, run: InferenceRun) -> None:
+        """Raise LaunchBlocked unless the run may refer to its config. Checked before every Job: a grant may be withdrawn."""
+        own, other = run.metadata.namespace, run.config_namespace
+        if own == other or self._defaults().allow_cross_namespace_config:
             return
-        text = (
-            f"spec.configRef.namespace {namespace!r} is not the run's namespace, which this installation does not allow "
-            "(setting allowCrossNamespaceConfig); copy the InferenceConfig or change the reference"
-        )
-        raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text)
+        kind, name = wellknown.CONFIG_KIND, run.spec.config_ref.name
+        if await may_refer(self._api, kind=kind, from_namespace=own, to_namespace=other, name=name):
+            return
+        field = "spec.configRef.namespace"
+        text = refusal(kind=kind, field=field, from_namespace=own, to_namespace=other)
+        more = "; the operator can allow all such references (setting allowCrossNamespaceConfig)"
+        raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text + more)
 
     async def _get(self, name: str, namespace: str, *, after: float | None) -> Object:
         try:
-            return await self._reads.get(namespace, name, after=after)
+            return await self._reads.get(CONFIGS, namespace, name, after=after)
         except Forbidden as error:
             text = (
                 f"spec.configRef.namespace {namespace!r} is not accessible to this installation: {one_line(str(error))}"

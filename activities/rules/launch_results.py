@@ -101,12 +101,12 @@ def _start_of_lost(run: InferenceRun, job: Object) -> str | None:
 
 
 def lost_job(name: str, uid: str, *, run: InferenceRun, now: datetime) -> Object:
-    """Stands for a Job that is gone, as far as a launch needs to know it."""
+    """Represents a Job that is gone, as far as a launch needs to know it."""
     return {"metadata": {"name": name, "uid": uid, "creationTimestamp": _creation_time(run, now=now)}}
 
 
 def is_lost(job: Object) -> bool:
-    """Whether it stands for a Job that is gone."""
+    """Whether it represents a Job that is gone."""
     return "spec" not in job
 
 

@@ -50,7 +50,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signatu
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": compiled.base_name,
+            "name": compiled.config_map,
             "namespace": run.namespace,
             "labels": labels_of(run, installation=installation),
             "annotations": annotations,
@@ -279,7 +279,7 @@ def _addresses(snapshot: Snapshot) -> dict[str, str]:
 
 def _volumes(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
-    contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
+    contract = {"name": compiled.config_map, "items": [{"key": "contract.json", "path": "contract.json"}]}
     volumes: list[Object] = [
         {"name": "tmp", "emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}},
         {"name": "contract", "configMap": contract},
@@ -309,6 +309,14 @@ def _mounts(snapshot: Snapshot) -> list[Object]:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
     return mounts
+
+
+def config_map_of(job: Object) -> str:
+    """The name of the ConfigMap whose contract a Job's Pods execute; empty if it has none."""
+    for volume in job["spec"]["template"]["spec"].get("volumes") or []:
+        if volume.get("name") == "contract":
+            return str((volume.get("configMap") or {}).get("name") or "")
+    return ""
 
 
 def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:

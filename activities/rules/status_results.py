@@ -6,7 +6,7 @@ from workflows.messages import StatusResult
 
 
 def result_of_update(run: InferenceRun | None) -> StatusResult:
-    """The run's status after an update; None stands for a run that no longer exists."""
+    """The run's status after an update; None if the run no longer exists."""
     if run is None:
         return StatusResult(gone=True, reason=Reason.RUN_DELETED, message="the run was deleted")
     status = run.status

@@ -30,6 +30,9 @@ COPY workflows /opt/project/workflows
 COPY activities /opt/project/activities
 COPY worker /opt/project/worker
 COPY operator_shim /opt/project/operator_shim
+# Otherwise each start compiles the source, because the program's user cannot write. The hash of the source makes the result the same
+# in every build.
+RUN /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project
 ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1
 WORKDIR /opt/project
 USER 65532:65532

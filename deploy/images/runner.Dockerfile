@@ -27,6 +27,9 @@ RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && pytho
 COPY --from=library /opt/inferrun /opt/inferrun
 # The program runs from the source tree: docs/decisions/0011-programs-run-from-the-source-tree.md.
 COPY runner /opt/project/runner
+# Otherwise each start compiles the source, because the program's user cannot write. The hash of the source makes the result the same
+# in every build.
+RUN /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project
 ENV PATH=/opt/inferrun/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/project PYTHONUNBUFFERED=1
 WORKDIR /opt/project
 USER 65532:65532

@@ -38,7 +38,7 @@ class Step(StrEnum):
     SUSPEND_RUN = "suspend run"
     """Carry over that a user had suspended the CronJob."""
     HAND_OVER = "hand over"
-    """Remove the earlier controller's status of a schedule, whereupon the shim schedules it."""
+    """Remove the earlier controller's status of a schedule, so that the shim schedules it."""
     STRIP = "strip finalizer"
     WAIT = "wait"
     MANUAL = "to do"

@@ -17,7 +17,7 @@ class Allowed:
 
     service_accounts: tuple[str, ...]
     images: tuple[str, ...]
-    """Patterns in which `*` stands for any characters; empty: every image is allowed."""
+    """Patterns in which `*` matches any characters; empty: every image is allowed."""
 
     runner_image: str
     """The default runner, which is always allowed."""

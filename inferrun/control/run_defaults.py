@@ -65,7 +65,7 @@ class Defaults(BaseModel):
     """Seconds from the end of a run to its automatic deletion, which leaves time to inspect it."""
 
     job_ttl_seconds: int = Field(default=86_400, ge=0)
-    """Seconds for which a finished run keeps its Job and Pod, and thereby its logs; one day."""
+    """Seconds for which a finished run keeps its Job and Pod and with them its logs; one day."""
 
     deadline_margin_seconds: int = Field(default=600, ge=1)
     """Seconds after a run's deadline at which the kubelet terminates its Pod if nothing else has. It counts from the time at
@@ -105,7 +105,7 @@ class Defaults(BaseModel):
     """Service accounts that a config may set as serviceAccountName. Empty by default, because an account grants permissions."""
 
     allowed_images: Names = ()
-    """Images that a config may set as image, as patterns in which `*` stands for any characters. Empty: every image. They are
+    """Images that a config may set as image, as patterns in which `*` matches any characters. Empty: every image. They are
     compared with the image as it is written in the config; end a pattern with a separator, such as `example.com/team/*`."""
 
     fixed_user: bool = True
@@ -113,7 +113,8 @@ class Defaults(BaseModel):
     restricted SCC assigns each namespace its own range of users."""
 
     allow_cross_namespace_config: bool = False
-    """Whether a run may use a config in another namespace. Off by default, because namespaces separate users."""
+    """Whether every run may use configs in other namespaces. Off by default, because namespaces separate users: the users of the
+    other namespace grant it, in the ConfigMap inferrun-grants."""
 
     foreign_log_tail: bool = False
     """Whether the last log lines of a custom image may be shown in a status. Off by default, because they may contain data."""

@@ -139,7 +139,7 @@ def _read_each_item(raw: bytes, resource: Resource) -> tuple[Object, list[Object
 
 
 def _stub(raw: bytes, fault: str) -> Object:
-    """What stands for an object that is not parsed; empty if the identifying members of its metadata are missing."""
+    """What replaces an object that is not parsed; empty if the identifying members of its metadata are missing."""
     names = _IDENTITY.search(raw)
     if names is not None:
         found = {key: text.decode() for key, text in names.groupdict().items()}

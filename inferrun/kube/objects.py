@@ -41,12 +41,13 @@ JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
 CONFIG_MAPS = Resource("v1", "configmaps")
 EVENTS = Resource("v1", "events")
+SERVICES = Resource("v1", "services")
 NAMESPACES = Resource("v1", "namespaces")
 SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
 UNREADABLE: Final = "unreadable"
-"""Key of a stub, which stands for an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
+"""Key of a stub, which replaces an object that was not parsed: why. Besides, it has only the identity in `metadata`."""
 
 
 def unreadable_because(item: Object) -> str:

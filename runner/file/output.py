@@ -9,7 +9,6 @@ missing.
 
 import asyncio
 import errno
-import hashlib
 import os
 import shutil
 import threading
@@ -21,7 +20,6 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from inferrun.plugins import (
-    NO_USAGE,
     Batch,
     Checkpoint,
     Chunk,
@@ -30,7 +28,6 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     InputPlan,
-    Output,
     OutputError,
     OutputStore,
     RecordFormat,
@@ -39,25 +36,23 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
-from inferrun.text import public_url
 from runner.file.beneath import open_folder, opened_folder, path_of
-from runner.file.documents import (
-    ENDED_RUN,
-    AbortedRun,
-    ChunkDocument,
-    Manifest,
-    ManifestPart,
-    ManifestRecords,
-    RunDocument,
-    StoredFile,
-    document_of,
-    read_run,
-    run_id_of,
-)
 from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.layout import Layout
-from runner.file.part_writer import Draft, PartDraft, PartWriter
 from runner.file.spec import FileSpec, read_spec
+from runner.run_folder.chunk_writer import PartChunkWriter
+from runner.run_folder.documents import (
+    ChunkDocument,
+    Manifest,
+    RunDocument,
+    StoredFile,
+    chunk_document_of,
+    document_of,
+    manifest_of,
+    run_id_of,
+)
+from runner.run_folder.ownership import Aborted, RunFolder
+from runner.run_folder.part_writer import PartWriter
 
 T = TypeVar("T")
 
@@ -68,10 +63,6 @@ _ABANDON_SECONDS = 0.3
 """Seconds for which an abandoned commit waits for a volume that does not respond."""
 
 _UNSUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-
-
-class Aborted(OutputError):
-    """The run was aborted, and can never be committed."""
 
 
 class FileOutput:
@@ -90,6 +81,7 @@ class FileOutput:
         self._handle: int | None = None
         self._layout = Layout(folder=self._root / self._path, suffix=record_format.results_suffix)
         self._location = f"{spec.claim_name}/{spec.path}/{name}"
+        self._run_folder = RunFolder("output.file", self._location, context.contract)
         self._attempt = Path(context.pod_uid).name or f"pid-{os.getpid()}"
         self._own = self._layout.attempts / self._attempt
         self._plan: InputPlan | None = None
@@ -111,10 +103,10 @@ class FileOutput:
         self._plan = await self._on_disk(lambda: self._publish_plan(plan), committed=lambda _: self._read_plan())
         return self._plan
 
-    def writer(self, chunk: Chunk) -> "FileChunkWriter":
+    def writer(self, chunk: Chunk) -> PartChunkWriter:
         """Return the writer of a chunk."""
         self._parts[chunk.index] = PartWriter(self._own, f"{chunk.index:06}", self._format)
-        return FileChunkWriter(self, chunk, self._parts[chunk.index])
+        return PartChunkWriter(self, chunk, self._parts[chunk.index])
 
     async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
         """Append to the files of a chunk."""
@@ -263,7 +255,8 @@ class FileOutput:
 
     def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         draft = part.finish()
-        document = self._describe(chunk, draft)
+        name = self._layout.part_name(chunk.index, chunk.first)
+        document = chunk_document_of(chunk, draft, name=name, attempt=self._own.name)
         record = self._write_draft(document.text(), name=self._layout.commit(chunk.index).name)
         sync_folder(self._own)  # the drafts' names are durable before a commit refers to them
         won = publish(record, self._layout.commit(chunk.index))
@@ -277,18 +270,6 @@ class FileOutput:
         self._commits[chunk.index] = document
         del self._parts[chunk.index]
         return document.commit(won=won)
-
-    def _describe(self, chunk: Chunk, draft: PartDraft) -> ChunkDocument:
-        name = self._layout.part_name(chunk.index, chunk.first)
-        errors = _stored(draft.errors, f"errors/{name}") if draft.errors else None
-        part = ManifestPart(
-            **_stored(draft.results, f"predictions/{name}").model_dump(),
-            first=chunk.first,
-            records=draft.counts.total,
-            failed=draft.counts.failed,
-            errors=errors,
-        )
-        return ChunkDocument(chunk=chunk.index, attempt=self._own.name, part=part, usage=draft.usage)
 
     def _publish_files(self, document: ChunkDocument) -> None:
         """Give the files of a committed chunk their final names, unless they have them."""
@@ -314,28 +295,12 @@ class FileOutput:
             raise AssertionError("finish was called before begin")
         if committed_run := self._read_manifest():
             return committed_run
-        commits = [self._commits[chunk] for chunk in sorted(self._commits)]
-        usage = sum((document.usage for document in commits), start=NO_USAGE)
-        manifest = Manifest(
-            run_id=run_id_of(self._contract),
-            job_name=self._contract.job_name,
-            model_name=self._contract.kserve.model_name,
-            model_url=public_url(self._contract.kserve.model_url),
-            fingerprint=self._plan.fingerprint,
-            parts=tuple(document.part for document in commits),
-            records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
-            usage=usage if usage.total_tokens else None,
-        )
+        manifest = manifest_of(self._contract, self._plan, self._commits, counts)
         self._check_files(manifest)
         for folder in (self._layout.predictions, self._layout.errors):
             if folder.exists():
                 sync_folder(folder)
-        stored = sum(part.records for part in manifest.parts)
-        if stored != counts.completed + counts.failed:
-            raise OutputError(
-                f"output.file: {self._location} contains {stored} results, expected {counts.total}; the run was "
-                "not committed; do not modify the folder during a run"
-            )
+        self._run_folder.check_complete(manifest, counts)
         self._committed_run = self._commit(manifest.text())
         sync_folder(self._layout.folder)
         for folder in (self._layout.attempts, self._layout.commits):
@@ -378,8 +343,7 @@ class FileOutput:
 
     def _publish_abort(self) -> CommittedRun | None:
         self._enter_folder()
-        document = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
-        draft = self._write_draft(document.text(), name=self._layout.manifest.name)
+        draft = self._write_draft(self._run_folder.abort().text(), name=self._layout.manifest.name)
         publish_name(draft, self._layout.manifest)
         sync_folder(self._layout.folder)
         return self._read_commit()
@@ -395,62 +359,25 @@ class FileOutput:
         return draft
 
     def _read_run(self) -> RunDocument | None:
-        run = read_run(self._layout.run)
-        if run:
-            self._check_owner(run.run_id)
+        try:
+            run = RunDocument.model_validate_json(self._layout.run.read_bytes())
+        except FileNotFoundError:
+            return None
+        self._run_folder.check_owner(run.run_id)
         return run
 
     def _read_manifest(self) -> CommittedRun | None:
         try:
-            text = self._layout.manifest.read_bytes()
+            content = self._layout.manifest.read_bytes()
         except FileNotFoundError:
             return None
-        manifest = ENDED_RUN.validate_json(text)
-        self._check_owner(manifest.run_id)
-        if isinstance(manifest, AbortedRun):
-            raise Aborted(
-                f"output.file: the run in {self._location} has failed and was aborted; start a new run",
-                is_retryable=False,
-            )
-        output = Output(
-            location=self._location[:1024],
-            manifest=f"{self._location}/{self._layout.manifest.name}"[:1024],
-            sha256=hashlib.sha256(text).hexdigest(),
-        )
-        return manifest.committed_run(output)
+        return self._run_folder.committed_run(content)
 
     def _read_commit(self) -> CommittedRun | None:
         try:
             return self._read_manifest()
         except Aborted:
             return None
-
-    def _check_owner(self, run_id: str) -> None:
-        if run_id != run_id_of(self._contract):
-            raise OutputError(
-                f"output.file: {self._location} belongs to another run ({run_id}); use another output path"
-            )
-
-
-class FileChunkWriter:
-    """Writes one chunk."""
-
-    def __init__(self, store: FileOutput, chunk: Chunk, part: PartWriter) -> None:
-        self._store = store
-        self._chunk = chunk
-        self._part = part
-
-    async def write(self, batch: Batch, results: Results) -> None:
-        """Append to the files of the chunk."""
-        await self._store.append(self._part, batch, results)
-
-    async def commit(self) -> ChunkCommit:
-        """Commit the chunk."""
-        return await self._store.commit(self._chunk, self._part)
-
-
-def _stored(draft: Draft, file: str) -> StoredFile:
-    return StoredFile(file=file, bytes=draft.bytes, sha256=draft.sha256)
 
 
 def _fix(error: OSError) -> str:

@@ -26,7 +26,7 @@ from inferrun.plugins import (
     ResultCounts,
     Results,
 )
-from runner.json_text import json_texts
+from runner.json_text import json_texts, texts_of
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.row_validation import RowFault, width_of
 
@@ -104,7 +104,7 @@ def _checked(lines: Lines) -> Block:
     texts, ids = lines.texts, list[CustomId]()
     if dict in set(map(type, values)):
         values = [_unwrapped(value, ids, lines) for value in values]
-        texts = list(map(orjson.dumps, values))
+        texts = texts_of(values)
     try:
         width_of(values)
     except RowFault as fault:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
+from runner.json_text import text_of
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 """The paths that a record may name."""
@@ -53,10 +54,10 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON ({error})") from error
+        raise ValueError("not valid JSON") from error
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
-    return (orjson.dumps(value) if b"\n" in body else body), _usage_of(value.get("usage"))
+    return (text_of(value) if b"\n" in body else body), _usage_of(value.get("usage"))
 
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
@@ -88,6 +89,12 @@ def base_url(model_url: str) -> str:
     for known in PATHS:
         path = path.removesuffix(known)
     return urlunsplit((parts.scheme, parts.netloc, path.removesuffix("/v1"), "", ""))
+
+
+def without_user(url: str) -> str:
+    """Return a URL without user information."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))
 
 
 def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON

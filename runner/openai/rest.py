@@ -26,9 +26,8 @@ from inferrun.plugins import (
     failed,
 )
 from inferrun.text import public_url
-from runner.connector import open_session
+from runner.connector import CONNECT_SECONDS, open_session
 from runner.http_failures import (
-    CONNECT_SECONDS,
     describe_failure,
     fault_of,
     fault_of_response,
@@ -45,11 +44,13 @@ from runner.openai.requests import (
     parse_request,
     parse_response,
     result_text,
+    without_user,
 )
 from runner.retries import with_retries
 
 _TOKEN_KEYS = ("token", "apiKey", "OPENAI_API_KEY")
 _CREDENTIALS = frozenset({401, 403})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class OpenAiRest:
@@ -75,7 +76,9 @@ class OpenAiRest:
         except InvalidRequest as error:
             return failed(RecordError("invalid_input", str(error)))
         try:
-            async with self._session.post(f"{self._url}{request.path}", data=request.body) as response:
+            async with self._session.post(
+                f"{self._url}{request.path}", data=request.body, allow_redirects=False
+            ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._failure(error) from error
@@ -85,17 +88,19 @@ class OpenAiRest:
         try:
             body, usage = parse_response(content)
         except ValueError as error:
-            raise InferenceError(f"{self._target(request.path)} returned an invalid response: {error}") from error
+            raise InferenceError(f"{self._target(request.path)} returned {size_of(content)} that is {error}") from error
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:
         try:
-            async with self._session.get(f"{self._url}/v1/models") as response:
+            async with self._session.get(f"{self._url}/v1/models", allow_redirects=False) as response:
                 content = await self._read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._failure(error) from error
         if response.status in _CREDENTIALS:
             raise self._refused(response.status)
+        if response.status in _REDIRECTS:
+            raise self._redirected("/v1/models", response.status)
         if response.status >= 500 or response.status == 429:
             text = f"{self._target('/v1/models')} returned {response.status} with {size_of(content)}"
             raise fault_of_response(response, InferenceError(text))
@@ -106,6 +111,8 @@ class OpenAiRest:
         status = response.status
         if status in _CREDENTIALS:
             return self._refused(status)
+        if status in _REDIRECTS:
+            return self._redirected(request.path, status)
         error = InferenceError(f"{self._target(request.path)} returned {status} with {size_of(content)}")
         kind = kind_of_status(status)
         if kind is FaultKind.FAILED:
@@ -117,6 +124,13 @@ class OpenAiRest:
     def _refused(self, status: int) -> InferenceError:
         return InferenceError(
             f"the server at {public_url(self._url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
+            is_retryable=False,
+        )
+
+    def _redirected(self, path: str, status: int) -> InferenceError:
+        return InferenceError(
+            f"{self._target(path)} returned {status}; redirects are not followed, because they may lead anywhere; set "
+            "kserve.modelUrl to the final address",
             is_retryable=False,
         )
 
@@ -164,5 +178,7 @@ async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[Open
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
     headers = _headers(context.credentials_dir)
+    if "Authorization" in headers:
+        url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
     async with open_session(limits, timeout=timeout, size=limits.concurrency, headers=headers) as session:
         yield OpenAiRest(model, url, session, limits)

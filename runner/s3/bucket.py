@@ -2,12 +2,13 @@
 
 obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
 object: the caller compares the content. Credentials come from the mounted Secret only: without one, requests are not signed, and
-neither the environment nor a metadata address is asked.
+neither the environment nor a metadata address is asked. All connections go through the gate, which judges their addresses.
 """
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,9 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import S3Store
 
 from inferrun.plugins import Limits, RunnerError
-from inferrun.text import one_line
+from runner.connector import CONNECT_SECONDS, AddressRefused, open_connections
+from runner.http_failures import describe_failure
+from runner.s3.gate import Gate, Server, open_gate
 from runner.s3.spec import S3Spec
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ _KEYS = {
 }
 """The keys of the Secret, each under our name and under the name of Amazon's variables."""
 
-_ERROR_CHARACTERS = 300
+_STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ class StoredObject:
 class Bucket:
     """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
 
-    def __init__(self, spec: S3Spec, store: S3Store, *, side: str, error: type[RunnerError]) -> None:
+    def __init__(self, spec: S3Spec, store: S3Store, gate: Gate, *, side: str, error: type[RunnerError]) -> None:
         self._spec = spec
         self._store = store
+        self._gate = gate
         self._side = side
         self._error = error
 
@@ -115,8 +119,15 @@ class Bucket:
                 f"{where}: bucket or object does not exist; check {self._side}.s3.bucket and path"
             ) from error
         except (BaseError, OSError) as error:
-            text = one_line(str(error), limit=_ERROR_CHARACTERS)
-            raise self._error(f"{where}: the request failed: {text}; check {self._side}.s3.endpoint") from error
+            raise self._error(f"{where}: {self._failure(error)}") from error
+
+    def _failure(self, error: Exception) -> str:
+        """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
+        if self._gate.failure:
+            return self._gate.failure
+        found = _STATUS.search(str(error))
+        what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
+        return f"{what}; check {self._side}.s3.endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +184,38 @@ class _ObjectReader(io.RawIOBase):
         return len(piece)
 
 
-def open_bucket(spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]) -> Bucket:
-    """Open a bucket with the credentials in a mounted Secret. Raises `error` if the Secret is incomplete."""
-    retry_seconds = max(limits.retry_seconds, 1.0)
-    store = S3Store(
+@asynccontextmanager
+async def open_bucket(
+    spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
+) -> AsyncIterator[Bucket]:
+    """Open a bucket with the credentials in a mounted Secret.
+
+    Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
+    """
+    config = _config(spec, _credentials(spec, folder, side=side, error=error))
+    connections = await open_connections(limits)
+    server = Server.of(spec.url)
+    try:
+        await connections.check(server.host, server.port)
+    except AddressRefused as refused:
+        text = describe_failure(refused, seconds=limits.handler_timeout)
+        raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
+    with open_gate(server, connections) as gate:
+        yield Bucket(spec, _store(spec, config, limits, proxy=gate.url), gate, side=side, error=error)
+
+
+def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, proxy: str) -> S3Store:
+    return S3Store(
         spec.bucket,
-        config=_config(spec, _credentials(spec, folder, side=side, error=error)),
+        config=config,
         client_options={
             "allow_http": spec.endpoint.startswith("http://"),
             "timeout": timedelta(seconds=limits.handler_timeout),
-            "connect_timeout": timedelta(seconds=10),
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+            "proxy_url": proxy,
         },
-        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=retry_seconds)},
+        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=max(limits.retry_seconds, 1.0))},
     )
-    return Bucket(spec, store, side=side, error=error)
 
 
 def _config(spec: S3Spec, credentials: "S3Config") -> "S3Config":

@@ -21,19 +21,20 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     """Open the label `s3` under `input`."""
     wanted = read_spec(spec, side="input")
     record_format = context.format_named(wanted.format, "input.s3.format")
-    bucket = open_bucket(wanted, context.endpoints_dir / "input", context.limits, side="input", error=InputError)
+    folder = context.endpoints_dir / "input"
+    async with open_bucket(wanted, folder, context.limits, side="input", error=InputError) as bucket:
 
-    def find() -> Sequence[StoredObject]:
-        return _find(bucket, wanted, suffix=record_format.suffix)
+        def find() -> Sequence[StoredObject]:
+            return _find(bucket, wanted, suffix=record_format.suffix)
 
-    found = await asyncio.to_thread(find)
-    yield FileRanges(
-        [S3File(bucket, one.key, one.size, one.etag) for one in found],
-        fingerprint=_fingerprint_of(found),
-        record_format=record_format,
-        limits=context.limits,
-        current_fingerprint=lambda: _fingerprint_of(find()),
-    )
+        found = await asyncio.to_thread(find)
+        yield FileRanges(
+            [S3File(bucket, one.key, one.size, one.etag) for one in found],
+            fingerprint=_fingerprint_of(found),
+            record_format=record_format,
+            limits=context.limits,
+            current_fingerprint=lambda: _fingerprint_of(find()),
+        )
 
 
 def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> Sequence[StoredObject]:

@@ -14,7 +14,6 @@ chunk is spooled to the Pod's disk before it is uploaded.
 """
 
 import asyncio
-import hashlib
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +23,6 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from inferrun.plugins import (
-    NO_USAGE,
     Batch,
     Checkpoint,
     Chunk,
@@ -33,7 +31,6 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     InputPlan,
-    Output,
     OutputError,
     OutputStore,
     RecordFormat,
@@ -41,19 +38,18 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
-from runner.file.documents import (
-    ENDED_RUN,
-    AbortedRun,
+from runner.run_folder.chunk_writer import PartChunkWriter
+from runner.run_folder.documents import (
     ChunkDocument,
     Manifest,
-    ManifestPart,
-    ManifestRecords,
     RunDocument,
-    StoredFile,
+    chunk_document_of,
     document_of,
+    manifest_of,
     run_id_of,
 )
-from runner.file.part_writer import Draft, PartDraft, PartWriter
+from runner.run_folder.ownership import Aborted, RunFolder
+from runner.run_folder.part_writer import PartWriter
 from runner.s3.bucket import Bucket, open_bucket
 from runner.s3.spec import S3Spec, read_spec
 
@@ -62,8 +58,8 @@ T = TypeVar("T")
 _PROBE = b"inferrun probes whether this server supports conditional writes\n"
 
 
-class Aborted(OutputError):
-    """The run was aborted, and can never be committed."""
+_LAST_CHECK_SECONDS = 0.4
+"""Seconds that a cancelled commit waits to find out whether the manifest was written."""
 
 
 class S3Output:
@@ -79,6 +75,7 @@ class S3Output:
         name = Path(context.contract.job_name or run_id_of(context.contract)).name
         self._prefix = f"{spec.path.rstrip('/')}/{name}"
         self._location = f"s3://{spec.bucket}/{self._prefix}"
+        self._run_folder = RunFolder("output.s3", self._location, context.contract)
         self._attempt = (context.pod_uid or f"pid-{id(self):x}").replace("/", "-")
         self._spool = context.spool_dir / f"output-{self._attempt}"
         self._limits = context.limits
@@ -95,10 +92,10 @@ class S3Output:
         self._plan = await self._on_thread(lambda: self._store_plan(plan))
         return self._plan
 
-    def writer(self, chunk: Chunk) -> "S3ChunkWriter":
+    def writer(self, chunk: Chunk) -> PartChunkWriter:
         """Return the writer of a chunk."""
         self._parts[chunk.index] = PartWriter(self._spool, f"{chunk.index:06}", self._format)
-        return S3ChunkWriter(self, chunk, self._parts[chunk.index])
+        return PartChunkWriter(self, chunk, self._parts[chunk.index])
 
     async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
         """Append to the spooled files of a chunk."""
@@ -188,12 +185,13 @@ class S3Output:
         if content is None:
             return None
         document = RunDocument.model_validate_json(content)
-        self._check_owner(document.run_id)
+        self._run_folder.check_owner(document.run_id)
         return document
 
     def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         key = self._key(f"commits/{chunk.index:06}.json")
-        document = self._describe(chunk, part.finish())
+        name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}{self._format.results_suffix}"
+        document = chunk_document_of(chunk, part.finish(), name=name, attempt=self._attempt)
         won = self._bucket.head(key) is None and self._upload_chunk(document, key)
         part.discard()
         del self._parts[chunk.index]
@@ -213,18 +211,6 @@ class S3Output:
         self._bucket.delete([target for target, _ in uploads])
         return False
 
-    def _describe(self, chunk: Chunk, draft: PartDraft) -> ChunkDocument:
-        suffix = self._format.results_suffix
-        name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}{suffix}"
-        part = ManifestPart(
-            **_stored(draft.results, f"predictions/{name}").model_dump(),
-            first=chunk.first,
-            records=draft.counts.total,
-            failed=draft.counts.failed,
-            errors=_stored(draft.errors, f"errors/{name}") if draft.errors else None,
-        )
-        return ChunkDocument(chunk=chunk.index, attempt=self._attempt, part=part, usage=draft.usage)
-
     def _read_commit_of(self, key: str) -> ChunkDocument:
         content = self._bucket.read(key)
         if content is None:
@@ -236,32 +222,14 @@ class S3Output:
             raise AssertionError("finish was called before begin")
         if committed_run := self._read_manifest():
             return committed_run
-        manifest = self._manifest(counts, self._plan)
-        stored = sum(part.records for part in manifest.parts)
-        if stored != counts.completed + counts.failed:
-            raise OutputError(
-                f"output.s3: {self._location} contains {stored} results, expected {counts.total}; the run was not committed"
-            )
+        manifest = manifest_of(self._contract, self._plan, self._commits, counts)
+        self._run_folder.check_complete(manifest, counts)
         self._bucket.create(self._key("manifest.json"), manifest.text())
         run = self._read_manifest()
         if run is None:
             raise OutputError(f"output.s3: {self._location}/manifest.json was deleted; do not modify the run's objects")
         self._delete_rest()
         return run
-
-    def _manifest(self, counts: Counts, plan: InputPlan) -> Manifest:
-        commits = [self._commits[chunk] for chunk in sorted(self._commits)]
-        usage = sum((document.usage for document in commits), start=NO_USAGE)
-        return Manifest(
-            run_id=run_id_of(self._contract),
-            job_name=self._contract.job_name,
-            model_name=self._contract.kserve.model_name,
-            model_url=self._contract.kserve.model_url,
-            fingerprint=plan.fingerprint,
-            parts=tuple(document.part for document in commits),
-            records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
-            usage=usage if usage.total_tokens else None,
-        )
 
     def _delete_rest(self) -> None:
         """Delete what is not part of the output. A failure changes nothing about the committed run."""
@@ -279,20 +247,7 @@ class S3Output:
         content = self._bucket.read(self._key("manifest.json"))
         if content is None:
             return None
-        manifest = ENDED_RUN.validate_json(content)
-        self._check_owner(manifest.run_id)
-        if isinstance(manifest, AbortedRun):
-            raise Aborted(
-                f"output.s3: the run in {self._location} has failed and was aborted; start a new run",
-                is_retryable=False,
-            )
-        return manifest.committed_run(
-            Output(
-                location=self._location[:1024],
-                manifest=f"{self._location}/manifest.json"[:1024],
-                sha256=hashlib.sha256(content).hexdigest(),
-            )
-        )
+        return self._run_folder.committed_run(content)
 
     def _read_commit(self) -> CommittedRun | None:
         try:
@@ -301,38 +256,8 @@ class S3Output:
             return None
 
     def _store_abort(self) -> CommittedRun | None:
-        document = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
-        self._bucket.create(self._key("manifest.json"), document.text())
+        self._bucket.create(self._key("manifest.json"), self._run_folder.abort().text())
         return self._read_commit()
-
-    def _check_owner(self, run_id: str) -> None:
-        if run_id != run_id_of(self._contract):
-            raise OutputError(f"output.s3: {self._location} belongs to another run ({run_id}); use another output path")
-
-
-_LAST_CHECK_SECONDS = 0.4
-"""Seconds that a cancelled commit waits to find out whether the manifest was written."""
-
-
-class S3ChunkWriter:
-    """Writes one chunk."""
-
-    def __init__(self, store: S3Output, chunk: Chunk, part: PartWriter) -> None:
-        self._store = store
-        self._chunk = chunk
-        self._part = part
-
-    async def write(self, batch: Batch, results: Results) -> None:
-        """Append to the spooled files of the chunk."""
-        await self._store.append(self._part, batch, results)
-
-    async def commit(self) -> ChunkCommit:
-        """Commit the chunk."""
-        return await self._store.commit(self._chunk, self._part)
-
-
-def _stored(draft: Draft, file: str) -> StoredFile:
-    return StoredFile(file=file, bytes=draft.bytes, sha256=draft.sha256)
 
 
 @asynccontextmanager
@@ -340,9 +265,10 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     """Open the label `s3` under `output`."""
     wanted = read_spec(spec, side="output")
     record_format = context.format_named(wanted.format, "output.s3.format")
-    bucket = open_bucket(wanted, context.endpoints_dir / "output", context.limits, side="output", error=OutputError)
-    store = S3Output(wanted, bucket, record_format, context)
-    try:
-        yield store
-    finally:
-        store.close()
+    folder = context.endpoints_dir / "output"
+    async with open_bucket(wanted, folder, context.limits, side="output", error=OutputError) as bucket:
+        store = S3Output(wanted, bucket, record_format, context)
+        try:
+            yield store
+        finally:
+            store.close()

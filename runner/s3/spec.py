@@ -42,7 +42,16 @@ class S3Spec(BaseModel):
         parts = urlsplit(endpoint)
         if endpoint and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/")):
             raise ValueError("must be an http or https URL without a path, such as http://minio.storage:9000")
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise ValueError("must not contain user information or a query; use credentialsRef")
+        if parts.port == 0:
+            raise ValueError("must not have port 0")
         return endpoint.rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """The URL of the server: `endpoint`, or Amazon's for this bucket."""
+        return self.endpoint or f"https://{self.bucket}.s3.{self.region}.amazonaws.com"
 
     @property
     def location(self) -> str:

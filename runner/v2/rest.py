@@ -16,9 +16,8 @@ import orjson
 
 from inferrun.plugins import Batch, FaultKind, InferenceError, Limits, Model, ModelContext, Results
 from inferrun.text import public_url
-from runner.connector import open_session
+from runner.connector import CONNECT_SECONDS, open_session
 from runner.http_failures import (
-    CONNECT_SECONDS,
     describe_failure,
     fault_of,
     fault_of_response,

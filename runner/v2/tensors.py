@@ -15,6 +15,7 @@ import orjson
 
 from inferrun.plugins import ContractError, Json, JsonRecords, RecordError, Results
 from runner.blanks import blank_like
+from runner.json_text import texts_of
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
@@ -118,14 +119,7 @@ def decode(body: bytes, *, records: int) -> Results:
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
     predictions = _nested(values, shape[1:])
     errors = _errors(predictions) if _may_have_invalid(values) else {}
-    return Results(JsonRecords(_texts(predictions)), errors)
-
-
-def _texts(predictions: list[Json]) -> list[bytes]:
-    """Encode each prediction. NaN and infinity become null. Numbers contain no comma, so they are encoded in one call."""
-    if set(map(type, predictions)) <= {int, float}:
-        return orjson.dumps(predictions)[1:-1].split(b",")
-    return list(map(orjson.dumps, predictions))
+    return Results(JsonRecords(texts_of(predictions)), errors)
 
 
 def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON

@@ -119,9 +119,12 @@ async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller:
     ref = ref_of(victim.space, name)
     argument = {"run": ref.model_dump(), "delay_seconds": 0}
     handle = await caller.start_workflow("InferenceRunCleanup", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    await asyncio.sleep(5)
-    assert victim.space.get("inferencerun", name) is not None
-    await handle.terminate()
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 30)
+    kept = victim.space.get("inferencerun", name)
+    assert kept is not None
+    assert kept["metadata"]["uid"] == ref.uid
+    assert "deletionTimestamp" not in kept["metadata"]
 
 
 @pytest.mark.parametrize(

@@ -94,12 +94,12 @@ class Components:
 
     @classmethod
     def read(cls, stage: Stage) -> "Components":
-        """As they are now."""
+        """As they are now, without Pods that an upgrade has replaced and that are still ending."""
         items = json.loads(stage.kubectl("-n", SYSTEM, "get", "pods", "-o", "json"))["items"]
         return cls(
             {
                 item["metadata"]["uid"]: sum(one["restartCount"] for one in item["status"]["containerStatuses"])
                 for item in items
-                if item["status"]["phase"] == "Running"
+                if item["status"]["phase"] == "Running" and "deletionTimestamp" not in item["metadata"]
             }
         )

@@ -21,7 +21,7 @@ from inferrun.plugins import (
     ResultCounts,
     TokenUsage,
 )
-from tests.conformance.worlds import EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
+from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
 from tests.unit.runner.batches import batch, results
 
 CHUNKS = tuple(
@@ -72,6 +72,17 @@ async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> No
     assert world.stored() == WHOLE
     assert (finished.total, finished.completed, finished.failed) == (30, 30, 0)
     assert finished.output.location
+
+
+async def test_no_credential_of_the_models_url_is_stored(once: OutputWorld, disk: Disk) -> None:
+    async with once.open() as store:
+        await store.open()
+        await store.begin(PLAN)
+        await predict(store, CHUNKS)
+        await finish(store)
+    stored = {path: path.read_bytes() for path in disk.folder.rglob("*") if path.is_file()}
+    assert stored
+    assert [path for path, content in stored.items() if CANARY.encode() in content] == []
 
 
 async def test_a_run_may_have_no_records(world: OutputWorld) -> None:

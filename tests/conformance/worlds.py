@@ -19,6 +19,8 @@ from tests.integration.runner.servers import Handler, data_handler
 
 Rows = Sequence[Sequence[object]]
 RUN = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
+CANARY = "c4nary"
+"""A credential in the URL of the model, which no store may write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Disk:
         places = {name: self.folder / name for name in ("input", "output", "endpoints", "tmp")}
         for place in places.values():
             place.mkdir(exist_ok=True)
-        contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=Model(model_name="iris"))
+        model = Model(model_name="iris", model_url=f"http://user:{CANARY}@models/v2?key={CANARY}")
+        contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=model)
         return StoreContext(
             contract=contract,
             limits=Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})}),

@@ -206,7 +206,7 @@ def test_the_example_program_cancels_its_run_when_it_is_interrupted(space: Space
         env={**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=_accept_interrupts,
+        preexec_fn=_accept_interrupts,  # noqa: PLW1509 -- it only sets the handler of a signal
     )
     try:
         space.wait_for(key, phase="Running", seconds=SECONDS)

@@ -17,7 +17,7 @@ STATUS_SECONDS = 5.0
 """Least time between two writes of a run's status."""
 
 SETTLE_SECONDS = 2.0
-"""How long a wait that needs nobody's attention must last before it is written: most Pods start within that."""
+"""How long a wait that needs no attention lasts before it is written: most Pods start within that."""
 
 
 class StatusQueue:

@@ -2,7 +2,10 @@
 
 import base64
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any
 
 import httpx
@@ -333,13 +336,79 @@ async def test_a_run_waits_for_an_invalid_config_and_reports_the_problem(
     assert "spec.serviceAccountName" in result.message
 
 
-async def test_a_config_of_another_namespace_must_be_allowed_by_the_operator(
-    launcher: JobLauncher, make_run: MakeRun
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another namespace with the config `shared`, and what its users do."""
+
+    client: httpx.Client
+    name: str
+    runs: str
+    """The namespace of the runs."""
+
+    def grant(self, **entries: str) -> None:
+        body = {"metadata": {"name": "inferrun-grants"}, "data": entries}
+        call(self.client, "POST", CONFIG_MAPS.path(self.name), body)
+
+    def withdraw(self) -> None:
+        call(self.client, "DELETE", CONFIG_MAPS.path(self.name, "inferrun-grants"))
+
+
+@pytest.fixture
+def elsewhere(direct: httpx.Client, namespace: str) -> Iterator[Elsewhere]:
+    name = f"elsewhere-{token_hex(4)}"
+    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
+    spec = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never"}
+    metadata = {"name": "shared", "annotations": {"krateo.io/paused": "true"}}
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": spec}
+    call(direct, "POST", CONFIGS.path(name), body)
+    yield Elsewhere(direct, name, namespace)
+    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+async def test_without_a_grant_the_answer_does_not_depend_on_the_config_and_the_config_is_not_read(
+    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, elsewhere: Elsewhere
 ) -> None:
-    run = await make_run(configRef={"name": "iris", "namespace": "default"})
+    elsewhere.grant(InferenceConfig="team-a", **{"InferenceConfig.other": elsewhere.runs})
+    messages = set()
+    for name in ("shared", "absent"):
+        run = await make_run(configRef={"name": name, "namespace": elsewhere.name})
+        result = await launch(launcher, run)
+        assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+        messages.add(result.message)
+    [message] = messages
+    assert "inferrun-grants" in message
+    assert "allowCrossNamespaceConfig" in message
+    assert not [request for request in proxy.requests if "inferenceconfigs" in request.path]
+
+
+async def test_a_namespace_that_does_not_exist_grants_nothing(launcher: JobLauncher, make_run: MakeRun) -> None:
+    run = await make_run(configRef={"name": "iris", "namespace": "no-such-namespace"})
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
-    assert "allowCrossNamespaceConfig" in result.message
+
+
+@pytest.mark.parametrize("key", ["InferenceConfig", "InferenceConfig.shared"])
+async def test_a_grant_lets_a_run_use_a_config_of_another_namespace(
+    launcher: JobLauncher, make_run: MakeRun, elsewhere: Elsewhere, key: str
+) -> None:
+    run = await make_run(configRef={"name": "shared", "namespace": elsewhere.name})
+    assert (await launch(launcher, run)).state is LaunchState.WAITING
+    elsewhere.grant(**{key: f"team-a, {elsewhere.runs}"})
+    assert (await launch(launcher, run)).state is LaunchState.LAUNCHED
+
+
+async def test_a_grant_that_is_withdrawn_prevents_the_next_launch_but_not_the_current_one(
+    launcher: JobLauncher, make_run: MakeRun, elsewhere: Elsewhere
+) -> None:
+    run = await make_run(configRef={"name": "shared", "namespace": elsewhere.name})
+    elsewhere.grant(InferenceConfig=elsewhere.runs)
+    first = await launch(launcher, run)
+    elsewhere.withdraw()
+    again = await launch(launcher, run)
+    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, first.job_uid, True)
+    second = await launch(launcher, run, launch=2, attempt=2)
+    assert (second.state, second.reason) == (LaunchState.WAITING, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
 
 
 async def test_a_run_waits_while_a_quota_does_not_allow_its_job(

@@ -1,6 +1,6 @@
-"""The JSON documents of a run's output folder: `run.json`, one commit per chunk, and `manifest.json`."""
+"""The JSON documents of a run's output: `run.json`, one commit per chunk, and `manifest.json`. Pure."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -12,11 +12,14 @@ from inferrun.plugins import (
     ChunkCommit,
     CommittedRun,
     Contract,
+    Counts,
     InputPlan,
     Output,
     ResultCounts,
     TokenUsage,
 )
+from inferrun.text import public_url
+from runner.run_folder.part_writer import Draft, PartDraft
 
 
 class Document(BaseModel):
@@ -150,9 +153,33 @@ def run_id_of(contract: Contract) -> str:
     return contract.run_id or contract.job_id
 
 
-def read_run(path: Path) -> RunDocument | None:
-    """Read a run document; None if there is no such file. Raises ValueError (pydantic's) if it is something else."""
-    try:
-        return RunDocument.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
+def chunk_document_of(chunk: Chunk, draft: PartDraft, *, name: str, attempt: str) -> ChunkDocument:
+    """Describe the files of a chunk, which have or will have the given name in their folders."""
+    part = ManifestPart(
+        **_stored(draft.results, f"predictions/{name}").model_dump(),
+        first=chunk.first,
+        records=draft.counts.total,
+        failed=draft.counts.failed,
+        errors=_stored(draft.errors, f"errors/{name}") if draft.errors else None,
+    )
+    return ChunkDocument(chunk=chunk.index, attempt=attempt, part=part, usage=draft.usage)
+
+
+def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, ChunkDocument], counts: Counts) -> Manifest:
+    """Return the manifest of a run whose chunks are committed."""
+    documents = [commits[chunk] for chunk in sorted(commits)]
+    usage = sum((document.usage for document in documents), start=NO_USAGE)
+    return Manifest(
+        run_id=run_id_of(contract),
+        job_name=contract.job_name,
+        model_name=contract.kserve.model_name,
+        model_url=public_url(contract.kserve.model_url),
+        fingerprint=plan.fingerprint,
+        parts=tuple(document.part for document in documents),
+        records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
+        usage=usage if usage.total_tokens else None,
+    )
+
+
+def _stored(draft: Draft, file: str) -> StoredFile:
+    return StoredFile(file=file, bytes=draft.bytes, sha256=draft.sha256)

@@ -1,0 +1,55 @@
+"""Whether users of a namespace may refer to an object of another one: what the other namespace's users have granted.
+
+A grant is an entry of the ConfigMap `inferrun-grants` in the namespace of the object, so that everybody who may edit that
+namespace can write it, and nobody else. A key names what is granted, its value the namespaces to which it is granted, separated
+by commas or white space:
+
+    InferenceConfig: team-a, team-b      every InferenceConfig of this namespace
+    InferenceConfig.iris: team-c         this one
+
+There are no wildcards, as in Gateway API's ReferenceGrant. Without a grant the object itself is never read, so the answer does not
+depend on whether it exists.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Forbidden, NotFound
+from inferrun.kube.objects import CONFIG_MAPS
+
+GRANTS: Final = "inferrun-grants"
+"""Name of the ConfigMap. It is part of the API."""
+
+
+async def may_refer(api: KubeClient, *, kind: str, from_namespace: str, to_namespace: str, name: str) -> bool:
+    """Whether objects of `from_namespace` may refer to the object of that kind and name in `to_namespace`.
+
+    An object of the same namespace needs no grant. A namespace that this installation may not read grants nothing. Needs the
+    permission to get ConfigMaps; raises KubeError if the API server does not answer.
+    """
+    if from_namespace == to_namespace:
+        return True
+    try:
+        stored = await api.get(CONFIG_MAPS, to_namespace, GRANTS)
+    except (NotFound, Forbidden):
+        return False
+    return is_granted(stored.get("data") or {}, kind=kind, from_namespace=from_namespace, name=name)
+
+
+def is_granted(data: Mapping[str, str], *, kind: str, from_namespace: str, name: str) -> bool:
+    """Whether the entries of the ConfigMap grant a namespace the use of an object. Pure."""
+    return any(from_namespace in _names(data.get(key, "")) for key in (kind, f"{kind}.{name}"))
+
+
+def refusal(*, kind: str, field: str, from_namespace: str, to_namespace: str) -> str:
+    """What to tell the user of a reference without a grant. It does not depend on the object."""
+    return (
+        f"{field} is {to_namespace!r}, which does not grant namespace {from_namespace!r} the use of this {kind}; "
+        f"have somebody who may edit {to_namespace!r} add {from_namespace!r} to the key {kind!r} (all of them) or "
+        f"'{kind}.<name>' (one) of the ConfigMap {GRANTS!r} there"
+    )
+
+
+def _names(value: str) -> list[str]:
+    return value.replace(",", " ").split()

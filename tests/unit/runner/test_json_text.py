@@ -1,0 +1,46 @@
+"""JSON texts of values."""
+
+import tracemalloc
+
+import orjson
+import pytest
+
+from inferrun.plugins import Json
+from runner.json_text import texts_of
+
+ROWS: dict[str, list[Json]] = {
+    "none": [],
+    "numbers": [1, 2.5, -3e-300],
+    "rows": [[1, 2.5], [-3, 0]],
+    "one value": [[1], [2]],
+    "uneven": [[1, 2], [3]],
+    "empty rows": [[], [1], []],
+    "only empty": [[], []],
+    "nulls": [[None, 1], [True, 2]],
+    "strings": [["],[", "a"], ["],[", "b"]],
+    "nested": [[[1], [2]], [[3], [4]]],
+    "objects": [{"a": [1]}, [1]],
+    "mixed": [1, None, [2]],
+    "many": [[index, index + 0.5] for index in range(1000)],
+}
+
+
+@pytest.mark.parametrize("values", ROWS.values(), ids=ROWS)
+def test_each_value_has_its_text(values: list[Json]) -> None:
+    texts = texts_of(values)
+    assert [orjson.loads(text) for text in texts] == values
+    assert all(type(text) is bytes for text in texts)
+
+
+@pytest.mark.parametrize(
+    "value", [[0.123456, 1.5, 2.5], ["a text", "another one"], {"a": [1, 2, 3]}, [[1.5], [2.5]]], ids=str
+)
+def test_a_text_takes_no_more_memory_than_its_length(value: Json) -> None:
+    values = [value] * 2000
+    tracemalloc.start()
+    try:
+        texts = texts_of(values)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held <= sum(len(text) + 64 for text in texts)
