@@ -1,11 +1,13 @@
-"""`LaunchJob`: resolves the config, writes contract and snapshot, and creates the Job of a launch.
+"""`LaunchJob`: resolves the config, writes contract and snapshot, creates the Job of a launch and starts it.
 
 Idempotent by names: a retry finds the ConfigMap and the Job of the first try and adopts them. It makes few requests,
 because all of this happens between `kubectl apply` and the Job: a new run is launched as the watch delivered it, and a
-conflict of the status write shows if it has changed since. What cannot succeed is returned as a result; errors are
+conflict of the status write shows if it has changed since. The Job gets no Pod before the status names it: the request that
+creates it may arrive when its run, or its launch, has ended. What cannot succeed is returned as a result; errors are
 for conditions that pass, such as an unreachable API server, and Temporal retries them.
 """
 
+import asyncio
 import base64
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +17,8 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_marks import start_job
+from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.installation import Installation
 from activities.rules import launch_results, manifests
@@ -22,10 +26,12 @@ from activities.rules.adopted_run import read_from_job
 from activities.rules.job_comparison import difference
 from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
+from activities.rules.model_status import model_status, waiting_for
 from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.observation import launch_number
 from activities.rules.pod_shape import shape_of_job
 from activities.rules.public_contract import public_contract
-from activities.rules.snapshot import CompiledRun, compile_run, hash_of
+from activities.rules.snapshot import CompiledRun, compile_run, hash_of, service_of
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
@@ -66,6 +72,7 @@ class JobLauncher:
         self._defaults = defaults
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
+        self._models = ModelReader(api)
         self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
 
     @activity.defn(name=activity_options.LAUNCH.name)
@@ -95,13 +102,26 @@ class JobLauncher:
         return self._new_runs.find(request.run) if is_first else None
 
     async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
+        began = asyncio.get_running_loop().time()  # one read of the model from now on serves this launch
         try:
             await self._configs.check_reference(run)
-            compiled = await self._compile(request, run, seen_at=seen_at)
+            compiled = await self._compile(request, run, seen_at=seen_at, began=began)
             self._configs.check_launch(compiled.snapshot)
         except LaunchBlocked as blocker:
             return await self._adopt(request, run, blocker)
-        body = manifests.job(
+        try:
+            launched = await self._with_model(run, compiled, began=began)
+        except LaunchBlocked as blocker:
+            return await self._adopt(request, run, blocker, compiled=compiled)
+        body = self._job_of(request, run, launched)
+        job, is_adopted = await self._create_or_adopt(request, run, launched, body)
+        shape = shape_of_job(job) or shape_of_job(body)
+        return await self._follow(
+            request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)
+        )
+
+    def _job_of(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun) -> Object:
+        return manifests.job(
             request.run,
             compiled,
             installation=self._installation.id,
@@ -110,18 +130,30 @@ class JobLauncher:
             seconds_left=launch_results.seconds_left(request, run),
             waits=request.waits,
         )
-        job, is_adopted = await self._create_or_adopt(run, body)
-        shape = shape_of_job(job) or shape_of_job(body)
-        return await self._follow(request, run, compiled, job, shape=shape, is_adopted=is_adopted)
 
-    async def _adopt(self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked) -> LaunchResult:
+    async def _with_model(self, run: InferenceRun, compiled: CompiledRun, *, began: float) -> CompiledRun:
+        """What this launch executes: the model may have another address than at the first one.
+
+        Raises LaunchBlocked while the model does not answer.
+        """
+        service = compiled.snapshot.service
+        if service is None:
+            return compiled
+        address = await self._models.find(service, namespace=run.metadata.namespace, after=began)
+        current = compiled.with_model(address)
+        return current if current is compiled else await self._config_maps.write(run.ref, current)
+
+    async def _adopt(
+        self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, compiled: CompiledRun | None = None
+    ) -> LaunchResult:
         """Follow a Job of this launch that exists, or did: what prevents a new one does not concern it.
 
         Raises the blocker if there is none.
         """
-        job = await self._find_known_job(
-            run, job_name(job_base_name(request.run.name, request.run.uid), request.launch)
-        )
+        name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
+        job = await self._find_known_job(run, name)
+        if job is None and compiled is not None:
+            job = await self._find_own_job(request, run, compiled, name=name)
         if job is None:
             raise blocker
         try:
@@ -140,26 +172,37 @@ class JobLauncher:
         *,
         shape: str,
         is_adopted: bool,
+        model: dict[str, Any] | None = None,  # Any: a model's fields
     ) -> LaunchResult:
-        written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted)
+        written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted, model=model)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
-        earlier = None if is_adopted else _earlier_job(written.run, job)
-        if earlier is not None:  # another workflow created it since the run was read, and it is gone
+        other = None if is_adopted else _other_job(written.run, job, launch=request.launch)
+        if other is not None:  # another try created it since the run was read
             await self._withdraw(request.run, job, written.run)
-            job, is_adopted = launch_results.lost_job(name_of(job), earlier, run=run, now=utc_now()), True
+            job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=utc_now()), True
+        await start_job(self._api, job)
         return launch_results.launched(
-            request, run, compiled, job, pod_shape=shape, is_adopted=is_adopted, now=utc_now()
+            request,
+            run,
+            compiled,
+            job,
+            pod_shape=shape,
+            is_adopted=is_adopted,
+            is_recovered=is_adopted and self._is_of_another_workflow(run),
+            now=utc_now(),
         )
 
-    async def _compile(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> CompiledRun:
+    async def _compile(
+        self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None, began: float
+    ) -> CompiledRun:
         """What the run was started with, or is started with now."""
         known = KnownStart.of(run)
         if known:
             found = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
-            return found or await self._compile_again(run, known)
+            return found or await self._compile_again(run, known, began=began)
         try:
-            compiled = await self._compile_now(run, seen_at=seen_at)
+            compiled = await self._compile_now(run, seen_at=seen_at, began=began)
         except LaunchBlocked:
             # An earlier try may have started the run before its config was deleted: what it wrote applies.
             found = await self._config_maps.find_signed(run.ref)
@@ -168,13 +211,17 @@ class JobLauncher:
             return found
         return await self._config_maps.write(run.ref, compiled)
 
-    async def _compile_now(self, run: InferenceRun, *, seen_at: float | None = None) -> CompiledRun:
+    async def _compile_now(self, run: InferenceRun, *, began: float, seen_at: float | None = None) -> CompiledRun:
         config = await self._configs.read(run, seen_at=seen_at)
-        return compile_run(run, config, defaults=self._defaults(), runner_account=self._runner_account)
+        defaults, address = self._defaults(), None
+        service = service_of(run, config, runner_image=defaults.runner_image)
+        if service is not None:
+            address = await self._models.find(service, namespace=run.metadata.namespace, after=began)
+        return compile_run(run, config, defaults=defaults, runner_account=self._runner_account, address=address)
 
-    async def _compile_again(self, run: InferenceRun, known: KnownStart) -> CompiledRun:
+    async def _compile_again(self, run: InferenceRun, known: KnownStart, *, began: float) -> CompiledRun:
         """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
-        compiled = await self._compile_now(run)
+        compiled = await self._compile_now(run, began=began)
         if known.recognises(compiled.texts):
             return await self._config_maps.write(run.ref, compiled)
         text = (
@@ -183,7 +230,9 @@ class JobLauncher:
         )
         raise LaunchBlocked(Reason.INVALID_CONTRACT, text, is_retryable=False)
 
-    async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
+    async def _create_or_adopt(
+        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, body: Object
+    ) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
         name = name_of(body)
         known = await self._find_known_job(run, name)
@@ -192,12 +241,31 @@ class JobLauncher:
         try:
             return await self._api.create(JOBS, run.ref.namespace, body), False
         except AlreadyExists:
-            stored = await self._get_job(run.ref, name)
-            if stored is None or controller_of(stored) != run.metadata.uid or difference(body, stored):
+            stored = await self._find_own_job(request, run, compiled, name=name)
+            if stored is None:
                 raise name_taken("Job", name) from None
             return stored, True
         except (Invalid, Forbidden) as error:
             raise creation_rejected("Job", name, error) from error
+
+    async def _find_own_job(
+        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, *, name: str
+    ) -> Object | None:
+        """The Job of this launch that an earlier try created; None if there is none, or if it is not ours.
+
+        The model may have had another address then: that try has left a signed ConfigMap.
+        """
+        stored = await self._get_job(run.ref, name)
+        if stored is None or controller_of(stored) != run.metadata.uid:
+            return None
+        if not difference(self._job_of(request, run, compiled), stored):
+            return stored
+        if compiled.snapshot.service is None:
+            return None
+        mounted = manifests.config_map_of(stored)
+        earlier = await self._config_maps.find_of_launch(run.ref, mounted) if mounted else None
+        is_ours = earlier is not None and not difference(self._job_of(request, run, earlier), stored)
+        return stored if is_ours else None
 
     async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
         """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
@@ -247,6 +315,10 @@ class JobLauncher:
             return launch_results.terminal(written.run)
         return launch_results.suspended(request, message=message)
 
+    def _is_of_another_workflow(self, run: InferenceRun) -> bool:
+        known = run.status.workflow
+        return known is not None and known.run_id != activity.info().workflow_run_id
+
     def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
         info = activity.info()
         return workflow_reference(
@@ -259,12 +331,19 @@ class JobLauncher:
         return launch_results.gone() if run is None else launch_results.terminal(run)
 
     async def _publish_job(
-        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, job: Object, *, is_adopted: bool
+        self,
+        request: LaunchInput,
+        run: InferenceRun,
+        compiled: CompiledRun,
+        job: Object,
+        *,
+        is_adopted: bool,
+        model: dict[str, Any] | None,  # Any: a model's fields
     ) -> Written:
         workflow = self._workflow()
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
-            if not is_adopted and _earlier_job(current, job) is not None:
+            if not is_adopted and _other_job(current, job, launch=request.launch) is not None:
                 return None
             if _is_published(current, job):  # adopted by another workflow: the status is up to date
                 adopted = acknowledged_status(current, generation=run.metadata.generation)
@@ -281,6 +360,7 @@ class JobLauncher:
                 contract=base64.b64encode(public_contract(compiled.contract_json).encode()).decode() or None,
                 snapshot_hash=hash_of(compiled.texts),
                 job_status=_job_reference(request.run, job),
+                model=model,
                 workflow=workflow,
             )
 
@@ -300,6 +380,7 @@ class JobLauncher:
                 message=blocker.message,
                 now=utc_now(),
                 read_generation=run.metadata.generation,
+                model=waiting_for(blocker.service, before=current.status.model),
             )
 
         await self._runs.update_status(ref, decide, read=run)
@@ -326,11 +407,16 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
     }
 
 
-def _earlier_job(run: InferenceRun, job: Object) -> str | None:
-    """The UID of another Job of the same name that the status names: `job` must not be executed in its place."""
+def _other_job(run: InferenceRun, job: Object, *, launch: int) -> str | None:
+    """The UID of the Job that the launch had, if `job` must not be executed because the status names another one: of the same
+    name, or of a later launch.
+    """
     known = run.status.job_status
-    is_other = known is not None and known.name == name_of(job) and known.uid != uid_of(job)
-    return known.uid if known is not None and is_other else None
+    if known is None or not known.uid or known.uid == uid_of(job):
+        return None
+    if known.name == name_of(job):
+        return known.uid
+    return uid_of(job) if launch_number(known.name or "", run=run.ref) > launch else None
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -1,7 +1,8 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
-The keys are those of the Krateo controller and never change; `runId` and `kserve.protocolVersion` were added. Empty members are
-omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage maps, unmodified.
+The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion` and `kserve.service` were added.
+Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
+maps, unmodified.
 """
 
 import json
@@ -16,6 +17,22 @@ MAX_BYTES = 256 * 1024
 FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
 
 
+class ModelService(BaseModel):
+    """The object of KServe that serves the model, as it was when the Job was created."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
+
+    kind: str
+    namespace: str
+    name: str
+    generation: int = 0
+    revision: str = ""
+    concurrency: int = Field(default=0, description="Requests that its replicas accept at a time; 0: unknown")
+    request_seconds: int = Field(default=0, description="Its time limit of a request in seconds; 0: unknown")
+    ca_certificates: str = Field(default="", description="PEM of the authorities that its address needs")
+    ca_secret: str = Field(default="", description="Secret in its namespace with such a certificate as ca.crt")
+
+
 class Model(BaseModel):
     """The model to call, as given in the InferenceConfig; every member is optional."""
 
@@ -27,6 +44,9 @@ class Model(BaseModel):
     model_input_name: str = ""
     protocol_version: str = Field(
         default="", description="Name of the protocol; absent in the Krateo controller's contracts"
+    )
+    service: ModelService | None = Field(
+        default=None, description="Only with kserve.serviceRef, which the members above were resolved from"
     )
 
 
@@ -48,5 +68,7 @@ def dump_contract(contract: Contract) -> str:
     """Return the contract as compact JSON without empty members; `kserve` is kept even if it is empty."""
     value = contract.model_dump(by_alias=True)
     value["kserve"] = {key: text for key, text in value["kserve"].items() if text}
+    if "service" in value["kserve"]:
+        value["kserve"]["service"] = {key: one for key, one in value["kserve"]["service"].items() if one}
     kept = {key: member for key, member in value.items() if member or key == "kserve"}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))

@@ -30,6 +30,9 @@ class Reason(StrEnum):
     RETRY_BACKOFF = "RetryBackoff"
     DISRUPTED = "Disrupted"
     VERIFYING = "Verifying"
+    MODEL_NOT_READY = "ModelNotReady"
+    KSERVE_NOT_INSTALLED = "KServeNotInstalled"
+    MODEL_NAMESPACE_NOT_ALLOWED = "ModelNamespaceNotAllowed"
     WORKFLOW_STUCK = "WorkflowStuck"
 
     # Running and succeeded.
@@ -40,6 +43,8 @@ class Reason(StrEnum):
     # Failed.
     INVALID_SPEC = "InvalidSpec"
     INVALID_CONTRACT = "InvalidContract"
+    MODEL_FAILED = "ModelFailed"
+    WARM_UP_FAILED = "WarmUpFailed"
     CONTRACT_TOO_LARGE = "ContractTooLarge"
     INPUT_FAILED = "InputFailed"
     INFERENCE_FAILED = "InferenceFailed"
@@ -77,6 +82,7 @@ class Reason(StrEnum):
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
     CONFIG_CHANGED = "ConfigChanged"
+    MODEL_CHANGED = "ModelChanged"
 
 
 def known_reason(text: str | None) -> Reason:

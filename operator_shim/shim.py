@@ -30,6 +30,7 @@ from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import REJECTIONS, RunRules, uses_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
+from operator_shim.models import ModelWatches
 from operator_shim.schedules import Schedules
 from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
@@ -88,6 +89,7 @@ class Shim:
             rules=rules,
             workers=workers,
         )
+        self._models = ModelWatches(api, namespace=namespace, read=self._read_run, recheck=self._recheck)
         self._acceptance = Acceptance(
             runs,
             read=self._read_run,
@@ -120,6 +122,10 @@ class Shim:
         """Whether runs and configs have been listed."""
         return self._run_watch.synced.is_set() and self._config_watch.synced.is_set()
 
+    def models_in_memory(self) -> dict[str, list[Key]]:
+        """The objects of KServe that are kept, by the kinds that are watched."""
+        return self._models.in_memory()
+
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
@@ -132,6 +138,7 @@ class Shim:
             tasks.create_task(self._config_queue.run())
             tasks.create_task(self._resync())
             tasks.create_task(self._sweep.run())
+            tasks.create_task(self._models.run())
 
     async def _resync(self) -> None:
         """Periodically reconcile everything that has not ended, in case an event or a workflow was lost."""
@@ -151,12 +158,17 @@ class Shim:
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
 
+    def _recheck(self, key: Key) -> None:
+        """The model that the run waits for has changed."""
+        self._executions.recheck(key, background=False)
+
     def _reject(self, key: Key) -> None:
         self._acceptance.reject(key)
 
     def _on_run_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
             self._on_deletion(key, before)
+        self._models.observe(key, after)
         if after is not None:
             self._on_change(key, after)
         if after is not None and before is not None and _has_ended(after) == _has_ended(before):

@@ -9,6 +9,7 @@ from typing import Final
 
 from inferrun import wellknown
 from inferrun.kube.objects import Object
+from operator_shim.model_waits import MODEL_WAITS
 
 CONTRACT: Final = "e30="
 """Stands for a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
@@ -44,12 +45,13 @@ def trim_run(run: Object) -> Object:
         values = run["metadata"].get(field) or {}
         if kept := {key: values[key] for key in keys if key in values}:
             metadata[field] = kept
+    kept_status = (*_STATUS, "message", "model") if status.get("reason") in MODEL_WAITS else _STATUS
     return {
         "apiVersion": _shared(run.get("apiVersion")),
         "kind": _shared(run.get("kind")),
         "metadata": metadata,
         "spec": {key: run["spec"][key] for key in _SPEC if key in run["spec"]},
-        "status": {"contract": CONTRACT} | {key: _shared(status[key]) for key in _STATUS if key in status},
+        "status": {"contract": CONTRACT} | {key: _shared(status[key]) for key in kept_status if key in status},
     }
 
 

@@ -5,6 +5,7 @@ what a worker wrote for this run: whatever the config and the settings say now, 
 """
 
 import hmac
+from dataclasses import replace
 
 from activities.rules import manifests
 from activities.rules.known_start import KnownStart, signature_of, texts_of
@@ -30,7 +31,7 @@ class ConfigMaps:
 
     async def write(self, run: RunRef, compiled: CompiledRun) -> CompiledRun:
         """Create it, or return what an earlier try wrote. Raises LaunchBlocked if another one has its name."""
-        name = compiled.base_name
+        name = compiled.config_map
         signature = signature_of(compiled.texts, run=run, key=self._key)
         body = manifests.config_map(run, compiled, installation=self._installation, signature=signature)
         try:
@@ -39,7 +40,7 @@ class ConfigMaps:
             stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
             if texts_of(stored.get("data")) == compiled.texts and controller_of(stored) == run.uid:
                 return compiled
-            if self._is_signed(run, stored):
+            if self._is_signed(run, stored) and not compiled.map_name:
                 return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
         except (Invalid, Forbidden) as error:
@@ -50,6 +51,14 @@ class ConfigMaps:
         """What a worker wrote for a run whose status does not say so yet; None if there is nothing."""
         stored = await self._get(run)
         return _read(run, stored) if stored is not None and self._is_signed(run, stored) else None
+
+    async def find_of_launch(self, run: RunRef, name: str) -> CompiledRun | None:
+        """What a worker wrote for a launch of this run whose model had another address; None if there is no such thing."""
+        try:
+            stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
+        except NotFound:
+            return None
+        return replace(_read(run, stored), map_name=name) if self._is_signed(run, stored) else None
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
         """What the run was started with; None if it was not, or if that is gone.

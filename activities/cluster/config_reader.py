@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from activities.cluster.config_reads import ConfigReads
+from activities.cluster.object_reads import ObjectReads
 from activities.rules.diagnosis import CREATE_IT
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Snapshot
@@ -14,7 +14,7 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.grants import may_refer, refusal
-from inferrun.kube.objects import Object, unreadable_because
+from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
 from inferrun.resources.validation import config_problems, describe, parse_problems
@@ -26,7 +26,7 @@ class ConfigReader:
 
     def __init__(self, api: KubeClient, *, defaults: Callable[[], Defaults], runner_account: str) -> None:
         self._api = api
-        self._reads = ConfigReads(api)
+        self._reads = ObjectReads(api)
         self._defaults = defaults
         self._runner_account = runner_account
 
@@ -80,7 +80,7 @@ class ConfigReader:
 
     async def _get(self, name: str, namespace: str, *, after: float | None) -> Object:
         try:
-            return await self._reads.get(namespace, name, after=after)
+            return await self._reads.get(CONFIGS, namespace, name, after=after)
         except Forbidden as error:
             text = (
                 f"spec.configRef.namespace {namespace!r} is not accessible to this installation: {one_line(str(error))}"

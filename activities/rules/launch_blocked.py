@@ -2,18 +2,25 @@
 
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.reasons import Reason
+from inferrun.resources import ObjectReference
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
 
 
 class LaunchBlocked(Exception):
-    """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that."""
+    """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that.
 
-    def __init__(self, reason: Reason, message: str, *, is_retryable: bool = True) -> None:
+    `service` is the object that serves the model, if the run waits for it.
+    """
+
+    def __init__(
+        self, reason: Reason, message: str, *, is_retryable: bool = True, service: ObjectReference | None = None
+    ) -> None:
         self.message = one_line(message, limit=MESSAGE_LIMIT)
         super().__init__(self.message)
         self.reason = reason
         self.is_retryable = is_retryable
+        self.service = service
 
 
 def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:

@@ -23,6 +23,11 @@ CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract w
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
 
+NOT_STARTED = 0
+STARTED = 1
+"""The `parallelism` of a launch's Job. It is created with the first, and gets no Pod: the request may reach the API server late,
+when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
+
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
 
@@ -45,7 +50,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signatu
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": compiled.base_name,
+            "name": compiled.config_map,
             "namespace": run.namespace,
             "labels": labels_of(run, installation=installation),
             "annotations": annotations,
@@ -66,8 +71,8 @@ def job(
     seconds_left: int | None,
     waits: int = 0,
 ) -> Object:
-    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without a limit, and `waits` how many
-    launches before this one ended while their Pod waited.
+    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit, and
+    `waits` how many launches before this one ended while their Pod waited.
     """
     snapshot = compiled.snapshot
     labels = {
@@ -91,7 +96,7 @@ def job(
         },
         "spec": {
             "completions": 1,
-            "parallelism": 1,
+            "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
             "podFailurePolicy": {
@@ -274,7 +279,7 @@ def _addresses(snapshot: Snapshot) -> dict[str, str]:
 
 def _volumes(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
-    contract = {"name": compiled.base_name, "items": [{"key": "contract.json", "path": "contract.json"}]}
+    contract = {"name": compiled.config_map, "items": [{"key": "contract.json", "path": "contract.json"}]}
     volumes: list[Object] = [
         {"name": "tmp", "emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}},
         {"name": "contract", "configMap": contract},
@@ -304,6 +309,14 @@ def _mounts(snapshot: Snapshot) -> list[Object]:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
     return mounts
+
+
+def config_map_of(job: Object) -> str:
+    """The name of the ConfigMap whose contract a Job's Pods execute; empty if it has none."""
+    for volume in job["spec"]["template"]["spec"].get("volumes") or []:
+        if volume.get("name") == "contract":
+            return str((volume.get("configMap") or {}).get("name") or "")
+    return ""
 
 
 def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:

@@ -4,6 +4,7 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 """
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,11 +12,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from activities.rules.launch_blocked import LaunchBlocked
+from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
+from inferrun.kserve import ModelAddress, Wanted
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel, ObjectReference
 from inferrun.resources.config import RUN_AS_USER, ModelRequests, ResourceRequirements
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
@@ -58,6 +61,32 @@ class Claim(BaseModel):
     name: str
 
 
+class ModelService(BaseModel):
+    """The object of KServe that serves the model, and what the config says about the model itself."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    kind: str
+    namespace: str
+    name: str
+    model_name: str = ""
+    protocol: str = ""
+    is_our_runner: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the answer must respect."""
+        return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
+
+    @property
+    def reference(self) -> ObjectReference:
+        """Reference to the object."""
+        return ObjectReference(kind=self.kind, name=self.name, namespace=self.namespace)
+
+
 class Snapshot(BaseModel):
     """Everything besides the contract that a launch needs. The limits have no defaults here: they come from the config
     and from `inferrun.control.run_defaults`, and a stored snapshot contains all of them.
@@ -94,15 +123,43 @@ class Snapshot(BaseModel):
     foreign_log_tail: bool = False
     allowed_addresses: tuple[str, ...] = ()
     refused_addresses: tuple[str, ...] = ()
+    service: ModelService | None = None
+    """None: the model has a fixed URL."""
 
 
 @dataclass(frozen=True)
 class CompiledRun:
-    """The contract as stored in a run's ConfigMap, and the snapshot."""
+    """The contract as stored in a run's ConfigMap, and the snapshot.
+
+    `map_name` is the name of another ConfigMap, for a launch whose model has another address than that of the first one.
+    """
 
     base_name: str
     contract_json: str
     snapshot: Snapshot
+    map_name: str = ""
+
+    @property
+    def config_map(self) -> str:
+        """The name of the ConfigMap."""
+        return self.map_name or self.base_name
+
+    @property
+    def model(self) -> Model:
+        """The model in the contract, for a run whose model is served by an object of KServe."""
+        return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
+
+    def with_model(self, address: ModelAddress) -> "CompiledRun":
+        """The same with the model at this address; itself, if that changes nothing."""
+        if self.snapshot.service is None:
+            return self
+        contract = Contract.model_validate_json(self.contract_json)
+        model = _model_at(address, contract.kserve, service=self.snapshot.service)
+        contract_json = dump_contract(contract.model_copy(update={"kserve": model}))
+        if contract_json == self.contract_json:
+            return self
+        name = f"{self.base_name}-m{hash_of({CONTRACT_KEY: contract_json})[:10]}"
+        return CompiledRun(self.base_name, contract_json, self.snapshot, name)
 
     @property
     def snapshot_json(self) -> str:
@@ -115,19 +172,66 @@ class CompiledRun:
         return {CONTRACT_KEY: self.contract_json, SNAPSHOT_KEY: self.snapshot_json}
 
 
-def compile_run(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> CompiledRun:
-    """Contract and snapshot of a run.
+def compile_run(
+    run: InferenceRun,
+    config: InferenceConfig,
+    *,
+    defaults: Defaults,
+    runner_account: str,
+    address: ModelAddress | None = None,
+) -> CompiledRun:
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked if the
     result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
-    contract_json = dump_contract(_contract_of(run, config, base=base))
-    compiled = CompiledRun(
-        base, contract_json, _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
-    )
+    snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    contract = _contract_of(run, config, base=base)
+    if address is not None and snapshot.service is not None:
+        contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
+    contract_json = dump_contract(contract)
+    compiled = CompiledRun(base, contract_json, snapshot)
     _check_size(contract_json, compiled.snapshot_json)
     return compiled
+
+
+def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> ModelService | None:
+    """The object that serves the model; None if the config has a URL, or no model."""
+    model = config.spec.model
+    reference = model.service_ref
+    if reference is None:
+        return None
+    return ModelService(
+        kind=str(reference.kind),
+        namespace=reference.namespace or run.metadata.namespace,
+        name=reference.name,
+        model_name=model.model_name or "",
+        protocol=model.protocol_version or model.model_version or "",
+        is_our_runner=config.spec.image in (None, runner_image),
+    )
+
+
+def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> Model:
+    """The contract's model with what was found out about it."""
+    found = contracts.ModelService(
+        kind=service.kind,
+        namespace=service.namespace,
+        name=service.name,
+        generation=address.generation,
+        revision=address.revision,
+        concurrency=address.concurrency,
+        request_seconds=address.request_seconds,
+        ca_certificates=address.ca_certificates,
+        ca_secret=address.ca_secret,
+    )
+    changes = {
+        "model_name": address.model_name,
+        "model_url": address.url,
+        "protocol_version": address.protocol,
+        "service": found,
+    }
+    return model.model_copy(update=changes)
 
 
 MAX_SNAPSHOT_BYTES = 8 * 1024
@@ -208,6 +312,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         foreign_log_tail=defaults.foreign_log_tail,
         allowed_addresses=defaults.allowed_addresses,
         refused_addresses=defaults.refused_addresses,
+        service=service_of(run, config, runner_image=defaults.runner_image),
     )
 
 

@@ -28,6 +28,17 @@ MODEL_VERSION: Final = Rule(
     holds=f"self in {either('', *MODEL_VERSIONS)}",
     message=f"""'modelVersion is "' + self + '"; allowed are {" and ".join(MODEL_VERSIONS)}'""",
 )
+ONE_MODEL: Final = Rule(
+    holds=(
+        "!has(self.kserve) || !has(self.kserve.serviceRef) || "
+        "((!has(self.kserve.modelUrl) || self.kserve.modelUrl == '') && (!has(self.modelUrl) || self.modelUrl == ''))"
+    ),
+    message=(
+        """'kserve.serviceRef names "' + self.kserve.serviceRef.name + '" and modelUrl is set; allowed is one of them: """
+        """remove modelUrl to use the address in the status of the object'"""
+    ),
+    field=".kserve.serviceRef",
+)
 QUANTITY: Final = Rule(
     holds="type(self) == int ? self >= 0 : isQuantity(self) && !quantity(self).isLessThan(quantity('0'))",
     message=(
@@ -55,7 +66,7 @@ STORAGE_RULES: Final[dict[str, tuple[Rule, ...]]] = {
 }
 
 CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "spec": tuple(_one_placement(field) for field in MODEL_FIELDS),
+    "spec": (*(_one_placement(field) for field in MODEL_FIELDS), ONE_MODEL),
     "spec.modelVersion": (MODEL_VERSION,),
     "spec.kserve.modelVersion": (MODEL_VERSION,),
     "spec.resources.requests[]": (QUANTITY,),

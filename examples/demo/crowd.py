@@ -34,7 +34,7 @@ def play(terminal: Terminal) -> None:
         timeout=90,
         state=lambda: f"{_count_unschedulable(terminal)} of {WAITING}",
     )
-    terminal.run(f"{GET_WAITING} | head -n 4")
+    terminal.run(f"{GET_WAITING} | sed -n 1,4p")  # reads to the end: kubectl would fail if its pipe were closed
     terminal.run(
         f"""kubectl get inferencerun iris-waiting-1 -n {runs.NAMESPACE} -o jsonpath='{{.status.message}}{{"\\n"}}'"""
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
+from inferrun.kserve import GROUP
 from inferrun.kube.objects import Object
 
 
@@ -41,6 +42,8 @@ SHIM: Final = (
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
     *_permissions("", "events", "create"),
+    *_permissions(GROUP, "inferenceservices", "get", "list", "watch"),
+    *_permissions(GROUP, "llminferenceservices", "get", "list", "watch"),
 )
 """Permissions of the shim in the watched namespaces."""
 
@@ -53,6 +56,11 @@ WORKER: Final = (
     *_permissions("", "pods/log", "get"),
     *_permissions("", "configmaps", "get", "create"),
     *_permissions("", "events", "list", "create"),
+    *_permissions(GROUP, "inferenceservices", "get"),
+    *_permissions(GROUP, "llminferenceservices", "get"),
+    *_permissions(GROUP, "servingruntimes", "get"),
+    *_permissions(GROUP, "clusterservingruntimes", "get"),
+    *_permissions("", "services", "get"),
 )
 """Permissions of the worker in the watched namespaces."""
 

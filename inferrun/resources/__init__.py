@@ -20,6 +20,8 @@ from inferrun.resources.references import (
     ObjectReference,
     OwnerReference,
     SecretReference,
+    ServiceKind,
+    ServiceReference,
 )
 from inferrun.resources.run import ConcurrencyPolicy, InferenceRun, InferenceRunSpec, parse_run
 from inferrun.resources.status import (
@@ -29,6 +31,7 @@ from inferrun.resources.status import (
     ConditionStatus,
     InferenceConfigStatus,
     InferenceRunStatus,
+    ModelStatus,
     WorkflowReference,
 )
 from inferrun.resources.storage import EndpointReference, FileStorage, KrateoApi, KrateoStorage
@@ -54,11 +57,14 @@ __all__ = [
     "KrateoApi",
     "KrateoStorage",
     "Metadata",
+    "ModelStatus",
     "ObjectReference",
     "OwnerReference",
     "Phase",
     "ResourceRequirements",
     "SecretReference",
+    "ServiceKind",
+    "ServiceReference",
     "Storage",
     "WorkflowReference",
     "parse_config",

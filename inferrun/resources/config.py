@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, JsonValue
 
 from inferrun import wellknown
-from inferrun.resources.references import Metadata, SecretReference
+from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
@@ -46,11 +46,16 @@ class KServeModel(ResourceModel):
     """The model server. All fields are optional, because a custom image may not need them."""
 
     model_name: ModelText | None = None
-    """Name of the model on the model server."""
+    """Name of the model on the model server. Default with serviceRef: the name that the object says. A LoRA adapter of an
+    LLMInferenceService is used by its name."""
 
     model_url: ModelText | None = None
     """URL of the model's inference endpoint, such as sklearn-iris-predictor.models/v2/models/sklearn-iris/infer. The
     default scheme is http."""
+
+    service_ref: ServiceReference | None = None
+    """Object of KServe that serves the model, instead of modelUrl. Each launch takes the address, the model's name and the
+    protocol from its status, and waits until the model answers."""
 
     model_version: Annotated[str, Field(max_length=16)] | None = None
     """Inference protocol of the model server: v1 or v2 (Open Inference Protocol). It is not added to the URL."""
@@ -59,9 +64,9 @@ class KServeModel(ResourceModel):
     """Name of the model's input tensor, such as input-0."""
 
     protocol_version: Annotated[str, Field(max_length=32, pattern=r"^[a-z0-9][a-z0-9-]*$")] | None = None
-    """Protocol of the model server: v2 (Open Inference Protocol over REST, the default), grpc-v2 (the same over gRPC), v1
-    (`:predict`), openai (OpenAI's API), or the name of a protocol that a plug-in in spec.image provides. Takes precedence over
-    modelVersion."""
+    """Protocol of the model server: v2 (Open Inference Protocol over REST, the default without serviceRef), grpc-v2 (the same over
+    gRPC), v1 (`:predict`), openai (OpenAI's API), or the name of a protocol that a plug-in in spec.image provides. Takes precedence
+    over modelVersion. Default with serviceRef: the protocol of the object."""
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Key: token, which is sent as bearer token."""
@@ -176,6 +181,7 @@ class InferenceConfigSpec(ResourceModel):
         return KServeModel(
             model_name=nested.model_name or self.model_name or None,
             model_url=nested.model_url or self.model_url or None,
+            service_ref=nested.service_ref,
             model_version=nested.model_version or self.model_version or None,
             model_input_name=nested.model_input_name or self.model_input_name or None,
             protocol_version=nested.protocol_version,

@@ -3,6 +3,7 @@
 Only fields that the product uses are modelled. Nothing here checks whether a referenced object exists.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -63,6 +64,26 @@ class SecretReference(ResourceModel):
     namespace: NamespaceName | None = None
     """Accepted for compatibility with older manifests. A Pod can only use a pull Secret in its own namespace, so the Secret
     of this name in the run's namespace is used. If it is missing, the status shows the command that copies it."""
+
+
+class ServiceKind(StrEnum):
+    """The kinds of KServe that serve models."""
+
+    INFERENCE_SERVICE = "InferenceService"
+    LLM_INFERENCE_SERVICE = "LLMInferenceService"
+
+
+class ServiceReference(ResourceModel):
+    """Reference to an object of KServe that serves the model."""
+
+    kind: ServiceKind = ServiceKind.INFERENCE_SERVICE
+    """InferenceService (the default) or LLMInferenceService, in the API group serving.kserve.io."""
+
+    name: ResourceName
+    """Name of the object."""
+
+    namespace: NamespaceName | None = None
+    """Namespace of the object. Default: the namespace of the run."""
 
 
 class ObjectReference(ResourceModel):

@@ -112,6 +112,40 @@ class WorkflowReference(ResourceModel):
     """Link to the workflow in the Temporal UI."""
 
 
+class ModelStatus(ResourceModel):
+    """The object of KServe that serves the model: as it was at the start of the current launch, and at the run's end."""
+
+    kind: Annotated[str, Field(max_length=63)] | None = None
+    """InferenceService or LLMInferenceService."""
+
+    name: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the object."""
+
+    namespace: Annotated[str, Field(max_length=63)] | None = None
+    """Namespace of the object."""
+
+    url: LongText | None = None
+    """Address that the launch uses, without user information and query."""
+
+    model_name: Annotated[str, Field(max_length=2048)] | None = None
+    """Name of the model at that address."""
+
+    protocol: Annotated[str, Field(max_length=32)] | None = None
+    """Protocol of the model server."""
+
+    generation: int | None = None
+    """Generation of the object at the start."""
+
+    revision: ShortText | None = None
+    """Revision that served the model at the start, if KServe reports one."""
+
+    end_generation: int | None = None
+    """Generation of the object when the run ended."""
+
+    end_revision: ShortText | None = None
+    """Revision that served the model when the run ended."""
+
+
 class ActiveRun(ResourceModel):
     """An unfinished run of a schedule."""
 
@@ -181,6 +215,9 @@ class InferenceRunStatus(ResourceModel):
 
     output: Output | None = None
     """Location of the predictions."""
+
+    model: ModelStatus | None = None
+    """The object of KServe that serves the model; only with kserve.serviceRef."""
 
     workflow: WorkflowReference | None = None
     """The Temporal workflow that executes the run."""

@@ -243,11 +243,26 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             value=shown(model.model_version),
             allowed=f"must be {' or '.join(versions)}{whose}",
         )
-    if own_runner and not model.model_url:
+    if model.service_ref is not None and model.model_url:
+        yield Problem(
+            field="spec.kserve.serviceRef",
+            value=shown(model.service_ref.name),
+            allowed="but modelUrl is set, too; set only one of them",
+        )
+    elif own_runner and model.service_ref is not None and model.protocol_version == GRPC:
+        yield Problem(
+            field="spec.kserve.protocolVersion",
+            value=shown(GRPC),
+            allowed="grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef",
+        )
+    elif own_runner and not model.model_url and model.service_ref is None:
         yield Problem(
             field="spec.kserve.modelUrl",
             value=None,
-            allowed="it is required by the default runner, for example sklearn-iris-predictor.models/v2/models/iris/infer",
+            allowed=(
+                "the default runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
+                "spec.kserve.serviceRef with the name of an object of KServe"
+            ),
         )
     elif own_runner and model.model_url and model.protocol_version == GRPC:
         if not is_grpc_url(model.model_url):

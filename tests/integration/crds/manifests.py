@@ -76,6 +76,9 @@ def krateo_output(**settings: object) -> Json:
 
 
 ACCEPTED: Final = (
+    config(
+        "an object of KServe", kserve={"serviceRef": {"kind": "LLMInferenceService", "name": "a", "namespace": "b"}}
+    ),
     config("a config of twelve lines"),
     config("a config for the older controller", image="registry.example/runner:0.1.0", autoDeletePolicy="None"),
     config("the model's fields directly below spec", kserve=None, **MODEL),
@@ -145,6 +148,25 @@ REJECTED: Final = (
     config("kserve that is text", kserve="sklearn-iris", field="spec.kserve", value="string"),
     config("a model name that is a number", kserve={"modelName": 5}, field="modelName", value="integer"),
     config("two model names", modelName="other", field="spec.modelName", value="other"),
+    config(
+        "an object of KServe and a URL",
+        kserve={"serviceRef": {"name": "iris"}, "modelUrl": "http://a"},
+        field="spec.kserve.serviceRef",
+        value='"iris" and modelUrl is set; allowed is one of them',
+    ),
+    config(
+        "an object of KServe and a URL in the other placement",
+        kserve={"serviceRef": {"name": "iris"}},
+        modelUrl="http://a",
+        field="spec.kserve.serviceRef",
+        value="iris",
+    ),
+    config(
+        "another kind of KServe",
+        kserve={"serviceRef": {"kind": "InferenceGraph", "name": "iris"}},
+        field="spec.kserve.serviceRef.kind",
+        value="InferenceGraph",
+    ),
     config("two model URLs", modelUrl="http://other", field="spec.modelUrl", value="http://other"),
     config("two model versions", modelVersion="v1", field="spec.modelVersion", value="v1"),
     config("two input names", modelInputName="other", field="spec.modelInputName", value="other"),
@@ -246,9 +268,9 @@ REPORTED_ON_STATUS: Final = (
     config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
     config(
         "a protocol that our runner does not speak",
-        kserve={**MODEL, "modelVersion": "v1"},
-        field="spec.kserve.modelVersion",
-        value="v1",
+        kserve={**MODEL, "protocolVersion": "grpc"},
+        field="spec.kserve.protocolVersion",
+        value="did you mean grpc-v2",
     ),
     config(
         "a misspelt resource",

@@ -15,6 +15,9 @@ Secrets.
 - apiGroups: [""]
   resources: ["events"]
   verbs: ["create"]
+- apiGroups: ["serving.kserve.io"]
+  resources: ["inferenceservices", "llminferenceservices"]
+  verbs: ["get", "list", "watch"]  # a run whose model is not ready starts when the object changes
 {{- end -}}
 
 {{/*
@@ -46,4 +49,10 @@ programs, and delete runs according to their auto-delete policy.
 - apiGroups: [""]
   resources: ["events"]
   verbs: ["list", "create"]
+- apiGroups: ["serving.kserve.io"]
+  resources: ["inferenceservices", "llminferenceservices", "servingruntimes", "clusterservingruntimes"]
+  verbs: ["get"]
+- apiGroups: [""]
+  resources: ["services"]
+  verbs: ["get"]  # the port of a model's Service, which the object does not always say
 {{- end -}}

@@ -1,5 +1,7 @@
 """What a run executes is fixed when it starts."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.snapshot import Claim, Endpoint, compile_run, read_snapshot
 from inferrun.control.run_defaults import Defaults
+from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
 from tests.unit.objects import config, run
@@ -262,3 +265,43 @@ def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
     }
     assert compiled(spec={"requests": requests}).limits == limits
     assert compiled(spec={"requests": requests, "image": "custom:1"}).limits == {}
+
+
+ADDRESS = ModelAddress(
+    url="http://a/v2/models/iris/infer", model_name="iris", protocol="v2", generation=3, revision="r1"
+)
+REFERENCE = {"serviceRef": {"kind": "InferenceService", "name": "iris"}}
+
+
+def test_a_config_with_an_object_of_kserve_gets_a_contract_with_what_was_found_out() -> None:
+    given = config(kserve={**REFERENCE, "modelInputName": "x"})
+    compiled = compile_run(run(), given, defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    assert json.loads(compiled.contract_json)["kserve"] == {
+        "modelName": "iris",
+        "modelUrl": "http://a/v2/models/iris/infer",
+        "modelInputName": "x",
+        "protocolVersion": "v2",
+        "service": {
+            "kind": "InferenceService",
+            "namespace": "models",
+            "name": "iris",
+            "generation": 3,
+            "revision": "r1",
+        },
+    }
+
+
+def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved() -> None:
+    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    assert first.with_model(ADDRESS) is first
+    moved = first.with_model(replace(ADDRESS, url="http://b/v2/models/iris/infer"))
+    assert (moved.base_name, moved.snapshot_json) == (first.base_name, first.snapshot_json)
+    assert moved.config_map.startswith(f"{first.base_name}-m")
+    assert moved.config_map == first.with_model(replace(ADDRESS, url="http://b/v2/models/iris/infer")).config_map
+    assert moved.model.model_url == "http://b/v2/models/iris/infer"
+
+
+def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
+    compiled = compile_run(run(), config(modelUrl="http://m"), defaults=DEFAULTS, runner_account="")
+    assert compiled.snapshot.service is None
+    assert compiled.with_model(ADDRESS) is compiled

@@ -114,6 +114,7 @@ def test_two_placements_with_different_values_are_reported_with_both_values() ->
         ({"kserve": {"modelUrl": "iris", "protocolVersion": "grpc-v2"}}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "http://iris:80", "protocolVersion": "grpc-v2"}}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "grpc://iris:80"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"serviceRef": {"name": "iris"}, "protocolVersion": "grpc-v2"}}, "spec.kserve.protocolVersion"),
         ({"kserve": None}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "ftp://iris/x"}}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "http://"}}, "spec.kserve.modelUrl"),

@@ -1,0 +1,101 @@
+"""Reads the object of KServe that serves a run's model, and finds where the model answers.
+
+Only the API server is asked: no request is ever sent to the model.
+"""
+
+from typing import Final
+
+from activities.cluster.object_reads import ObjectReads
+from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.snapshot import ModelService
+from inferrun.kserve import (
+    GROUP,
+    UNREADABLE,
+    ModelAddress,
+    Needs,
+    Never,
+    NotYet,
+    Other,
+    resolve,
+)
+from inferrun.kserve.absence import missing, not_installed
+from inferrun.kserve.answer import Stored, Unreadable
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Forbidden, NotFound
+from inferrun.kube.grants import may_refer, refusal
+from inferrun.kube.kserve_kinds import KServeKinds
+from inferrun.kube.objects import SERVICES, Object, Resource
+from inferrun.reasons import Reason
+from inferrun.text import one_line
+from inferrun.timestamps import utc_now
+
+OTHER_RESOURCES: Final = {
+    "services": SERVICES,
+    "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes"),
+    "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes"),
+}
+
+
+class ModelReader:
+    """One instance serves all launches of a worker."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self._api = api
+        self._reads = ObjectReads(api)
+        self._kinds = KServeKinds(api)
+
+    async def find(self, service: ModelService, *, namespace: str, after: float | None) -> ModelAddress:
+        """Where the model answers, for a run of that namespace, from a read after that time of the event loop's clock.
+
+        Raises LaunchBlocked while it does not answer, or if it never will.
+        """
+        await self._check_reference(service, namespace=namespace)
+        item = await self.read(service, after=after)
+        others: dict[Other, Stored | Unreadable | None] = {}
+        answer = resolve(item, service.wanted, others, now=utc_now())
+        while isinstance(answer, Needs):
+            others[answer.other] = await self._read_other(answer.other, after=after)
+            answer = resolve(item, service.wanted, others, now=utc_now())
+        if isinstance(answer, NotYet):
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service.reference)
+        if isinstance(answer, Never):
+            raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service.reference)
+        return answer
+
+    async def read(self, service: ModelService, *, after: float | None) -> Object:
+        """The object. Raises LaunchBlocked if it does not exist or cannot be read."""
+        resource = await self._kinds.find(service.kind)
+        if resource is None:
+            raise _not_installed(service)
+        try:
+            found = await self._reads.get(resource, service.namespace, service.name, after=after)
+        except Forbidden as error:
+            text = f"{service} is not accessible to this installation: {one_line(str(error))}"
+            raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service.reference) from error
+        except NotFound:
+            self._kinds.forget()  # the kind may be gone, too
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, missing(str(service)), service=service.reference) from None
+        return {**found, "kind": service.kind}
+
+    async def _read_other(self, other: Other, *, after: float | None) -> Stored | Unreadable | None:
+        try:
+            return await self._reads.get(
+                OTHER_RESOURCES[other.plural], other.namespace or None, other.name, after=after
+            )
+        except NotFound:
+            return None
+        except Forbidden:
+            return UNREADABLE
+
+    async def _check_reference(self, service: ModelService, *, namespace: str) -> None:
+        """Raise LaunchBlocked unless the run may refer to the object. Checked before every Job: a grant may be withdrawn."""
+        own, other = namespace, service.namespace
+        if await may_refer(self._api, kind=service.kind, from_namespace=own, to_namespace=other, name=service.name):
+            return
+        field = "spec.kserve.serviceRef.namespace of the InferenceConfig"
+        text = refusal(kind=service.kind, field=field, from_namespace=own, to_namespace=other)
+        raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service.reference)
+
+
+def _not_installed(service: ModelService) -> LaunchBlocked:
+    return LaunchBlocked(Reason.KSERVE_NOT_INSTALLED, not_installed(service.kind), service=service.reference)

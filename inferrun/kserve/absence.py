@@ -1,0 +1,17 @@
+"""What a run says if the object that it refers to is missing, or its kind. Pure."""
+
+from inferrun.kserve.kinds import GROUP, KINDS
+
+
+def missing(service: str) -> str:
+    """The message about an object that does not exist; `service` is `Kind namespace/name`."""
+    return f"{service} does not exist; create it and the run starts automatically"
+
+
+def not_installed(kind: str) -> str:
+    """The message about a kind that the API server does not serve."""
+    versions = " or ".join(f"{GROUP}/{version}" for version in KINDS[kind].versions)
+    return (
+        f"kserve.serviceRef needs the kind {kind} ({versions}), which this cluster does not serve; install KServe and the run "
+        "starts automatically, or set kserve.modelUrl in the InferenceConfig"
+    )

@@ -1,0 +1,107 @@
+"""Reads what is common to the statuses of KServe's objects. Pure; malformed fields raise nothing."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from inferrun.kserve.answer import NotYet, Stored
+from inferrun.text import one_line
+from inferrun.timestamps import parse
+
+STOP_ANNOTATION: Final = "serving.kserve.io/stop"
+
+SETTLED_AFTER: Final = timedelta(seconds=60)
+"""After an edit of the spec; KServe's controllers take seconds to write that the object is no longer ready."""
+
+_TEXT_LIMIT: Final = 512
+
+
+def member(value: object, *keys: str) -> Any:  # Any: JSON
+    """The member at a path of keys; None if something on the way is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def text(value: object, *keys: str) -> str:
+    """The string at a path of keys, empty if there is none."""
+    found = member(value, *keys)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: object, *keys: str) -> int | None:
+    """The integer at a path of keys."""
+    found = member(value, *keys)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def items(value: object, *keys: str) -> list[Any]:  # Any: JSON
+    """The list at a path of keys, empty if there is none."""
+    found = member(value, *keys)
+    return found if isinstance(found, list) else []
+
+
+def condition(item: Stored, kind: str) -> Stored:
+    """The condition of that type, empty if there is none."""
+    found = (one for one in items(item, "status", "conditions") if isinstance(one, dict) and one.get("type") == kind)
+    return next(found, {})
+
+
+def is_true(item: Stored, kind: str) -> bool:
+    """Whether the condition of that type is True."""
+    return text(condition(item, kind), "status") == "True"
+
+
+def shown(item: Stored, kind: str) -> str:
+    """A condition for people: `Ready is False (Reason: message)`."""
+    found = condition(item, kind)
+    if not found:
+        return f"it has no condition {kind} yet"
+    why = ": ".join(part for part in (text(found, "reason"), text(found, "message")) if part)
+    return one_line(f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT)
+
+
+def name_of(item: Stored) -> str:
+    """`Kind namespace/name`, for messages."""
+    return f"{text(item, 'kind')} {text(item, 'metadata', 'namespace')}/{text(item, 'metadata', 'name')}"
+
+
+def stopped(item: Stored) -> NotYet | None:
+    """The answer for an object that is being deleted or was stopped with KServe's annotation."""
+    if member(item, "metadata", "deletionTimestamp"):
+        return NotYet(f"{name_of(item)} is being deleted; create it again and the run starts automatically")
+    is_annotated = text(item, "metadata", "annotations", STOP_ANNOTATION).lower() == "true"
+    if is_annotated or is_true(item, "Stopped") or text(condition(item, "Ready"), "reason") == "Stopped":
+        return NotYet(
+            f"{name_of(item)} is stopped; remove its annotation {STOP_ANNOTATION} and the run starts automatically"
+        )
+    return None
+
+
+def outdated(item: Stored, *, now: datetime) -> NotYet | None:
+    """The answer for an object whose controller has not dealt with the latest edit of its spec.
+
+    KServe copies the `observedGeneration` of an InferenceService from its Deployment or Knative Service, whose generation
+    does not change with every edit of the InferenceService. It is therefore believed only for a while after an edit.
+    """
+    generation, observed = number(item, "metadata", "generation"), number(item, "status", "observedGeneration")
+    if generation is None or (observed is not None and observed >= generation):
+        return None
+    edited = _edited_at(item)
+    if observed is not None and edited is not None and now - edited >= SETTLED_AFTER:
+        return None
+    return NotYet(
+        f"{name_of(item)} was edited, and its status is still of generation {observed or 'none'} instead of {generation}"
+    )
+
+
+def _edited_at(item: Stored) -> datetime | None:
+    """When the spec was edited last, according to the API server; None if that is not known."""
+    times = [
+        str(entry["time"])
+        for entry in items(item, "metadata", "managedFields")
+        if isinstance(entry, dict) and entry.get("time") and member(entry, "fieldsV1", "f:spec") is not None
+    ]
+    try:
+        return max((parse(time) for time in times), default=None)
+    except ValueError:
+        return None

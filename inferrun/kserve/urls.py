@@ -1,0 +1,79 @@
+"""The URL of a model from the address in a status. Pure."""
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+
+from inferrun.kserve.answer import Stored, Unreadable
+from inferrun.kserve.status import items, member, number, text
+
+_INFER_PATH: Final = re.compile(r"/v[12]/models(/.*)?$")
+"""What KServe before 0.8 appended to an address, such as /v1/models/iris:predict."""
+
+_INTERNAL: Final = (".local", ".localhost", ".internal", ".svc")
+_PRIVATE: Final = re.compile(r"(10\.|192\.168\.|172\.(1[6-9]|2[0-9]|3[01])\.|f[cd][0-9a-f]{2}:)", re.IGNORECASE)
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def parts_of(url: str) -> SplitResult | None:
+    """The parts of an http or https URL; None for anything else."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.scheme in _DEFAULT_PORTS and parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
+
+
+def base_of(parts: SplitResult) -> str:
+    """The server's base URL: no path of an earlier KServe, no query, no slash at the end; the port is kept."""
+    path = _INFER_PATH.sub("", parts.path).rstrip("/")
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def model_url(base: str, *, protocol: str, model: str, is_prefixed: bool = False) -> str:
+    """The URL that a runner of this protocol gets. `is_prefixed`: the server has OpenAI's API below `/openai`."""
+    name = quote(model, safe="")
+    if protocol == "openai":
+        return f"{base}/openai/v1" if is_prefixed else f"{base}/v1"
+    return f"{base}/v1/models/{name}:predict" if protocol == "v1" else f"{base}/v2/models/{name}/infer"
+
+
+def is_internal(parts: SplitResult) -> bool:
+    """Whether the host is reached within the cluster or its network."""
+    host = (parts.hostname or "").lower()
+    return host == "localhost" or host.endswith(_INTERNAL) or _PRIVATE.match(host) is not None
+
+
+def service_name(parts: SplitResult, *, namespace: str) -> str:
+    """The Service in that namespace that the host names; empty if it does not name one, or if a port is given."""
+    labels = (parts.hostname or "").split(".")
+    is_service = len(labels) >= 2 and labels[1] == namespace and (len(labels) == 2 or labels[2] == "svc")
+    return labels[0] if is_service and parts.port is None else ""
+
+
+def with_port(parts: SplitResult, service: Stored | Unreadable | None) -> SplitResult:
+    """The address with the port of its Service, unless the scheme's default port is right.
+
+    A Service without an address of its own cannot map ports: its clients need the port of the container.
+    """
+    if service is None or isinstance(service, Unreadable) or parts.port is not None:
+        return parts
+    ports = [one for one in items(service, "spec", "ports") if isinstance(one, dict) and not _is_grpc(one)]
+    if not ports:
+        return parts
+    is_headless = text(service, "spec", "clusterIP") == "None"
+    numbers = [_port_of(port, is_headless=is_headless) for port in ports]
+    if _DEFAULT_PORTS[parts.scheme] in numbers or not numbers[0]:
+        return parts
+    return parts._replace(netloc=f"{parts.netloc}:{numbers[0]}")
+
+
+def _port_of(port: Stored, *, is_headless: bool) -> int:
+    target = number(port, "targetPort") if is_headless else None
+    return target or number(port, "port") or 0
+
+
+def _is_grpc(port: Stored) -> bool:
+    name, protocol = text(port, "name").lower(), text(port, "appProtocol").lower()
+    is_other = member(port, "protocol") not in (None, "TCP")
+    return is_other or "grpc" in name or name.startswith("h2c") or "grpc" in protocol or protocol.endswith("h2c")

@@ -1,0 +1,331 @@
+"""`LaunchJob` of a run whose config names an object of KServe, on a real API server: what it waits for, and what its Job gets."""
+
+import json
+from typing import Any
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.new_runs import NewRuns
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIG_MAPS, JOBS, NAMESPACES, RUNS, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from tests.integration.kserve.cluster import (
+    BY_KIND,
+    RUNTIMES,
+    apply,
+    create_config,
+    create_run,
+    create_service,
+    install,
+)
+from tests.integration.kserve.definitions import llm_inference_service
+from tests.unit.inferrun.kserve.stored import Json, conditions, knative, llm, merged, recorded, standard, with_model
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+INSTALLATION = Installation(
+    id="tests.of-kserve", task_queue="tests", temporal_namespace="default", ui_url="http://ui", signing_key=b"k" * 32
+)
+IRIS = {"kind": "InferenceService", "name": "sklearn-iris"}
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    """The activity's instance; the watch has delivered nothing."""
+    return JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
+
+
+async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
+    return result
+
+
+async def status_of(api: KubeClient, run: InferenceRun) -> Json:
+    return dict((await api.get(RUNS, run.metadata.namespace, run.metadata.name)).get("status") or {})
+
+
+async def contract_of(api: KubeClient, run: InferenceRun, job_name: str) -> Json:
+    """The contract that the Pods of a Job get."""
+    job = await api.get(JOBS, run.metadata.namespace, job_name)
+    volumes = {volume["name"]: volume for volume in job["spec"]["template"]["spec"]["volumes"]}
+    stored = await api.get(CONFIG_MAPS, run.metadata.namespace, volumes["contract"]["configMap"]["name"])
+    found: Json = json.loads(stored["data"]["contract.json"])
+    return found
+
+
+async def has_job(api: KubeClient, run: InferenceRun) -> bool:
+    try:
+        await api.get(JOBS, run.metadata.namespace, job_base_name(run.metadata.name, run.metadata.uid))
+    except NotFound:
+        return False
+    return True
+
+
+async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(
+    launcher: JobLauncher, api: KubeClient, namespace: str, no_kserve: None
+) -> None:
+    await create_config(api, namespace, serviceRef=IRIS)
+    await create_config(api, namespace, "fixed", modelUrl="http://model/v2/models/iris/infer")
+    waits = await launch(launcher, await create_run(api, namespace))
+    other = await launch(launcher, await create_run(api, namespace, "other", configRef={"name": "fixed"}))
+    assert (waits.state, waits.reason) == (LaunchState.WAITING, Reason.KSERVE_NOT_INSTALLED)
+    assert waits.message == (
+        "kserve.serviceRef needs the kind InferenceService (serving.kserve.io/v1beta1), which this cluster does not serve; "
+        "install KServe and the run starts automatically, or set kserve.modelUrl in the InferenceConfig"
+    )
+    assert other.state is LaunchState.LAUNCHED
+
+
+STATES = {
+    "starting": merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}),
+    "crashing": merged(recorded("isvc-standard-crashing"), {"metadata": {"name": "sklearn-iris"}}),
+    "stopped": recorded("isvc-standard-stopped"),
+    "llm-starting": recorded("llmisvc-no-router-starting"),
+    "knative-updating": knative(
+        status={
+            "modelStatus": {
+                "transitionStatus": "InProgress",
+                "states": {"activeModelState": "Loaded", "targetModelState": "Loading"},
+                "copies": {"totalCopies": 1},
+            }
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_no_job_is_created_before_the_object_is_ready(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None, state: str
+) -> None:
+    item = STATES[state]
+    await apply(api, namespace, item)
+    await create_config(api, namespace, serviceRef={"kind": item["kind"], "name": item["metadata"]["name"]})
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    status = await status_of(api, run)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
+    assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ModelNotReady", result.message)
+    assert status["model"] == {"kind": item["kind"], "namespace": namespace, "name": item["metadata"]["name"]}
+    assert not await has_job(api, run)
+
+
+async def test_an_object_that_does_not_exist_is_waited_for(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await create_config(api, namespace, serviceRef=IRIS)
+    result = await launch(launcher, await create_run(api, namespace))
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
+    assert result.message == (
+        f"InferenceService {namespace}/sklearn-iris does not exist; create it and the run starts automatically"
+    )
+
+
+async def test_a_failed_load_ends_the_run_with_the_objects_message(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    failure = {"reason": "ModelLoadFailed", "message": "model.joblib: unsupported pickle protocol", "exitCode": 1}
+    model = {"transitionStatus": "BlockedByFailedLoad", "lastFailureInfo": failure}
+    await apply(api, namespace, standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}))
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.MODEL_FAILED)
+    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol" in result.message
+    assert not await has_job(api, run)
+
+
+async def test_a_ready_object_fills_the_contract_and_the_status(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, standard())
+    await create_service(api, namespace, "sklearn-iris-predictor")
+    await create_config(api, namespace, serviceRef=IRIS, modelInputName="input-0")
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    assert result.state is LaunchState.LAUNCHED
+    url = f"http://sklearn-iris-predictor.{namespace}.svc.cluster.local/v2/models/sklearn-iris/infer"
+    assert (await contract_of(api, run, result.job_name))["kserve"] == {
+        "modelName": "sklearn-iris",
+        "modelUrl": url,
+        "modelInputName": "input-0",
+        "protocolVersion": "v2",
+        "service": {"kind": "InferenceService", "namespace": namespace, "name": "sklearn-iris", "generation": 1},
+    }
+    assert (await status_of(api, run))["model"] == {
+        "kind": "InferenceService",
+        "name": "sklearn-iris",
+        "namespace": namespace,
+        "url": url,
+        "modelName": "sklearn-iris",
+        "protocol": "v2",
+        "generation": 1,
+    }
+
+
+async def test_an_llm_service_without_a_router_gets_the_port_of_its_service(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, llm())
+    await create_service(api, namespace, "tiny-llm-kserve-workload-svc", port=8000)
+    await create_config(api, namespace, serviceRef={"kind": "LLMInferenceService", "name": "tiny-llm"})
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    model = (await contract_of(api, run, result.job_name))["kserve"]
+    assert model["modelUrl"] == f"http://tiny-llm-kserve-workload-svc.{namespace}.svc.cluster.local:8000/v1"
+    assert (model["modelName"], model["protocolVersion"]) == ("tiny", "openai")
+
+
+async def test_the_runtime_says_which_protocols_the_model_speaks(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    body = {"metadata": {"name": namespace}, "spec": {"protocolVersions": ["v1", "v2"]}}
+    made = await api.create(
+        RUNTIMES, None, {"apiVersion": RUNTIMES.group_version, "kind": "ClusterServingRuntime", **body}
+    )
+    await apply(api, namespace, with_model(knative(status={"clusterServingRuntimeName": namespace})))
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    await api.delete(RUNTIMES, "", namespace, uid=made["metadata"]["uid"])
+    assert (await contract_of(api, run, result.job_name))["kserve"][
+        "protocolVersion"
+    ] == "v1"  # a custom image may speak it
+
+
+async def test_every_launch_resolves_the_address_again(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, knative())
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    await apply(api, namespace, knative(status={"address": {"url": "http://moved.example.com:8080"}}))
+    second = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
+    assert (second.state, second.job_name) == (LaunchState.LAUNCHED, f"{first.job_name}-2")
+    urls = [(await contract_of(api, run, result.job_name))["kserve"]["modelUrl"] for result in (first, second)]
+    assert urls == [
+        f"http://sklearn-iris.{namespace}.svc.cluster.local/v2/models/sklearn-iris/infer",
+        "http://moved.example.com:8080/v2/models/sklearn-iris/infer",
+    ]
+    assert (await status_of(api, run))["model"]["url"] == urls[1]
+    again = await launch(launcher, run, launch=3, attempt=3, snapshot=first.snapshot)
+    assert (again.state, (await contract_of(api, run, again.job_name))["kserve"]["modelUrl"]) == ("Launched", urls[1])
+
+
+async def test_a_relaunch_waits_while_the_object_is_not_ready(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, knative())
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    await apply(api, namespace, recorded("isvc-standard-stopped"))
+    second = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
+    assert (second.state, second.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
+    assert "is stopped; remove its annotation serving.kserve.io/stop" in second.message
+
+
+async def test_a_retry_adopts_its_job_although_the_model_has_moved_or_stopped(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    """The worker was killed after it had created the Job of a later launch; nothing says so but the Job."""
+    await apply(api, namespace, knative())
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    known = await status_of(api, run)
+    later = {"launch": 2, "attempt": 2, "snapshot": first.snapshot}
+    await apply(api, namespace, knative(status={"address": {"url": "http://second.example.com"}}))
+    second = await launch(launcher, run, **later)
+
+    async def forget_the_second_job() -> None:
+        await api.patch(RUNS, namespace, "run", {"status": {"jobStatus": known["jobStatus"]}}, sub="status")
+
+    for change in (
+        knative(status={"address": {"url": "http://third.example.com"}}),
+        recorded("isvc-standard-stopped"),
+    ):
+        await forget_the_second_job()
+        await apply(api, namespace, change)
+        retried = await launch(launcher, run, **later)
+        assert (retried.state, retried.job_uid, retried.is_adopted) == (LaunchState.LAUNCHED, second.job_uid, True)
+
+
+async def test_a_planted_job_with_another_address_is_not_adopted(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, knative())
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    stored = await api.get(JOBS, namespace, first.job_name)
+    map_name = f"{first.job_name}-m0123456789"
+    contract = await contract_of(api, run, first.job_name)
+    contract["kserve"]["modelUrl"] = "http://attacker/v2/models/iris/infer"
+    data = {"contract.json": json.dumps(contract), "snapshot.json": first.snapshot}
+    owners = stored["metadata"]["ownerReferences"]
+    await api.create(CONFIG_MAPS, namespace, {"metadata": {"name": map_name, "ownerReferences": owners}, "data": data})
+    template = stored["spec"]["template"]
+    for volume in template["spec"]["volumes"]:
+        if volume["name"] == "contract":
+            volume["configMap"]["name"] = map_name
+    labels = {**stored["metadata"]["labels"], "inferrun.dev/launch": "2", "inferrun.dev/attempt": "2"}
+    template["metadata"] = {"labels": {key: labels[key] for key in labels if key.startswith("inferrun.dev")}}
+    spec = {key: stored["spec"][key] for key in ("completions", "parallelism", "backoffLimit")}
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"{first.job_name}-2", "labels": labels, "ownerReferences": owners},
+        "spec": {**spec, "template": template},
+    }
+    await api.create(JOBS, namespace, body)
+    result = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+
+
+async def test_an_object_of_another_namespace_needs_a_grant(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    owner = f"{namespace}-models"
+    stored = await api.create(NAMESPACES, None, {"metadata": {"name": owner}})
+    await apply(api, owner, knative())
+    await create_config(api, namespace, serviceRef={**IRIS, "namespace": owner})
+    run = await create_run(api, namespace)
+    refused = await launch(launcher, run)
+    grant = {"metadata": {"name": "inferrun-grants"}, "data": {"InferenceService.sklearn-iris": namespace}}
+    await api.create(CONFIG_MAPS, owner, grant)
+    granted = await launch(launcher, run)
+    await api.delete(NAMESPACES, "", owner, uid=stored["metadata"]["uid"])
+    assert (refused.state, refused.reason) == (LaunchState.WAITING, Reason.MODEL_NAMESPACE_NOT_ALLOWED)
+    assert "spec.kserve.serviceRef.namespace of the InferenceConfig" in refused.message
+    assert granted.state is LaunchState.LAUNCHED
+
+
+async def test_the_older_version_of_a_kind_is_used_where_the_newer_one_is_not_served(
+    launcher: JobLauncher, api: KubeClient, namespace: str, no_kserve: None
+) -> None:
+    await install(api, llm_inference_service("v1alpha1"))
+    older = Resource("serving.kserve.io/v1alpha1", BY_KIND["LLMInferenceService"].plural)
+    item = llm()
+    body = {
+        "apiVersion": older.group_version,
+        "kind": item["kind"],
+        "metadata": {"name": "tiny-llm"},
+        "spec": item["spec"],
+    }
+    await api.create(older, namespace, body)
+    status = {**item["status"], "observedGeneration": 1, "addresses": None, "url": "http://gw.example.com/x/tiny-llm"}
+    await api.patch(older, namespace, "tiny-llm", {"status": status}, sub="status")
+    await create_config(api, namespace, serviceRef={"kind": "LLMInferenceService", "name": "tiny-llm"})
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    assert (await contract_of(api, run, result.job_name))["kserve"]["modelUrl"] == "http://gw.example.com/x/tiny-llm/v1"

@@ -1,0 +1,185 @@
+"""A change of the object of KServe that a run waits for makes the run's workflow look again: a whole shim, on real servers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from inferrun.kserve.absence import missing, not_installed
+from inferrun.kube.client import KubeClient
+from inferrun.resources import InferenceRun
+from operator_shim.shim import Shim
+from tests.integration.kserve.cluster import apply, install
+from tests.integration.shim.conftest import StartShim, Until
+from tests.integration.shim.runs import create, signals, workflow_status, write_status
+from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded
+from workflows import messages
+
+STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
+NOT_READY = "is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not have minimum availability.)"
+
+
+def waiting(namespace: str, *, message: str, reason: str = "ModelNotReady", **changes: Any) -> Json:
+    """The status of a run that waits for the model."""
+    model = {"kind": "InferenceService", "namespace": namespace, "name": "sklearn-iris"}
+    return {
+        "phase": "Pending",
+        "reason": reason,
+        "message": message,
+        "model": model,
+        "observedGeneration": 1,
+        **changes,
+    }
+
+
+async def looks(temporal: Client, run: InferenceRun) -> int:
+    """How often the run's workflow was told to look again."""
+    if await workflow_status(temporal, run) is None:
+        return 0
+    return (await signals(temporal, run)).count(messages.LOOK_AGAIN_SIGNAL)
+
+
+async def started(temporal: Client, until: Until, *runs: InferenceRun) -> None:
+    """The workflows run, as they do for a run that waits."""
+    for run in runs:
+
+        async def is_started(run: InferenceRun = run) -> bool:
+            return await workflow_status(temporal, run) is not None
+
+        await until(is_started)
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_a_run_looks_again_when_its_model_becomes_ready(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    await apply(api, namespace, STARTING)
+    async with start_shim():
+        run = await create(api, namespace, "first")
+        other = await create(api, namespace, "other")
+        await started(temporal, until, run, other)
+        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        await write_status(api, run, **waiting(namespace, message=message))
+        await write_status(api, other, phase="Pending", reason="ConfigNotFound", message="no config")
+        await asyncio.sleep(2)  # nothing happens
+        assert await looks(temporal, run) == 0
+        await apply(api, namespace, knative())
+
+        async def has_looked() -> bool:
+            return await looks(temporal, run) > 0
+
+        await until(has_looked)
+        assert await looks(temporal, other) == 0
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_a_change_between_the_launch_and_its_status_is_not_lost(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    """The object was ready before the status of the run said that it waits for it."""
+    await apply(api, namespace, knative())
+    async with start_shim():
+        run = await create(api, namespace, "late")
+        await started(temporal, until, run)
+        await write_status(
+            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
+        )
+
+        async def has_looked() -> bool:
+            return await looks(temporal, run) > 0
+
+        await until(has_looked)
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_a_relaunch_that_waits_is_woken_up_too(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    """It has a contract, of which the shim's cache keeps only a part."""
+    await apply(api, namespace, STARTING)
+    async with start_shim():
+        run = await create(api, namespace, "again")
+        await started(temporal, until, run)
+        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        await write_status(api, run, **waiting(namespace, message=message, contract="e30="))
+        await asyncio.sleep(1)
+        assert await looks(temporal, run) == 0
+        await apply(api, namespace, knative())
+
+        async def has_looked() -> bool:
+            return await looks(temporal, run) > 0
+
+        await until(has_looked)
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_an_object_that_is_created_later_wakes_its_runs(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    async with start_shim():
+        run = await create(api, namespace, "early")
+        await started(temporal, until, run)
+        await write_status(
+            api, run, **waiting(namespace, message=missing(f"InferenceService {namespace}/sklearn-iris"))
+        )
+        await asyncio.sleep(1)
+        assert await looks(temporal, run) == 0
+        await apply(api, namespace, knative())
+
+        async def has_looked() -> bool:
+            return await looks(temporal, run) > 0
+
+        await until(has_looked)
+
+
+@pytest.mark.usefixtures("no_kserve")
+async def test_kserve_may_be_installed_while_runs_wait_for_it(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    async with start_shim():
+        run = await create(api, namespace, "before")
+        await started(temporal, until, run)
+        message = not_installed("InferenceService")
+        await write_status(api, run, **waiting(namespace, message=message, reason="KServeNotInstalled"))
+        await asyncio.sleep(1)
+        assert await looks(temporal, run) == 0
+        await install(api)
+
+        async def has_looked() -> bool:
+            return await looks(temporal, run) > 0
+
+        await until(has_looked, seconds=90)
+
+
+def watched(shim: Shim) -> dict[str, list[tuple[str, str]]]:
+    """The kinds that are watched, with the objects in memory."""
+    return shim.models_in_memory()
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+) -> None:
+    await apply(api, namespace, STARTING)
+    await apply(api, namespace, merged(STARTING, {"metadata": {"name": "unused"}}))
+    await apply(api, namespace, llm())
+    async with start_shim() as shim:
+        run = await create(api, namespace, "first")
+        await started(temporal, until, run)
+        assert watched(shim) == {}
+        await write_status(
+            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
+        )
+
+        async def is_watched() -> bool:
+            return watched(shim) == {"InferenceService": [(namespace, "sklearn-iris")]}
+
+        await until(is_watched)
+        await write_status(api, run, phase="Running", reason="Running")
+        await apply(api, namespace, knative())
+
+        async def is_dropped() -> bool:
+            return watched(shim) in ({}, {"InferenceService": []})
+
+        await until(is_dropped)

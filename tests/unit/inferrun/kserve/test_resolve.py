@@ -1,0 +1,471 @@
+"""From the objects of KServe, in each mode and version, to the address of the model or the reason why there is none."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from inferrun.kserve import UNREADABLE, Answer, ModelAddress, Needs, Never, NotYet, Other, Wanted, resolve
+from tests.unit.inferrun.kserve.stored import (
+    HOST,
+    Json,
+    conditions,
+    knative,
+    llm,
+    llm_with_router,
+    merged,
+    port,
+    recorded,
+    runtime,
+    service,
+    standard,
+    with_model,
+)
+
+NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
+PREDICTOR = Other("services", "kserve-test", "sklearn-iris-predictor")
+WORKLOAD = Other("services", "kserve-test", "tiny-llm-kserve-workload-svc")
+ANY_PORT = {PREDICTOR: service(port(80, target=8080)), WORKLOAD: service(port(8000))}
+
+
+def ask(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> Answer:
+    return resolve(item, Wanted(**wanted), {**ANY_PORT, **(others or {})}, now=NOW)
+
+
+def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> ModelAddress:
+    answer = ask(item, others, **wanted)
+    assert isinstance(answer, ModelAddress), answer
+    return answer
+
+
+# As KServe wrote them
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "isvc-standard-starting",
+            (
+                "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
+                "have minimum availability.)"
+            ),
+        ),
+        (
+            "isvc-standard-crashing",
+            (
+                "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
+                "have minimum availability.)"
+            ),
+        ),
+        (
+            "isvc-standard-stopped",
+            (
+                "InferenceService kserve-test/sklearn-iris is stopped; remove its annotation serving.kserve.io/stop and the run "
+                "starts automatically"
+            ),
+        ),
+        (
+            "llmisvc-no-router-starting",
+            (
+                "LLMInferenceService kserve-test/tiny-llm is not ready: WorkloadsReady is False (MinimumReplicasUnavailable: "
+                "Deployment does not have minimum availability.)"
+            ),
+        ),
+    ],
+)
+def test_a_recorded_object_that_is_not_ready_is_waited_for_with_what_it_says(name: str, message: str) -> None:
+    assert ask(recorded(name)) == NotYet(message)
+
+
+def test_a_recorded_inference_service_in_standard_mode_has_the_address_of_its_predictor() -> None:
+    assert found(recorded("isvc-standard-ready")) == ModelAddress(
+        url=f"http://{HOST}/v2/models/sklearn-iris/infer", model_name="sklearn-iris", protocol="v2", generation=1
+    )
+
+
+def test_a_recorded_llm_service_without_a_router_has_the_port_of_its_service() -> None:
+    assert ask(recorded("llmisvc-no-router-ready"), {}) == ModelAddress(
+        url="http://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local:8000/v1",
+        model_name="tiny",
+        protocol="openai",
+        generation=3,
+    )
+
+
+def test_services_are_asked_for_before_an_address_is_given() -> None:
+    for item, other in ((recorded("isvc-standard-ready"), PREDICTOR), (recorded("llmisvc-no-router-ready"), WORKLOAD)):
+        assert resolve(item, Wanted(), {}, now=NOW) == Needs(other)
+
+
+# Addresses of an InferenceService
+
+
+def test_in_knative_mode_the_address_is_that_of_the_whole_service() -> None:
+    answer = found(knative())
+    assert answer.url == "http://sklearn-iris.kserve-test.svc.cluster.local/v2/models/sklearn-iris/infer"
+    assert (answer.revision, answer.request_seconds) == ("sklearn-iris-predictor-00003", 300)
+
+
+@pytest.mark.parametrize(
+    ("status", "base"),
+    [
+        ({}, "http://sklearn-iris.kserve-test.svc.cluster.local"),
+        ({"address": None}, "http://sklearn-iris-predictor.kserve-test.svc.cluster.local"),
+        (
+            {
+                "address": None,
+                "components": {"predictor": {"address": None, "restUrl": "http://rest.kserve-test:8008"}},
+            },
+            "http://rest.kserve-test:8008",
+        ),
+        ({"address": None, "components": None}, "http://sklearn-iris.kserve-test.example.com"),
+        (
+            {"address": {"url": "http://sklearn-iris.kserve-test.svc.cluster.local/v1/models/sklearn-iris:predict"}},
+            "http://sklearn-iris.kserve-test.svc.cluster.local",
+        ),
+        (
+            {"address": {"url": "http://sklearn-iris.kserve-test:8012/v2/models/sklearn-iris/infer"}},
+            "http://sklearn-iris.kserve-test:8012",
+        ),
+        (
+            {"address": None, "components": None, "url": "https://example.com/serving/kserve-test/sklearn-iris/"},
+            "https://example.com/serving/kserve-test/sklearn-iris",
+        ),
+    ],
+    ids=["address", "component", "rest", "url", "old-v1-path", "old-v2-path-with-port", "path-based-url"],
+)
+def test_the_address_comes_from_the_first_place_that_has_one(status: Json, base: str) -> None:
+    assert found(knative(status=status)).url == f"{base}/v2/models/sklearn-iris/infer"
+
+
+def test_a_transformer_is_before_its_predictor() -> None:
+    component = {"address": {"url": "http://sklearn-iris-transformer.kserve-test.svc.cluster.local"}}
+    item = knative(spec={"transformer": {}}, status={"address": None, "components": {"transformer": component}})
+    assert found(item).url.startswith("http://sklearn-iris-transformer.kserve-test.svc.cluster.local/")
+
+
+@pytest.mark.parametrize(
+    ("ports", "headless", "netloc"),
+    [
+        ((port(80, target=8080),), False, HOST),
+        ((port(8080),), False, f"{HOST}:8080"),
+        ((port(80, target=8080),), True, f"{HOST}:8080"),
+        ((port(9000, name="grpc-port"), port(80, target=9081)), True, f"{HOST}:9081"),
+        ((port(8033, name="h2c"), port(8085, name="http1")), False, f"{HOST}:8085"),
+        ((port(80, target="http"),), True, HOST),
+    ],
+    ids=["usual", "other-port", "headless", "headless-after-grpc", "http-after-h2c", "named-target"],
+)
+def test_in_standard_mode_the_port_comes_from_the_service(
+    *, ports: tuple[Json, ...], headless: bool, netloc: str
+) -> None:  # fmt: skip
+    answer = found(standard(), {PREDICTOR: service(*ports, headless=headless)})
+    assert answer.url == f"http://{netloc}/v2/models/sklearn-iris/infer"
+
+
+def test_a_port_in_the_status_is_kept_without_asking_for_the_service() -> None:
+    item = standard(status={"address": {"url": f"http://{HOST}:8080"}})
+    answer = resolve(item, Wanted(), {}, now=NOW)
+    assert isinstance(answer, ModelAddress)
+    assert answer.url.startswith(f"http://{HOST}:8080/")
+
+
+def test_a_legacy_address_whose_service_does_not_exist_is_replaced_by_that_of_the_predictor() -> None:
+    item = standard(status={"address": {"url": "http://sklearn-iris.kserve-test.svc.cluster.local"}})
+    gone = {Other("services", "kserve-test", "sklearn-iris"): None}
+    assert found(item, gone).url.startswith(f"http://{HOST}/")
+    older = {PREDICTOR: None, Other("services", "kserve-test", "sklearn-iris-predictor-default"): service(port(80))}
+    assert found(item, gone | older).url.startswith(
+        "http://sklearn-iris-predictor-default.kserve-test.svc.cluster.local/"
+    )
+
+
+def test_a_ready_object_without_any_address_uses_the_predictors_service_or_waits_for_it() -> None:
+    item = standard(status={"address": None, "components": None, "url": None})
+    assert found(item).url.startswith(f"http://{HOST}/")
+    none = {PREDICTOR: None, Other("services", "kserve-test", "sklearn-iris-predictor-default"): None}
+    answer = ask(item, none)
+    assert isinstance(answer, NotYet)
+    assert "Service sklearn-iris-predictor does not exist" in answer.message
+
+
+def test_a_service_that_may_not_be_read_leaves_the_address_as_it_is() -> None:
+    assert found(standard(), {PREDICTOR: UNREADABLE}).url.startswith(f"http://{HOST}/")
+
+
+def test_model_mesh_has_a_rest_address_next_to_the_grpc_one() -> None:
+    status = {
+        "deploymentMode": "ModelMesh",
+        "address": None,
+        "url": "grpc://modelmesh-serving.kserve-test:8033",
+        "components": {"predictor": {"url": "grpc://modelmesh-serving.kserve-test:8033", "restUrl": "http://modelmesh-serving.kserve-test:8008"}},
+    }  # fmt: skip
+    assert (
+        found(standard(status=status)).url == "http://modelmesh-serving.kserve-test:8008/v2/models/sklearn-iris/infer"
+    )
+    answer = ask(merged(standard(status=status), {"status": {"components": None}}))
+    assert isinstance(answer, Never)
+    assert "grpc://modelmesh-serving.kserve-test:8033" in answer.message
+
+
+# The gate
+
+
+@pytest.mark.parametrize("transition", ["BlockedByFailedLoad", "InvalidSpec"])
+def test_a_failed_load_is_final_with_the_objects_own_message(transition: str) -> None:
+    failure = {"reason": "ModelLoadFailed", "message": "No module named 'sklearn'", "exitCode": 1}
+    states = {"activeModelState": "", "targetModelState": "FailedToLoad"}
+    model = {"transitionStatus": transition, "states": states, "lastFailureInfo": failure}
+    item = standard(status={"modelStatus": model, "conditions": conditions(Ready="False")})
+    assert ask(item) == Never(
+        f"InferenceService kserve-test/sklearn-iris cannot load its model ({transition}): ModelLoadFailed: No module named "
+        "'sklearn'; fix it, then delete and recreate the run"
+    )
+
+
+def test_an_update_in_progress_is_waited_for_although_the_old_model_is_ready() -> None:
+    states = {"activeModelState": "Loaded", "targetModelState": "Loading"}
+    model = {"transitionStatus": "InProgress", "states": states, "copies": {"totalCopies": 1}}
+    assert ask(standard(status={"modelStatus": model})) == NotYet(
+        "InferenceService kserve-test/sklearn-iris is changing its model from state Loaded to Loading (InProgress)"
+    )
+
+
+def test_a_model_that_was_scaled_to_zero_is_ready_to_be_woken_up() -> None:
+    """KServe reports its transition as in progress until a Pod runs, which only a request starts."""
+    states = {"activeModelState": "Loaded", "targetModelState": "Pending"}
+    model = {"transitionStatus": "InProgress", "states": states, "copies": {"failedCopies": 0, "totalCopies": None}}
+    item = merged(knative(), {"status": {"modelStatus": model}})
+    assert found(item).url.startswith("http://sklearn-iris.")
+
+
+def test_a_status_of_an_earlier_generation_is_not_believed() -> None:
+    for item in (standard(metadata={"generation": 2}), llm(metadata={"generation": 4})):
+        answer = ask(item)
+        assert isinstance(answer, NotYet)
+        assert "was edited" in answer.message
+
+
+def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever() -> None:
+    """KServe copies observedGeneration from the Deployment, which an edit of spec.predictor.timeout does not change."""
+
+    def edited(time: str) -> Json:
+        entry = {"manager": "kubectl", "time": time, "fieldsV1": {"f:spec": {}}}
+        return standard(metadata={"generation": 2, "managedFields": [entry]})
+
+    assert isinstance(ask(edited("2026-11-21T02:59:30Z")), NotYet)
+    assert isinstance(ask(edited("2026-11-21T02:58:59Z")), ModelAddress)
+
+
+def test_an_object_without_a_status_is_waited_for() -> None:
+    for item in (standard(status=None), llm(status=None), standard(status={"conditions": None})):
+        assert isinstance(ask(item), NotYet)
+
+
+def test_an_object_that_is_being_deleted_is_not_used() -> None:
+    answer = ask(standard(metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"}))
+    assert isinstance(answer, NotYet)
+    assert "is being deleted" in answer.message
+
+
+def test_a_stopped_llm_service_is_waited_for_even_if_its_configuration_is_wrong() -> None:
+    item = llm(
+        metadata={"annotations": {"serving.kserve.io/stop": "true"}},
+        status={"conditions": conditions(PresetsCombined=("False", "ConfigNotFound", "gone"), Ready="False")},
+    )
+    answer = ask(item)
+    assert isinstance(answer, NotYet)
+    assert "is stopped" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("PresetsCombined", "ConfigNotFound"),
+        ("PresetsCombined", "CombineBaseError"),
+        ("PresetsCombined", "InvalidRenderedConfig"),
+        ("HTTPRoutesReady", "RefsInvalid"),
+    ],
+)
+def test_a_configuration_error_of_an_llm_service_is_final(kind: str, reason: str) -> None:
+    given: Any = {kind: ("False", reason, "llminferenceserviceconfig big not found"), "Ready": ("False", reason, "x")}
+    answer = ask(llm(status={"conditions": conditions(**given)}))
+    assert isinstance(answer, Never)
+    assert f"{kind} is False ({reason}: llminferenceserviceconfig big not found)" in answer.message
+
+
+def test_malformed_statuses_raise_nothing() -> None:
+    statuses: tuple[Any, ...] = (
+        {"conditions": "x"},
+        {"conditions": [7, None]},
+        {"addresses": {"a": 1}},
+        {"modelStatus": []},
+        [],
+    )
+    for status in statuses:
+        for item in (standard(), llm()):
+            assert isinstance(ask({**item, "status": status}), NotYet)
+
+
+# Name and protocol
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["--model_name=iris"], "iris"),
+        (["--model_name", "iris"], "iris"),
+        (["--served-model-name", "iris", "--port", "8080"], "iris"),
+        (["--model_name={{.Name}}"], "sklearn-iris"),
+        ([], "sklearn-iris"),
+    ],
+)
+def test_the_models_name_is_that_of_the_servers_arguments_or_the_objects(arguments: list[str], name: str) -> None:
+    container = {"name": "kserve-container", "image": "own:1", "args": arguments}
+    answer = found(standard(spec={"predictor": {"containers": [container]}}))
+    assert (answer.model_name, answer.url) == (name, f"http://{HOST}/v2/models/{name}/infer")
+
+
+def test_the_config_may_name_another_model() -> None:
+    assert found(standard(), model_name="a model/1").url == f"http://{HOST}/v2/models/a%20model%2F1/infer"
+
+
+SHARED = Other("clusterservingruntimes", "", "kserve-sklearnserver")
+OWN = Other("servingruntimes", "kserve-test", "own-runtime")
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "others", "protocol"),
+    [
+        ({"protocolVersion": "v2"}, {}, {}, "v2"),
+        ({"protocolVersion": "v1"}, {"clusterServingRuntimeName": SHARED.name}, {SHARED: runtime("v1", "v2")}, "v2"),
+        ({}, {"clusterServingRuntimeName": SHARED.name}, {SHARED: runtime("v1", "v2")}, "v2"),
+        ({}, {"servingRuntimeName": OWN.name}, {OWN: runtime("v2", "grpc-v2")}, "v2"),
+        ({"runtime": SHARED.name}, {}, {SHARED: runtime("openai", "v1")}, "openai"),
+    ],
+)
+def test_the_protocol_is_the_declared_one_or_one_of_the_runtime_that_the_runner_speaks(
+    model: Json, status: Json, others: dict[Other, Any], protocol: str
+) -> None:
+    assert found(with_model(standard(status=status), **model), others).protocol == protocol
+
+
+def test_a_runtime_is_asked_for_only_if_the_object_leaves_the_protocol_open() -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    assert ask(item) == Needs(SHARED)
+    assert isinstance(ask(item, protocol="v2"), ModelAddress)
+    assert isinstance(ask(with_model(item, protocolVersion="v2")), ModelAddress)
+
+
+@pytest.mark.parametrize("known", [runtime("v1"), None, UNREADABLE])
+def test_a_model_that_speaks_v1_only_is_refused_with_what_to_do(known: Any) -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    answer = ask(item, {SHARED: known})
+    assert isinstance(answer, Never)
+    assert "speaks v1, but the default runner speaks v2 and openai; set protocolVersion: v2" in answer.message
+    custom = found(item, {SHARED: known}, is_our_runner=False)
+    assert (custom.protocol, custom.url) == ("v1", f"http://{HOST}/v1/models/sklearn-iris:predict")
+
+
+def test_a_custom_container_declares_its_protocol_in_its_environment() -> None:
+    container = {"name": "kserve-container", "env": [{"name": "PROTOCOL", "value": "v1"}]}
+    item = standard(spec={"predictor": {"containers": [container]}})
+    assert isinstance(ask(item), Never)
+    assert found(item, protocol="v2").protocol == "v2"
+
+
+def test_hugging_face_models_have_openais_api_below_a_path() -> None:
+    item = with_model(standard(), modelFormat={"name": "huggingface"})
+    assert found(item, protocol="openai").url == f"http://{HOST}/openai/v1"
+    assert found(standard(), protocol="openai").url == f"http://{HOST}/v1"
+
+
+# Addresses of an LLMInferenceService
+
+
+def test_behind_a_gateway_the_internal_address_that_knows_the_model_is_preferred() -> None:
+    answer = resolve(llm_with_router(), Wanted(), {}, now=NOW)
+    assert isinstance(answer, ModelAddress)
+    assert (answer.url, answer.model_name) == (
+        "http://gw.kserve.svc.cluster.local:8080/kserve-test/tiny-llm/v1",
+        "tiny",
+    )
+
+
+def test_an_address_that_routes_by_model_gets_the_qualified_name() -> None:
+    item = llm_with_router()
+    item["status"]["addresses"].pop()
+    answer = found(item)
+    assert answer.url == "http://gw.kserve.svc.cluster.local:8080/v1"
+    assert answer.model_name == "publishers/kserve-test/models/tiny"
+
+
+@pytest.mark.parametrize("addresses", [None, []])
+def test_without_addresses_the_promoted_url_is_used(addresses: list[Json] | None) -> None:
+    """As in v1alpha1, and if a gateway has no address of its own."""
+    item = llm_with_router(apiVersion="serving.kserve.io/v1alpha1", status={"addresses": addresses})
+    assert found(item).url == "https://models.example.com/kserve-test/tiny-llm/v1"
+    answer = ask(merged(item, {"status": {"url": None}}))
+    assert isinstance(answer, NotYet)
+    assert "no address yet" in answer.message
+
+
+def test_status_address_is_not_read() -> None:
+    item = llm_with_router(status={"address": {"url": "http://never.set"}})
+    assert found(item).url.startswith("http://gw.")
+
+
+def test_with_tls_the_certificate_is_in_the_secret_that_kserve_makes() -> None:
+    url = "https://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local"
+    answer = found(llm(status={"addresses": [{"url": url}]}))
+    assert answer.url == f"{url}:8000/v1"
+    assert answer.ca_secret == "tiny-llm-kserve-self-signed-certs"
+    given = found(llm(status={"addresses": [{"url": url, "CACerts": "PEM"}]}))
+    assert (given.ca_certificates, given.ca_secret) == ("PEM", "")
+
+
+def test_an_adapter_is_addressed_by_its_name_and_an_unknown_one_is_refused() -> None:
+    adapters = [{"name": "legal", "uri": "hf://org/legal"}]
+    item = llm(spec={"model": {"lora": {"adapters": adapters}}})
+    assert found(item, model_name="legal").model_name == "legal"
+    assert (
+        found(llm_with_router(spec={"model": {"lora": {"adapters": adapters}}}), model_name="legal").model_name
+        == "legal"
+    )
+    answer = ask(item, model_name="medical")
+    assert isinstance(answer, Never)
+    assert (
+        "kserve.modelName is 'medical', but LLMInferenceService kserve-test/tiny-llm serves tiny, legal"
+        in answer.message
+    )
+
+
+def test_a_missing_service_is_waited_for() -> None:
+    answer = ask(llm(), {WORKLOAD: None})
+    assert isinstance(answer, NotYet)
+    assert "its Service tiny-llm-kserve-workload-svc does not exist" in answer.message
+
+
+# Limits
+
+
+def test_concurrency_follows_the_limit_of_a_container_and_the_replicas() -> None:
+    item = standard(spec={"predictor": {"containerConcurrency": 3, "minReplicas": 2}})
+    assert found(item).concurrency == 6
+    assert found(merged(item, {"status": {"modelStatus": {"copies": {"totalCopies": 4}}}})).concurrency == 12
+    assert found(standard()).concurrency == 0
+
+
+def test_the_time_limit_of_a_request_is_the_shortest_on_its_way() -> None:
+    item = standard(spec={"predictor": {"timeout": 600}, "transformer": {"timeout": 60}})
+    assert (
+        found(item, {Other("services", "kserve-test", "sklearn-iris-transformer"): service(port(80))}).request_seconds
+        == 60
+    )
+    assert found(standard()).request_seconds == 0
+
+
+def test_a_batcher_in_front_of_the_model_is_warned_about() -> None:
+    answer = found(standard(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
+    assert ["spec.predictor.batcher" in warning for warning in answer.warnings] == [True]
