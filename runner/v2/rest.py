@@ -26,6 +26,7 @@ from runner.http_failures import (
 )
 from runner.json_text import json_texts
 from runner.retries import with_retries
+from runner.tls import context_of
 from runner.v2.address import infer_url, metadata_url
 from runner.v2.tensors import InputTensor, decode, encode, input_tensor, width_of_row, with_input_errors
 
@@ -150,5 +151,6 @@ async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     timeout = aiohttp.ClientTimeout(
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
-    async with open_session(limits, timeout=timeout, size=limits.concurrency) as session:
+    tls = context_of(model, context.credentials_dir.parent)
+    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls) as session:
         yield V2Rest(model, url, session, limits)
