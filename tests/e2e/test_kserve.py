@@ -11,7 +11,6 @@ from tests.integration.kserve.definitions import cluster_serving_runtime, infere
 from tests.unit.inferrun.kserve.stored import conditions, knative, llm, merged, recorded, standard
 
 PYTHON_IMAGE = "localhost/inferrun/base:dev"
-WAKE_SECONDS = 12
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,7 @@ def service(name: str, *, port: int = 80) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-def server(*, wake_seconds: float) -> tuple[Object, Object]:
+def server(*, sleeps: bool) -> tuple[Object, Object]:
     """The Pod of the model and its program."""
     script = Path(__file__).with_name("waking_model.py").read_text()
     container = {
@@ -53,7 +52,7 @@ def server(*, wake_seconds: float) -> tuple[Object, Object]:
         "image": PYTHON_IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "/srv/model/waking_model.py"],
-        "env": [{"name": "WAKE_SECONDS", "value": str(wake_seconds)}],
+        "env": [{"name": "SLEEPS", "value": "yes" if sleeps else "no"}],
         "volumeMounts": [{"name": "script", "mountPath": "/srv/model"}],
     }
     spec = {
@@ -132,13 +131,14 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
     )
     assert space.status("waits")["reason"] == "ModelNotReady"
 
-    space.apply(*server(wake_seconds=WAKE_SECONDS))
+    space.apply(*server(sleeps=True))
     until(
         lambda: "status 503" in space.status("waits").get("message", ""),
         seconds=90,
         what="the server answers, but not the model",
         now=lambda: space.status("waits"),
     )
+    space.kubectl("exec", "model", "--", "touch", "/tmp/awake")
     done = space.wait_for("waits", phase="Succeeded", seconds=120)
     assert done["records"] == {"total": 100, "completed": 100, "failed": 0}
     [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
@@ -179,7 +179,7 @@ def test_an_llm_service_without_a_router(space: Space) -> None:
         "body": {"model": "any", "messages": [{"role": "user", "content": "irises"}]},
     }
     write_input(space, json.dumps(request) + "\n")
-    space.apply(service("tiny-llm-kserve-workload-svc", port=8000), *server(wake_seconds=0))
+    space.apply(service("tiny-llm-kserve-workload-svc", port=8000), *server(sleeps=False))
     play(space, llm())
     reference = {"kind": "LLMInferenceService", "name": "tiny-llm"}
     space.apply(of_files("llm", form="openai", serviceRef=reference), run("chat", "llm"))

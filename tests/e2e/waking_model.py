@@ -1,12 +1,12 @@
-"""A model server that answers 503 for a while after its start, and then speaks V2 and OpenAI's API. Standard library only."""
+"""A model server that answers 503 until it is woken up, and then speaks V2 and OpenAI's API. Standard library only."""
 
 import json
 import os
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
-STARTED = time.monotonic()
-SECONDS = float(os.environ.get("WAKE_SECONDS", "0"))
+AWAKE = Path("/tmp/awake")  # noqa: S108 -- of the container
+SLEEPS = os.environ.get("SLEEPS") == "yes"
 
 
 class Model(BaseHTTPRequestHandler):
@@ -42,7 +42,7 @@ class Model(BaseHTTPRequestHandler):
         self._answer({"object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": usage})
 
     def _is_asleep(self) -> bool:
-        if time.monotonic() - STARTED >= SECONDS:
+        if not SLEEPS or AWAKE.exists():
             return False
         self._answer({"error": "the model is loading"}, status=503)
         return True
