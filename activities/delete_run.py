@@ -19,9 +19,13 @@ from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import DeleteRunInput, DeletionResult
+
+BECAUSE_LIMIT = 200
+"""Characters of the reason that the clean-up was started with."""
 
 TOLERANCE = timedelta(seconds=5)
 """The clocks of the processes may differ."""
@@ -47,7 +51,7 @@ class RunDeleter:
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         _check(run)
-        message = _message(run)
+        message = _message(run, because=request.because)
         await self._report(run, message)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
@@ -80,9 +84,8 @@ def _refused(text: str) -> ApplicationError:
     return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
 
 
-def _message(run: InferenceRun) -> str:
-    """What is deleted and why."""
-    name = run.spec.config_ref.name
-    return (
-        f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: autoDeletePolicy in InferenceConfig {name}"
-    )
+def _message(run: InferenceRun, *, because: str) -> str:
+    """What is deleted and why. `because` comes from whoever started the clean-up, and is only shown."""
+    name, why = run.spec.config_ref.name, one_line(because, limit=BECAUSE_LIMIT)
+    policy = f"autoDeletePolicy in InferenceConfig {name}"
+    return f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {policy}{f'; {why}' if why else ''}"

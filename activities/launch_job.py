@@ -1,8 +1,9 @@
-"""`LaunchJob`: resolves the config, writes contract and snapshot, and creates the Job of a launch.
+"""`LaunchJob`: resolves the config, writes contract and snapshot, creates the Job of a launch and starts it.
 
 Idempotent by names: a retry finds the ConfigMap and the Job of the first try and adopts them. It makes few requests,
 because all of this happens between `kubectl apply` and the Job: a new run is launched as the watch delivered it, and a
-conflict of the status write shows if it has changed since. What cannot succeed is returned as a result; errors are
+conflict of the status write shows if it has changed since. The Job gets no Pod before the status names it: the request that
+creates it may arrive when its run, or its launch, has ended. What cannot succeed is returned as a result; errors are
 for conditions that pass, such as an unreachable API server, and Temporal retries them.
 """
 
@@ -16,6 +17,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.installation import Installation
@@ -26,6 +28,7 @@ from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
 from activities.rules.model_status import model_status, waiting_for
 from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.observation import launch_number
 from activities.rules.pod_shape import shape_of_job
 from activities.rules.public_contract import public_contract
 from activities.rules.snapshot import CompiledRun, compile_run, hash_of, service_of
@@ -174,12 +177,20 @@ class JobLauncher:
         written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted, model=model)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
-        earlier = None if is_adopted else _earlier_job(written.run, job)
-        if earlier is not None:  # another workflow created it since the run was read, and it is gone
+        other = None if is_adopted else _other_job(written.run, job, launch=request.launch)
+        if other is not None:  # another try created it since the run was read
             await self._withdraw(request.run, job, written.run)
-            job, is_adopted = launch_results.lost_job(name_of(job), earlier, run=run, now=utc_now()), True
+            job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=utc_now()), True
+        await start_job(self._api, job)
         return launch_results.launched(
-            request, run, compiled, job, pod_shape=shape, is_adopted=is_adopted, now=utc_now()
+            request,
+            run,
+            compiled,
+            job,
+            pod_shape=shape,
+            is_adopted=is_adopted,
+            is_recovered=is_adopted and self._is_of_another_workflow(run),
+            now=utc_now(),
         )
 
     async def _compile(
@@ -304,6 +315,10 @@ class JobLauncher:
             return launch_results.terminal(written.run)
         return launch_results.suspended(request, message=message)
 
+    def _is_of_another_workflow(self, run: InferenceRun) -> bool:
+        known = run.status.workflow
+        return known is not None and known.run_id != activity.info().workflow_run_id
+
     def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
         info = activity.info()
         return workflow_reference(
@@ -328,7 +343,7 @@ class JobLauncher:
         workflow = self._workflow()
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
-            if not is_adopted and _earlier_job(current, job) is not None:
+            if not is_adopted and _other_job(current, job, launch=request.launch) is not None:
                 return None
             if _is_published(current, job):  # adopted by another workflow: the status is up to date
                 adopted = acknowledged_status(current, generation=run.metadata.generation)
@@ -392,11 +407,16 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
     }
 
 
-def _earlier_job(run: InferenceRun, job: Object) -> str | None:
-    """The UID of another Job of the same name that the status names: `job` must not be executed in its place."""
+def _other_job(run: InferenceRun, job: Object, *, launch: int) -> str | None:
+    """The UID of the Job that the launch had, if `job` must not be executed because the status names another one: of the same
+    name, or of a later launch.
+    """
     known = run.status.job_status
-    is_other = known is not None and known.name == name_of(job) and known.uid != uid_of(job)
-    return known.uid if known is not None and is_other else None
+    if known is None or not known.uid or known.uid == uid_of(job):
+        return None
+    if known.name == name_of(job):
+        return known.uid
+    return uid_of(job) if launch_number(known.name or "", run=run.ref) > launch else None
 
 
 def _is_published(run: InferenceRun, job: Object) -> bool:

@@ -14,6 +14,7 @@ from benchmarks.burst.job_watch import WaitTimeout
 from benchmarks.burst.run import Options, run
 from benchmarks.control_plane import MissingPrograms
 from benchmarks.processes import StartFailed
+from benchmarks.scale.crowd import WAIT_SECONDS
 from benchmarks.scale.run import ScaleOptions, run_scale
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -46,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     scale = commands.add_parser("scale", help="memory and delays with thousands of live runs")
     scale.add_argument("--waiting", type=int, default=10_000, help="runs whose Pods wait (default: 10000)")
     scale.add_argument("--running", type=int, default=2_000, help="runs whose Pods run (default: 2000)")
+    scale.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    scale.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds for each step (default: 7200)")
     scale.set_defaults(run=_run_scale)
     return parser
 
@@ -59,7 +62,16 @@ def _run_burst(arguments: argparse.Namespace) -> None:
 
 def _run_scale(arguments: argparse.Namespace) -> None:
     results = RESULTS / "bench-scale.json"
-    run_scale(ScaleOptions(_binaries(), results, waiting=arguments.waiting, running=arguments.running))
+    run_scale(
+        ScaleOptions(
+            _binaries(),
+            results,
+            waiting=arguments.waiting,
+            running=arguments.running,
+            keep=arguments.keep,
+            wait_seconds=arguments.wait,
+        )
+    )
 
 
 def _binaries() -> Path:

@@ -23,9 +23,7 @@ def schedule_status(
     now: datetime,
 ) -> InferenceRunStatus:
     """The status of an active or suspended schedule; the times come from Temporal."""
-    created = [
-        child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == run.metadata.uid
-    ]
+    created = _created(run, children)
     is_suspended = bool(run.spec.suspend)
     shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
     return status_after(
@@ -47,7 +45,9 @@ def schedule_status(
     )
 
 
-def rejected_status(run: InferenceRun, *, reason: Reason, message: str, now: datetime) -> InferenceRunStatus:
+def rejected_status(
+    run: InferenceRun, *, children: Iterable[InferenceRun], reason: Reason, message: str, now: datetime
+) -> InferenceRunStatus:
     """The status of a schedule with an invalid spec: it starts no runs until the spec is corrected."""
     phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
     return status_after(
@@ -58,6 +58,7 @@ def rejected_status(run: InferenceRun, *, reason: Reason, message: str, now: dat
         now=now,
         read_generation=run.metadata.generation,
         next_schedule_times=(),
+        active=_active(_created(run, children)),
     )
 
 
@@ -68,6 +69,11 @@ def scheduled_time(child: InferenceRun) -> datetime | None:
         return parse(text) if text else None
     except ValueError:
         return None
+
+
+def _created(run: InferenceRun, children: Iterable[InferenceRun]) -> list[InferenceRun]:
+    uid = run.metadata.uid
+    return [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == uid]
 
 
 def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:

@@ -54,11 +54,15 @@ class Schedules:
         )
         return _seconds_until_next_check(times.next_times, now=now)
 
-    async def reject(self, run: InferenceRun, *, reason: Reason, message: str) -> None:
+    async def reject(
+        self, run: InferenceRun, *, children: Iterable[InferenceRun], reason: Reason, message: str
+    ) -> None:
         """Pause the schedule of a run with an invalid spec, and report what is invalid."""
         await self._schedules.pause(schedule_id(run.ref), note=f"{reason}: {message}"[:512])
-        now = utc_now()
-        await self._write(run, lambda current: rejected_status(current, reason=reason, message=message, now=now))
+        created, now = list(children), utc_now()
+        await self._write(
+            run, lambda current: rejected_status(current, children=created, reason=reason, message=message, now=now)
+        )
 
     async def delete(self, run: InferenceRun) -> None:
         """Delete the schedule of a deleted run."""

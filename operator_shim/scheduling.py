@@ -42,7 +42,8 @@ class Scheduling:
         run = parse_run(item)
         action = decide(run, rules=self._rules())
         if action.kind is ActionKind.REJECT:
-            await self._schedules.reject(run, reason=action.reason, message=action.message)
+            children = self._children(run)
+            await self._schedules.reject(run, children=children, reason=action.reason, message=action.message)
         elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
             self._clean_up(run)
         elif action.kind is ActionKind.SCHEDULE:

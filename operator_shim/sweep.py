@@ -78,6 +78,8 @@ class Sweep:
         self._watch = watch
         self._ensure_again = ensure_again
         self._namespace = namespace
+        self._cancelled: set[str] = set()
+        """The runs whose open workflows were cancelled: Temporal remembers that until they close."""
         self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
 
     async def run(self) -> None:
@@ -116,12 +118,19 @@ class Sweep:
         """Cancel workflows and delete schedules that are left over."""
         watched = self._watched()
         await self._schedules.sweep(watched.keys(), namespace=self._namespace)
-        for run in await self._workflows.list_open():
-            if await self._is_left_over(run, watched.get(run.uid)):
-                logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
-                await self._workflows.cancel(run)
+        await self._cancel_left_over(watched)
         await self._delete_overdue(watched)
         await self._stuck.repair(watched.values())
+
+    async def _cancel_left_over(self, watched: dict[str, tuple[Key, Object]]) -> None:
+        """Cancel the open workflows for which nothing remains to be done, each once."""
+        opened = await self._workflows.list_open()
+        self._cancelled &= {run.uid for run in opened}
+        for run in opened:
+            if run.uid not in self._cancelled and await self._is_left_over(run, watched.get(run.uid)):
+                logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
+                await self._workflows.cancel(run)
+                self._cancelled.add(run.uid)
 
     async def _delete_overdue(self, watched: dict[str, tuple[Key, Object]]) -> None:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""

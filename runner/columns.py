@@ -1,5 +1,8 @@
 """Columns as JSON. Imports pyarrow, so only runs with columns import this module."""
 
+import math
+from array import array
+
 import pyarrow
 from pyarrow import compute
 
@@ -13,6 +16,25 @@ def row_texts(table: pyarrow.RecordBatch) -> list[bytes]:
     rows = compute.binary_join_element_wise("[", joined, "]", "")
     texts: list[bytes] = rows.cast(pyarrow.binary()).to_pylist()
     return texts
+
+
+def row_major(table: pyarrow.RecordBatch, code: str) -> bytes:
+    """Return the values row by row as floating-point numbers of the array type `code`; null is NaN."""
+    width = table.num_columns
+    kind = pyarrow.float32() if code == "f" else pyarrow.float64()
+    values: array[float] = array(code, bytes(table.num_rows * width * array(code).itemsize))
+    for at, column in enumerate(table.columns):
+        values[at::width] = _column_values(column, kind, code)
+    return values.tobytes()
+
+
+def _column_values(column: pyarrow.Array, kind: pyarrow.DataType, code: str) -> "array[float]":
+    numbers = column.cast(pyarrow.int8()) if pyarrow.types.is_boolean(column.type) else column
+    numbers = numbers.cast(kind, safe=False).fill_null(pyarrow.scalar(math.nan, kind))
+    found: array[float] = array(code)
+    start, size = numbers.offset * found.itemsize, len(numbers) * found.itemsize
+    found.frombytes(memoryview(numbers.buffers()[1])[start : start + size])
+    return found
 
 
 def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:

@@ -21,9 +21,12 @@ BUILT_IN: Final = (
     EntryPoint("file", "runner.file.output:open_output", OUTPUTS),
     EntryPoint("krateo", "runner.krateo.output:open_output", OUTPUTS),
     EntryPoint("s3", "runner.s3.output:open_output", OUTPUTS),
+    EntryPoint("v1", "runner.v1.rest:open_v1", PROTOCOLS),
     EntryPoint("v2", "runner.v2.rest:open_v2", PROTOCOLS),
+    EntryPoint("grpc-v2", "runner.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.openai.rest:open_openai", PROTOCOLS),
     EntryPoint("jsonl", "runner.jsonl.format:JSONL", FORMATS),
+    EntryPoint("csv", "runner.csv.format:CSV", FORMATS),
     EntryPoint("openai", "runner.openai.format:OPENAI", FORMATS),
     EntryPoint("parquet", "runner.parquet.format:PARQUET", FORMATS),
 )

@@ -102,7 +102,7 @@ class WorkerProcess:
             api,
             watch=self._watch,
             leadership=self._election,
-            signals=RunSignals(client),
+            signals=lambda: RunSignals(client),
             writer=StatusWriter(self._runs, events=self._events),
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),

@@ -40,17 +40,23 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
         return Step(StepKind.SUCCEED, Reason.SUCCEEDED, verdict.message)
-    if verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.NODE_LOST):
-        return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=RELAUNCH_DELAY)
-    if verdict.kind is VerdictKind.SUSPENDED:
-        return Step(StepKind.LAUNCH, verdict.reason, verdict.message)
     is_time_up = is_expired(seconds_left)
+    if verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.NODE_LOST, VerdictKind.SUSPENDED):
+        return _after_interruption(verdict, is_time_up=is_time_up)
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
         message = f"{verdict.message}, but the run has time left"
         return Step(StepKind.LAUNCH, verdict.reason, message, delay=RELAUNCH_DELAY)
     if verdict.kind is VerdictKind.OUT_OF_TIME:
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
     return _after_failure(verdict, attempt=attempt, backoff_limit=backoff_limit, is_time_up=is_time_up)
+
+
+def _after_interruption(verdict: Verdict, *, is_time_up: bool) -> Step:
+    """The step after a launch that did not end by itself, and that is no attempt."""
+    if verdict.kind is VerdictKind.NODE_LOST and is_time_up:
+        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, f"no time is left for another launch; {verdict.message}")
+    delay = 0 if verdict.kind is VerdictKind.SUSPENDED else RELAUNCH_DELAY
+    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay)
 
 
 def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_time_up: bool) -> Step:

@@ -6,12 +6,15 @@ from typing import Self
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
+from inferrun.kube.errors import AlreadyExists, KubeError
 from inferrun.kube.objects import EVENTS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from inferrun.timestamps import rfc3339, utc_now
+
+REMEMBERED = 4096
+"""Events that a process remembers to have created, so that a repeated step does not send them again."""
 
 MESSAGE_LIMIT = 1000
 """Characters of an Event's message; the API server accepts 1,024."""
@@ -39,6 +42,7 @@ class EventRecorder:
         self._api = api
         self._reporter = reporter
         self._component = component
+        self._created: dict[str, None] = {}
 
     async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Create an Event on the run. The same reason and message create it once; an error is ignored, because Events
@@ -57,10 +61,18 @@ class EventRecorder:
             reporter=self._reporter,
             now=rfc3339(utc_now()),
         )
+        key = f"{subject.uid} {event['metadata']['name']}"
+        if key in self._created:
+            return
         try:
             await self._api.create(EVENTS, subject.namespace, event)
+        except AlreadyExists:
+            pass
         except KubeError:
             return
+        self._created[key] = None
+        if len(self._created) > REMEMBERED:
+            del self._created[next(iter(self._created))]
 
 
 def event_for(

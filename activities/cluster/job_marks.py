@@ -1,11 +1,13 @@
-"""Marks Jobs whose end has been dealt with, and sets their time to live once the run's outcome has been recorded, never
-before: the Job controller must not delete a Job whose result nobody has read. Marked Jobs are no longer watched.
+"""Starts Jobs that the status of their run names, and marks those whose end has been dealt with.
+
+Their time to live is set once the run's outcome has been recorded, never before: the Job controller must not delete a Job
+whose result nobody has read. Marked Jobs are no longer watched.
 """
 
 from contextlib import suppress
 from dataclasses import dataclass
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, labels_of
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, NOT_STARTED, STARTED, labels_of
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from activities.rules.observation import Launch
 from inferrun import wellknown
@@ -35,6 +37,14 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
     for job in found.get("items") or []:
         if is_owned_by(job, run):
             await end_job(api, run, job, seconds=seconds)
+
+
+async def start_job(api: KubeClient, job: Object) -> None:
+    """Let the Job create its Pod, if it has not been started; one that is gone, or was replaced, is left alone."""
+    if (job.get("spec") or {}).get("parallelism") != NOT_STARTED:
+        return
+    body = {"metadata": {"uid": uid_of(job)}, "spec": {"parallelism": STARTED}}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), body)
 
 
 async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) -> None:

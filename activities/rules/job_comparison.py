@@ -8,6 +8,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from activities.rules.manifests import NOT_STARTED, STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 
@@ -69,7 +70,10 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 def difference(wanted: Object, stored: Object) -> str:
     """The first path at which the stored Job differs from the wanted one; empty if it does not."""
     labels = _difference_of_labels(wanted["metadata"].get("labels") or {}, stored["metadata"].get("labels") or {})
-    return labels or _difference(wanted["spec"], stored.get("spec"), path="spec")
+    spec = stored.get("spec")
+    if isinstance(spec, dict) and (spec.get("parallelism"), wanted["spec"]["parallelism"]) == (STARTED, NOT_STARTED):
+        spec = {**spec, "parallelism": NOT_STARTED}  # an earlier try, or an earlier version, has started it
+    return labels or _difference(wanted["spec"], spec, path="spec")
 
 
 def _difference_of_labels(wanted: Object, stored: Object) -> str:

@@ -61,9 +61,12 @@ def launched(
     *,
     pod_shape: str,
     is_adopted: bool,
+    is_recovered: bool,
     now: datetime,
 ) -> LaunchResult:
-    """The Job that was created, or adopted because it existed."""
+    """The Job that was created, or adopted because it existed. `is_recovered`: another workflow created it, which was lost with
+    what it knew. The run may have been suspended before, so that its wait counts from the Job.
+    """
     snapshot = compiled.snapshot
     job_created = str(job["metadata"]["creationTimestamp"])
     return LaunchResult(
@@ -83,7 +86,7 @@ def launched(
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
         backoff_limit=snapshot.backoff_limit,
         max_disruptions=snapshot.max_disruptions,
-        pending_since=job_created if request.launch > 1 else _creation_time(run, now=now),
+        pending_since=job_created if request.launch > 1 or is_recovered else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
         pod_shape=pod_shape,
         is_adopted=is_adopted,

@@ -27,6 +27,11 @@ ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
 MODEL_CA_VOLUME = "model-ca"
 
+NOT_STARTED = 0
+STARTED = 1
+"""The `parallelism` of a launch's Job. It is created with the first, and gets no Pod: the request may reach the API server late,
+when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
+
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
 
@@ -70,8 +75,8 @@ def job(
     seconds_left: int | None,
     waits: int = 0,
 ) -> Object:
-    """The Job of one launch; `seconds_left` is what remains of the run's clock, None without a limit, and `waits` how many
-    launches before this one ended while their Pod waited.
+    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit, and
+    `waits` how many launches before this one ended while their Pod waited.
     """
     snapshot = compiled.snapshot
     labels = {
@@ -95,7 +100,7 @@ def job(
         },
         "spec": {
             "completions": 1,
-            "parallelism": 1,
+            "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
             "podFailurePolicy": {

@@ -55,12 +55,15 @@ class Figures:
 class Crowd:
     """Measures with this many waiting and running runs."""
 
-    def __init__(self, api: KubeClient, programs: Programs, *, waiting: int, running: int) -> None:
+    def __init__(
+        self, api: KubeClient, programs: Programs, *, waiting: int, running: int, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
         self._api = api
         self._programs = programs
         self._kubelet = Kubelet(api)
         self._waiting = waiting
         self._running = running
+        self._seconds = wait_seconds
         self._probes = 0
         self._ended: set[str] = set()
         self.figures = Figures()
@@ -69,9 +72,9 @@ class Crowd:
         """All measurements, one after the other."""
         for namespace in (WAITING, RUNNING, PROBE):
             await self._prepare(namespace)
-        async with JobWatch(self._api, RUNNING, seconds=WAIT_SECONDS) as running:
+        async with JobWatch(self._api, RUNNING, seconds=self._seconds) as running:
             await self._gather(running)
-            async with JobWatch(self._api, PROBE, seconds=WAIT_SECONDS) as probe:
+            async with JobWatch(self._api, PROBE, seconds=self._seconds) as probe:
                 await self._measure_memory()
                 self.figures.to_job = [await self._launch(probe) for _ in range(PROBES)]
                 self.figures.deadline_delay = [await self._exceed_deadline(probe) for _ in range(PROBES)]
@@ -102,7 +105,7 @@ class Crowd:
             await running.wait(lambda: len(running.pods()) >= self._running, what="the Pods that run")
             await self._kubelet.start(running.pods())
             await running.wait(lambda: all(_is_running(run) for run in running.runs()), what="the runs to be running")
-            async with JobWatch(self._api, WAITING, seconds=WAIT_SECONDS) as waiting:
+            async with JobWatch(self._api, WAITING, seconds=self._seconds) as waiting:
                 await self._apply_many(WAITING, self._waiting)
                 await waiting.wait(lambda: len(waiting.pods()) >= self._waiting, what="the Pods that wait")
                 await waiting.wait(

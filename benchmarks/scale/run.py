@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.burst import report as burst_report
 from benchmarks.burst.run import install
 from benchmarks.control_plane import ControlPlane, control_plane
-from benchmarks.scale.crowd import Crowd, Figures
+from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
 from inferrun.kube.client import connect
@@ -26,13 +26,17 @@ class ScaleOptions:
     results: Path
     waiting: int = 10_000
     running: int = 2_000
+    keep: Path | None = None
+    """Folder for the servers' data and the programs' logs, which stays; otherwise a temporary one."""
+    wait_seconds: float = WAIT_SECONDS
 
 
 def run_scale(options: ScaleOptions) -> None:
     """Measure, print the report and write all measurements to a file."""
     before = burst_report.machine()
     with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
-        folder = Path(name)
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         with (
             control_plane(
                 folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
@@ -56,6 +60,9 @@ async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Program
         for name in (SHIM, WORKER):
             programs.start(name)
             programs.wait_until_ready(name)
-        return await Crowd(api, programs, waiting=options.waiting, running=options.running).measure()
+        crowd = Crowd(
+            api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
+        )
+        return await crowd.measure()
     finally:
         await api.close()

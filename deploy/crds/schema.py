@@ -8,8 +8,9 @@ A string, list or map without a maximum is rejected here rather than by the API 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -57,8 +58,11 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The documentation of each field of `model`, by the field's JSON name."""
+@cache
+def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
+    """The documentation of each field of `model`, by the field's JSON name. The source is parsed once: parsing is slow, and
+    Python 3.11 sometimes fails at it if other code runs in between (SystemError, python/cpython#106905).
+    """
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     if not isinstance(body, ast.ClassDef):
         raise NotStructural(f"{model.__name__} is not a class")
@@ -86,7 +90,7 @@ class _Translation:
     """The conversion of one JSON schema from pydantic, with its `$defs` and the documentation of all fields."""
 
     definitions: Schema
-    docs: dict[str, dict[str, str]]
+    docs: Mapping[str, Mapping[str, str]]
 
     def node(self, source: Schema, *, path: str, owner: str) -> Schema:
         """The structural schema of `source`, which is located at `path` and belongs to the model `owner`."""

@@ -64,9 +64,9 @@ class KServeModel(ResourceModel):
     """Name of the model's input tensor, such as input-0."""
 
     protocol_version: Annotated[str, Field(max_length=32, pattern=r"^[a-z0-9][a-z0-9-]*$")] | None = None
-    """Protocol of the model server: v2 (Open Inference Protocol, the default without serviceRef), openai (OpenAI's API), or the
-    name of a protocol that a plug-in in spec.image provides. Takes precedence over modelVersion. Default with serviceRef: the
-    protocol of the object."""
+    """Protocol of the model server: v2 (Open Inference Protocol over REST, the default without serviceRef), grpc-v2 (the same over
+    gRPC), v1 (`:predict`), openai (OpenAI's API), or the name of a protocol that a plug-in in spec.image provides. Takes precedence
+    over modelVersion. Default with serviceRef: the protocol of the object."""
 
     warm_up_seconds: Seconds | None = None
     """Seconds for which an init container waits until the model answers, which timeoutSeconds does not count; 0: none. Default:

@@ -27,8 +27,9 @@ from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, KRATEO_LABEL, SCHEMA_LABELS, KrateoApi, KrateoStorage
 from inferrun.text import one_line, public_url
 
-OWN_RUNNER_VERSIONS: Final = ("v2",)
-OWN_RUNNER_PROTOCOLS: Final = ("v2", "openai")
+OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
+GRPC: Final = "grpc-v2"
+OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
 MODEL_FIELDS: Final = {"model_name", "model_url", "model_version", "model_input_name"}
 """The fields of spec.kserve that may be placed in spec, too."""
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
@@ -229,7 +230,7 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             field="spec.kserve.protocolVersion",
             value=shown(model.protocol_version),
             allowed=(
-                f"the default runner supports {' and '.join(OWN_RUNNER_PROTOCOLS)}"
+                f"the default runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
                 f"{did_you_mean(model.protocol_version, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in "
                 "spec.image that provides it"
             ),
@@ -248,6 +249,12 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             value=shown(model.service_ref.name),
             allowed="but modelUrl is set, too; set only one of them",
         )
+    elif own_runner and model.service_ref is not None and model.protocol_version == GRPC:
+        yield Problem(
+            field="spec.kserve.protocolVersion",
+            value=shown(GRPC),
+            allowed="grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef",
+        )
     elif own_runner and not model.model_url and model.service_ref is None:
         yield Problem(
             field="spec.kserve.modelUrl",
@@ -257,12 +264,29 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                 "spec.kserve.serviceRef with the name of an object of KServe"
             ),
         )
+    elif own_runner and model.model_url and model.protocol_version == GRPC:
+        if not is_grpc_url(model.model_url):
+            yield Problem(
+                field="spec.kserve.modelUrl",
+                value=shown(public_url(model.model_url)),
+                allowed="must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS",
+            )
     elif own_runner and model.model_url and not is_http_url(model.model_url):
         yield Problem(
             field="spec.kserve.modelUrl",
             value=shown(public_url(model.model_url)),
             allowed="must be an http or https URL; the default scheme is http",
         )
+
+
+def is_grpc_url(url: str) -> bool:
+    """Whether `url` is host and port of a gRPC server; the default scheme is grpc."""
+    try:
+        parts = urlsplit(url if "://" in url else f"grpc://{url}")
+        is_whole = bool(parts.hostname) and bool(parts.port) and not parts.path.strip("/") and " " not in url
+        return parts.scheme in {"grpc", "grpcs"} and is_whole
+    except ValueError:
+        return False
 
 
 def is_http_url(url: str) -> bool:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Source, StorageObject, StoreContext
+from runner.compression import decompressed, has_suffix
 from runner.file.beneath import opened_folder, split_last, status_of
 from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file.spec import FileSpec, read_spec
@@ -29,9 +30,12 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         with _files(root, wanted, suffix=record_format.suffix) as files:
             return fingerprint_of(files)
 
-    with _files(root, wanted, suffix=record_format.suffix) as files:
+    with (
+        _files(root, wanted, suffix=record_format.suffix) as files,
+        decompressed(files, context.spool_dir, context.limits) as readable,
+    ):
         yield FileRanges(
-            files,
+            readable,
             fingerprint=fingerprint_of(files),
             record_format=record_format,
             limits=context.limits,
@@ -67,7 +71,7 @@ def _open(opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str) -> Se
 
 
 def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
-    named = (name for name in _names(folder) if name.endswith(suffix) and not name.startswith("."))
+    named = (name for name in _names(folder) if has_suffix(name, suffix) and not name.startswith("."))
     found = sorted(name for name in named if not stat.S_ISDIR((folder / name).lstat().st_mode))
     if not found:
         raise InputError(

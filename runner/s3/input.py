@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from inferrun.plugins import InputError, Source, StorageObject, StoreContext
+from runner.compression import decompressed, has_suffix
 from runner.file_ranges import FileRanges
 from runner.s3.bucket import Bucket, S3File, StoredObject, open_bucket
 from runner.s3.spec import S3Spec, read_spec
@@ -28,13 +29,15 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             return _find(bucket, wanted, suffix=record_format.suffix)
 
         found = await asyncio.to_thread(find)
-        yield FileRanges(
-            [S3File(bucket, one.key, one.size, one.etag) for one in found],
-            fingerprint=_fingerprint_of(found),
-            record_format=record_format,
-            limits=context.limits,
-            current_fingerprint=lambda: _fingerprint_of(find()),
-        )
+        files = [S3File(bucket, one.key, one.size, one.etag) for one in found]
+        with decompressed(files, context.spool_dir, context.limits) as readable:
+            yield FileRanges(
+                readable,
+                fingerprint=_fingerprint_of(found),
+                record_format=record_format,
+                limits=context.limits,
+                current_fingerprint=lambda: _fingerprint_of(find()),
+            )
 
 
 def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> Sequence[StoredObject]:
@@ -42,7 +45,7 @@ def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> Sequence[StoredObje
         return [one]
     prefix = f"{wanted.path.rstrip('/')}/"
     below = bucket.list_below(prefix)
-    found = [one for one in below if "/" not in one.key.removeprefix(prefix) and one.key.endswith(suffix)]
+    found = [one for one in below if "/" not in one.key.removeprefix(prefix) and has_suffix(one.key, suffix)]
     if not found:
         names = ", ".join(one.key for one in below[:_KEYS_SHOWN]) or "nothing"
         raise InputError(

@@ -32,6 +32,13 @@ def metadata_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix("/infer"), parts.query, ""))
 
 
+def server_url(url: str) -> str:
+    """Return the URL of the server's metadata; empty if the path of the infer URL is of another form."""
+    parts = urlsplit(url)
+    base, found, _ = parts.path.partition("/v2/models/")
+    return urlunsplit((parts.scheme, parts.netloc, f"{base}/v2", parts.query, "")) if found else ""
+
+
 def _with_scheme(url: str) -> str:
     if not url:
         raise ContractError(

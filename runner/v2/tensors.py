@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import orjson
 
-from inferrun.plugins import ContractError, Json, JsonRecords, RecordError, Results
+from inferrun.plugins import ContractError, Json, JsonRecords, RecordError, Records, Results
 from runner.blanks import blank_like
 from runner.json_text import texts_of
 
@@ -36,6 +36,10 @@ class InputTensor:
 
     datatype: str = "FP32"
 
+    def shape(self, records: int, width: int) -> list[int]:
+        """Return the shape of the input of a request."""
+        return [records, width, *([1] if self.has_trailing_one else [])]
+
     def unsendable(self, texts: Sequence[bytes]) -> list[int]:
         """Return the positions of the rows that the datatype cannot represent: only floating-point types have a value for null."""
         if self.datatype in _WITH_NAN:
@@ -44,10 +48,10 @@ class InputTensor:
 
 
 def with_input_errors(
-    results: Results | None, unsendable: Sequence[int], *, total: int, tensor: InputTensor
+    results: Results | None, unsendable: Sequence[int], *, total: int, tensor: InputTensor, what: str = "null"
 ) -> Results:
     """Insert errors for the rows that were not sent into the results of those that were."""
-    text = f"the record contains null, which datatype {tensor.datatype} cannot represent"
+    text = f"the record contains {what}, which datatype {tensor.datatype} cannot represent"
     error = RecordError("invalid_input", text)
     sent = results.values.texts if results and isinstance(results.values, JsonRecords) else ()
     blank = blank_like(sent[0]) if sent else b"null"
@@ -67,7 +71,7 @@ def input_tensor(metadata: object, wanted: str) -> InputTensor:
     described = _inputs(metadata)
     match_by_name = [one for one in described if one.get("name") == wanted]
     one = next(iter(match_by_name or described), {})
-    shape = _shape(one)
+    shape = shape_of(one)
     trailing = len(shape) == 3 and shape[2] == 1
     width = max(shape[1], 0) if trailing or len(shape) == 2 else 0
     return InputTensor(
@@ -93,44 +97,59 @@ def width_of_row(text: bytes) -> int:
     return text.count(b",") + 1
 
 
+def width_of(records: Records) -> int:
+    """Return the number of values in each record. Raises ContractError if the records are something else."""
+    return width_of_row(records.texts[0]) if isinstance(records, JsonRecords) else int(records.table.num_columns)
+
+
 def encode(texts: Sequence[bytes], tensor: InputTensor) -> bytes:
     """Return the body of an infer request; all rows have the same width. The numbers are neither decoded nor encoded."""
-    shape = [len(texts), width_of_row(texts[0]), *([1] if tensor.has_trailing_one else [])]
+    shape = tensor.shape(len(texts), width_of_row(texts[0]))
     head = orjson.dumps({"name": tensor.name, "shape": shape, "datatype": "FP32"})[:-1]
     return b'{"inputs":[%b,"data":[%b]}]}' % (head, b",".join(texts).translate(None, b"[]"))
 
 
 def decode(body: bytes, *, records: int) -> Results:
-    """Return one prediction per record from the response's first output.
-
-    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
-    size 1. A record with an invalid value (null, NaN, infinity) gets an error. Raises ValueError with what violates the protocol.
-    """
-    output = _first_output(body)
+    """Return one prediction per record from the response's first output. Raises ValueError with what violates the protocol."""
+    output = first_output(body)
     data = output.get("data")
     if not isinstance(data, list):
         raise ValueError('the first output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
-    shape = _shape(output)
-    if shape and shape[0] != records:
-        raise ValueError(f"the output has {shape[0]} rows for {records} records")
-    values = _flatten(data, shape)
+    shape = shape_of(output)
+    _check_rows(shape, records)
+    return results_of(_flatten(data, shape), shape, records=records)
+
+
+def results_of(values: list[Json], shape: list[int], *, records: int) -> Results:
+    """Return one prediction per record from the values of an output.
+
+    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
+    size 1. A record with an invalid value (null, NaN, infinity) gets an error. Raises ValueError if the shape does not fit.
+    """
+    _check_rows(shape, records)
     shape = shape or [records, max(len(values) // records, 1)]
     if len(values) != math.prod(shape):
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
     predictions = _nested(values, shape[1:])
-    errors = _errors(predictions) if _may_have_invalid(values) else {}
+    errors = errors_of(predictions) if _may_have_invalid(values) else {}
     return Results(JsonRecords(texts_of(predictions)), errors)
 
 
-def _first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
-    response = _load(body)
+def _check_rows(shape: list[int], records: int) -> None:
+    if shape and shape[0] != records:
+        raise ValueError(f"the output has {shape[0]} rows for {records} records")
+
+
+def first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    """Return the first output of a response. Raises ValueError if there is none."""
+    response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None
     if not isinstance(outputs, list) or not outputs or not isinstance(outputs[0], dict):
         raise ValueError('no "outputs"')
     return outputs[0]
 
 
-def _load(body: bytes) -> object:
+def load(body: bytes) -> object:
     """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser."""
     try:
         value: object = orjson.loads(body)
@@ -144,7 +163,8 @@ def _load(body: bytes) -> object:
     return value
 
 
-def _shape(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
+def shape_of(output: dict[str, Any]) -> list[int]:  # Any: foreign JSON
+    """Return the shape of an input or output; empty if it has none."""
     shape = output.get("shape")
     return shape if isinstance(shape, list) and all(type(size) is int for size in shape) else []
 
@@ -179,7 +199,8 @@ def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
     return data
 
 
-def _errors(predictions: list[Json]) -> dict[int, RecordError]:
+def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
+    """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
     found = ((at, _error_of(prediction)) for at, prediction in enumerate(predictions))
     return {at: error for at, error in found if error}
 

@@ -3,6 +3,7 @@
 A world provides the storage objects and the context; the store itself is loaded through the registry, as the runner loads it.
 """
 
+import gzip
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
+import pyarrow
 
 from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
 from runner import registry
@@ -124,6 +126,23 @@ class FileInput(_Input):
             (folder / name).write_bytes(b"".join(orjson.dumps(list(row)) + b"\n" for row in part))
 
 
+class CsvInput(_Input):
+    """Tables in two files of a folder, one of them compressed."""
+
+    def fill(self, rows: Rows) -> None:
+        folder = self.disk.context().input_dir / "given"
+        folder.mkdir(exist_ok=True)
+        half = len(rows) // 2
+        (folder / "a.csv").write_bytes(_table(rows[:half]))
+        (folder / "b.csv.gz").write_bytes(gzip.compress(_table(rows[half:]), mtime=0))
+
+
+def _table(rows: Rows) -> bytes:
+    header = [f"column {at}" for at in range(len(rows[0]) if rows else 2)]
+    lines = [header, *([str(value) for value in row] for row in rows)]
+    return "".join(",".join(line) + "\r\n" for line in lines).encode()
+
+
 class FileOutput(_Output):
     """A folder on a claim."""
 
@@ -149,6 +168,19 @@ class S3Input(_Input):
                 missing_ok=True
             )  # a server keeps the ETag of an object that is overwritten behind it
             (folder / name).write_bytes(b"".join(orjson.dumps(list(row)) + b"\n" for row in part))
+
+
+@dataclass
+class ZstdInput(S3Input):
+    """Compressed objects of JSON lines below a prefix."""
+
+    def fill(self, rows: Rows) -> None:
+        super().fill(rows)
+        for path in list((self.server.bucket / "given").glob("*.jsonl")):
+            compressed = path.with_suffix(".jsonl.zst")
+            compressed.unlink(missing_ok=True)
+            compressed.write_bytes(pyarrow.Codec("zstd").compress(path.read_bytes(), asbytes=True))
+            path.unlink()
 
 
 @dataclass
@@ -223,6 +255,13 @@ async def file_input(disk: Disk) -> AsyncIterator[InputWorld]:
 
 
 @asynccontextmanager
+async def csv_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `file` with the format `csv`."""
+    given = {**_FILE, "format": "csv"}
+    yield CsvInput(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
+
+
+@asynccontextmanager
 async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `file`."""
     yield FileOutput(disk, "file", {**_FILE, "path": "made"}, {**_FILE, "path": "/made"})
@@ -255,6 +294,14 @@ async def s3_input(disk: Disk) -> AsyncIterator[InputWorld]:
 
 
 @asynccontextmanager
+async def zstd_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `s3` with compressed objects."""
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / "input")
+        yield ZstdInput(disk, "s3", server.spec("given/"), server.spec("../given"), server)
+
+
+@asynccontextmanager
 async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `s3`."""
     async with s3_server(disk.folder / "s3") as server:
@@ -284,6 +331,8 @@ INPUTS: dict[str, OpenInputWorld] = {
     "file": file_input,
     "krateo": krateo_input,
     "s3": s3_input,
+    "file-csv-gzip": csv_input,
+    "s3-zstd": zstd_input,
     "sqlite": sqlite_input,
 }
 OUTPUTS: dict[str, OpenOutputWorld] = {

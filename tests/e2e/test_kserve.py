@@ -138,7 +138,7 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
         what="the server answers, but not the model",
         now=lambda: space.status("waits"),
     )
-    space.kubectl("exec", "model", "--", "touch", "/tmp/awake")
+    space.kubectl("exec", "model", "--", "touch", "/tmp/awake")  # noqa: S108 -- in the container
     done = space.wait_for("waits", phase="Succeeded", seconds=120)
     assert done["records"] == {"total": 100, "completed": 100, "failed": 0}
     [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")

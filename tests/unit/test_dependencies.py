@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 OURS = {"inferrun", "workflows", "activities", "worker", "operator_shim", "runner"}
-DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "temporalio"}
+DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "temporalio", "grpc": "grpcio"}
 """The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
 
 LOCKED_WITH_LIBRARY = ("control", "runner", "dev")

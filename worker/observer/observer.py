@@ -47,7 +47,7 @@ class Observer:
         *,
         watch: WorkloadWatch,
         leadership: Leadership,
-        signals: SignalSender,
+        signals: Callable[[], SignalSender],
         writer: ProgressWriter,
         jobs: JobAccess,
         defaults: Callable[[], Defaults],
@@ -75,7 +75,7 @@ class Observer:
         events, progress = EventReader(self._list_events), ProgressReader(self._read_log)
         reconciler = Reconciler(
             self._watch,
-            signals=self._signals,
+            signals=self._signals(),
             writer=self._writer,
             events=events,
             progress=progress,

@@ -1,9 +1,12 @@
 """Sends the observer's signals to the workflow of a run, through Temporal."""
 
 import asyncio
+import time
 from typing import Protocol
 
 from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -12,6 +15,9 @@ from inferrun.run_ref import RunRef
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 RPC_TIMEOUT_SECONDS = 10.0
+
+TAKEOVER_SECONDS = 20.0
+"""From the beginning of a term. After ten seconds without a poll, Temporal itself notices that a worker is gone."""
 
 
 class SignalSender(Protocol):
@@ -37,10 +43,14 @@ class RunSignals:
 
     A run's workflow may have been replaced by its recovery while the first one is still open (stuck). `started` and
     repeated signals therefore go to both; the first `ended` goes to the recovery only if the first one is closed.
+
+    An instance serves one term of the observer. The one before may have ended with its worker, and Temporal offers the tasks
+    of a workflow to the worker that has it in its cache, for seconds. At the beginning of a term it is made to forget that.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._began = time.monotonic()
 
     async def started(self, run: RunRef, signal: Started) -> bool:
         """Send `started` to the run's workflow and its recovery."""
@@ -60,6 +70,8 @@ class RunSignals:
         """Whether there is an open workflow of that id. If there is none, the shim starts one, which looks by itself."""
         try:
             async with asyncio.timeout(RPC_TIMEOUT_SECONDS):
+                if time.monotonic() - self._began < TAKEOVER_SECONDS:
+                    await self._forget_worker(workflow)
                 await self._client.get_workflow_handle(workflow).signal(name, signal)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
@@ -68,6 +80,11 @@ class RunSignals:
         except TimeoutError as error:
             raise SignalNotSent(f"{name} to {workflow}: no answer within {RPC_TIMEOUT_SECONDS:.0f} s") from error
         return True
+
+    async def _forget_worker(self, workflow: str) -> None:
+        execution = WorkflowExecution(workflow_id=workflow)
+        request = ResetStickyTaskQueueRequest(namespace=self._client.namespace, execution=execution)
+        await self._client.workflow_service.reset_sticky_task_queue(request)
 
 
 def _ids(run: RunRef) -> tuple[str, str]:

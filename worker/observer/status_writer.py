@@ -55,18 +55,28 @@ class StatusWriter:
         self._events = events
 
     async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
-        """Write if the run's status is still about this launch; emit an Event for warnings and for a start."""
+        """Write if the run's status is still about this launch; emit an Event for a start, and for a warning with a reason that
+        is new: its message may change with every write.
+        """
+        before: list[InferenceRunStatus] = []
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            before.append(current.status)
             return status_with(current, launch=launch, progress=progress)
 
         ref = launch.run
-        has_started = progress.phase is Phase.RUNNING and (run.get("status") or {}).get("phase") != Phase.RUNNING
         written = await self._runs.update_status(ref, decide, read=parse_run(run))
-        if written.changed and (progress.is_warning or has_started):
+        if written.changed and is_worth_an_event(before[-1], progress):
             await self._events.record(
                 ref, reason=progress.reason, message=progress.message, is_warning=progress.is_warning
             )
+
+
+def is_worth_an_event(before: InferenceRunStatus, progress: Progress) -> bool:
+    """Whether users should see an Event about this progress, given the status that it replaces."""
+    has_started = progress.phase is Phase.RUNNING and before.phase is not Phase.RUNNING
+    is_new = (before.phase, before.reason) != (progress.phase, progress.reason)
+    return has_started or (progress.is_warning and is_new)
 
 
 def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> InferenceRunStatus | None:

@@ -40,9 +40,9 @@ def direct(kubeconfig: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def namespace(direct: httpx.Client) -> Iterator[str]:
-    """A namespace that goes with the tests."""
+    """A namespace for the tests of a file. Their Pods occupy the node until it is deleted."""
     name = f"control-{token_hex(4)}"
     call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name

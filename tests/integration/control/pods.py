@@ -22,7 +22,7 @@ from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResu
 NOWHERE = {"requests": {"cpu": "4000"}}
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 
 T = TypeVar("T")
 

@@ -69,6 +69,11 @@ class Proxy:
     """Events of open watches are dropped; the connections stay open."""
     loses_responses: bool = False
     """Requests are forwarded, but their connections are closed instead of sending the response."""
+    delay_post_to: str = ""
+    """The next POST to a path that ends like this is forwarded only after `is_arriving` is set, although its client may have
+    given up by then."""
+    is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
+    is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: set[web.StreamResponse] = field(default_factory=set)
     _streams: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -127,6 +132,10 @@ class Proxy:
         self.requests.append(seen)
         if self.is_hanging:
             await asyncio.Event().wait()
+        if request.method == "POST" and self.delay_post_to and request.path.endswith(self.delay_post_to):
+            self.delay_post_to = ""
+            self.is_delaying.set()
+            await self.is_arriving.wait()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:

@@ -12,7 +12,7 @@ from activities.launch_job import JobLauncher
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import RUNS
+from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339, utc_now
@@ -98,3 +98,16 @@ async def test_a_run_is_not_deleted_before_its_delay_is_over(
     assert early.value.next_retry_delay is not None
     assert 0 < early.value.next_retry_delay.total_seconds() <= 300
     assert await api.get(RUNS, ref.namespace, ref.name)
+
+
+async def test_the_result_and_the_event_say_why_a_run_is_deleted(
+    api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    ref = await finished(api, make_run, await make_config(autoDeletePolicy="DeleteOnSuccess"))
+    because = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 60"
+    request = DeleteRunInput(run=ref, because=f"{because}\n{'x' * 1000}")
+    result = await ActivityEnvironment().run(deleter.delete_run, request)
+    assert because in result.message
+    assert len(result.message) < 500
+    events = await api.list(EVENTS, ref.namespace, fieldSelector=f"involvedObject.uid={ref.uid}")
+    assert result.message in [event["message"] for event in events["items"] if event["reason"] == "AutoDeleted"]

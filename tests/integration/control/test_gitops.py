@@ -57,10 +57,8 @@ async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(
     request = DeleteRunInput(run=run.ref, because=BECAUSE)
     result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert result.deleted
-    assert (
-        result.message
-        == f"InferenceRun {run.metadata.name} (Succeeded) is deleted: autoDeletePolicy in InferenceConfig {config}"
-    )
+    policy = f"autoDeletePolicy in InferenceConfig {config}"
+    assert result.message == f"InferenceRun {run.metadata.name} (Succeeded) is deleted: {policy}; {BECAUSE}"
     with pytest.raises(NotFound):
         await api.get(RUNS, run.metadata.namespace, run.metadata.name)
     uids = [run.metadata.uid, (await api.get(CONFIGS, run.metadata.namespace, config))["metadata"]["uid"]]

@@ -96,6 +96,7 @@ async def test_a_launch_makes_few_requests_before_the_job(
         ("POST", f"{place}/configmaps"),
         ("POST", f"{place}/jobs"),
         ("PATCH", f"{place}/inferenceruns/{name}/status"),
+        ("PATCH", f"{place}/jobs/{base_of(run)}"),
     ]
 
 

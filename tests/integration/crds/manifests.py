@@ -268,9 +268,9 @@ REPORTED_ON_STATUS: Final = (
     config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
     config(
         "a protocol that our runner does not speak",
-        kserve={**MODEL, "modelVersion": "v1"},
-        field="spec.kserve.modelVersion",
-        value="v1",
+        kserve={**MODEL, "protocolVersion": "grpc"},
+        field="spec.kserve.protocolVersion",
+        value="did you mean grpc-v2",
     ),
     config(
         "a misspelt resource",

@@ -17,7 +17,7 @@ from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 STARTED = "2026-11-21T08:00:00Z"
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 
@@ -74,11 +74,14 @@ class ObservedLaunch:
     async def says(self, reason: str) -> InferenceRun:
         """The run, once its status has that reason."""
 
+        seen: list[object] = [""]
+
         async def look() -> InferenceRun | None:
             run = await self.stored()
+            seen[0] = (run.status.phase, run.status.reason, run.status.message)
             return run if run.status.reason == reason else None
 
-        return await eventually(look, what=f"the status to say {reason}")
+        return await eventually(look, what=lambda: f"the status to say {reason}, and not {seen[0]}")
 
     async def set_status(self, **status: Any) -> None:
         """What an activity would write."""
@@ -154,12 +157,13 @@ def pod_spec() -> Object:
     return {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T:
+async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str | Callable[[], str]) -> T:
     """What `look` finds, once it finds something."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         found = await look()
         if found is not None:
             return found
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
+        said = what if isinstance(what, str) else what()
+        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {said}"
         await asyncio.sleep(0.05)

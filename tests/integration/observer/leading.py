@@ -82,7 +82,7 @@ async def leading(
         api,
         watch=watch,
         leadership=leadership,
-        signals=signals,
+        signals=lambda: signals,
         writer=writer,
         jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),

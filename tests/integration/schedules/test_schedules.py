@@ -115,7 +115,7 @@ async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
 ) -> None:
     run = await create(api, namespace)
     await schedules.reconcile(run, children=[])
-    await schedules.reject(await read(api, run), reason=Reason.INVALID_TIME_ZONE, message="no such zone")
+    await schedules.reject(await read(api, run), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone")
     status = (await read(api, run)).status
     described = await temporal.get_schedule_handle(identity(run)).describe()
     await schedules.delete(run)

@@ -169,7 +169,7 @@ def start_shim(
 def until() -> Until:
     """Waits until a condition holds, or fails."""
 
-    async def wait(is_so: Callable[[], Awaitable[bool]], *, seconds: float = 30) -> None:
+    async def wait(is_so: Callable[[], Awaitable[bool]], *, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while not await is_so():
             assert time.monotonic() < deadline, f"not within {seconds} s"

@@ -15,7 +15,9 @@ from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase
+from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
+from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import StuckWorkflows
@@ -133,15 +135,23 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
     assert found == {"overdue": True, "soon": False, "kept": False}
 
 
-async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_no_other(
-    *,
-    api: KubeClient,
-    namespace: str,
-    temporal: Client,
-    workflows: RunWorkflows,
-    schedules: Schedules,
-    until: Until,
+class CountedWorkflows(RunWorkflows):
+    """Notes the runs whose workflows it cancels."""
+
+    def __init__(self, client: Client, *, namespace: str) -> None:
+        attributes = SearchAttributes(client, installation=namespace)
+        super().__init__(client, installation=namespace, task_queue=namespace, attributes=attributes)
+        self.cancelled: list[str] = []
+
+    async def cancel(self, run: RunRef) -> None:
+        self.cancelled.append(run.uid)
+        await super().cancel(run)
+
+
+async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_and_no_other(
+    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, schedules: Schedules, until: Until
 ) -> None:
+    workflows = CountedWorkflows(far_side, namespace=namespace)
     gone = await create(api, namespace, "gone")
     ended = await create(api, namespace, "ended")
     ending = await create(api, namespace, "ending")
@@ -168,6 +178,8 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_and_n
         return await is_cancel_requested(temporal, gone) and await is_cancel_requested(temporal, ended)
 
     await until(are_cancelled)
+    await sweep.sweep()
+    assert sorted(workflows.cancelled) == sorted((gone.metadata.uid, ended.metadata.uid))
     assert not await is_cancel_requested(temporal, ending)
     assert not await is_cancel_requested(temporal, alive)
 

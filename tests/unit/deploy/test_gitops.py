@@ -38,7 +38,9 @@ def scheduled(**spec: Any) -> Json:
 
 def rejected() -> Json:
     before = run(schedule="0 0 30 2 *")
-    return item_of(before, rejected_status(before, reason=Reason.INVALID_SCHEDULE, message="never fires", now=NOW))
+    return item_of(
+        before, rejected_status(before, children=[], reason=Reason.INVALID_SCHEDULE, message="never fires", now=NOW)
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,15 +84,25 @@ def test_a_schedule_in_place_is_ready_but_neither_finished_nor_succeeded() -> No
 def test_an_invalid_edit_of_a_schedule_is_reported_and_removes_the_next_times() -> None:
     kept = schedule_status(schedule(), next_times=NEXT, last_time=None, children=[], now=NOW)
     stored = schedule(**kept.to_manifest())
-    status = rejected_status(stored, reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
+    status = rejected_status(stored, children=[], reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW)
     assert (status.phase, status.reason, status.next_schedule_times) == (Phase.SUSPENDED, "InvalidSchedule", ())
     synced = status.condition("Synced")
     assert synced is not None
     assert synced.status == "False"
 
 
+def test_the_runs_that_go_on_are_listed_while_the_schedule_is_invalid() -> None:
+    stored = schedule(
+        **schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW).to_manifest()
+    )
+    status = rejected_status(
+        stored, children=CHILDREN[:1], reason=Reason.INVALID_SCHEDULE, message='minute has "61"', now=NOW
+    )
+    assert [active.name for active in status.active] == ["b"]
+
+
 def test_a_schedule_that_was_never_valid_is_pending() -> None:
-    status = rejected_status(schedule(), reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
+    status = rejected_status(schedule(), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone", now=NOW)
     assert (status.phase, status.reason) == (Phase.PENDING, "InvalidTimeZone")
 
 

@@ -1,5 +1,6 @@
 """Records and results as Python values, for tests."""
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import BinaryIO
 
 import orjson
 
-from inferrun.plugins import Batch, Block, CustomId, JsonRecords, RecordError, Results
+from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
 from runner.json_text import json_texts
 
 
@@ -56,3 +57,28 @@ class File:
 def file_of(path: Path, *, size: int | None = None) -> File:
     """A file of its actual size, unless another one is given."""
     return File(path, path.stat().st_size if size is None else size)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A file in memory."""
+
+    name: str
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def open(self) -> BinaryIO:
+        return io.BytesIO(self.content)
+
+
+def chunks_of(record_format: RecordFormat, file: Memory, *, chunk_bytes: int) -> list[Chunk]:
+    """The chunks into which a format divides a file."""
+    chunks: list[Chunk] = []
+    first = 0
+    for piece in record_format.plan(file, chunk_bytes=chunk_bytes, limits=Limits()):
+        chunks.append(Chunk(len(chunks), 0, piece.start, piece.end, first, piece.records))
+        first += piece.records
+    return chunks

@@ -24,9 +24,12 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
+        ("inferrun.protocols", "v1"),
         ("inferrun.protocols", "v2"),
+        ("inferrun.protocols", "grpc-v2"),
         ("inferrun.protocols", "openai"),
         ("inferrun.formats", "jsonl"),
+        ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
     ]

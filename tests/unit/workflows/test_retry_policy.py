@@ -10,6 +10,7 @@ FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, messag
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
 SUCCEEDED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
 NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited")
+NODE_LOST = Verdict(kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="its node does not respond")
 OUT_OF_TIME = Verdict(kind=VerdictKind.OUT_OF_TIME, reason=Reason.DEADLINE_EXCEEDED, message="the deadline")
 JOB_GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
 
@@ -32,6 +33,9 @@ JOB_GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message
         (JOB_GONE, 3, 2, None, StepKind.FAIL, Reason.JOB_DELETED, False),
         (NEVER_RAN, 3, 2, None, StepKind.LAUNCH, Reason.CONTAINER_NOT_STARTED, False),
         (NEVER_RAN, 1, 0, 5, StepKind.LAUNCH, Reason.CONTAINER_NOT_STARTED, False),
+        (NODE_LOST, 3, 2, None, StepKind.LAUNCH, Reason.NODE_LOST, False),
+        (NODE_LOST, 1, 0, 5, StepKind.LAUNCH, Reason.NODE_LOST, False),
+        (NODE_LOST, 1, 2, 2, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
         (OUT_OF_TIME, 1, 2, 0, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
         (OUT_OF_TIME, 1, 2, -3, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),
         (OUT_OF_TIME, 1, 2, 2, StepKind.FAIL, Reason.DEADLINE_EXCEEDED, False),

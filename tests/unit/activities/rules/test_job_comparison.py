@@ -86,6 +86,11 @@ def test_what_the_api_server_and_queues_add_is_no_difference() -> None:
     assert difference(wanted(), stored()) == ""
 
 
+def test_a_job_that_was_started_is_no_other_job() -> None:
+    assert difference(wanted(), stored(lambda job: job["spec"].update(parallelism=1))) == ""
+    assert difference(wanted(), stored(lambda job: job["spec"].update(parallelism=2))) == "spec.parallelism"
+
+
 def test_the_label_of_a_recorded_end_is_no_difference() -> None:
     assert (
         difference(wanted(), stored(lambda job: job["metadata"]["labels"].update({"inferrun.dev/ended": "true"}))) == ""

@@ -31,17 +31,40 @@ def test_a_launch_gets_what_is_left_of_the_specs_timeout(*, spec: Json, used: fl
 def test_a_launched_job_has_the_limits_of_the_snapshot_and_the_timeout_of_the_spec() -> None:
     compiled = CompiledRun("inf-iris", "{}", snapshot(backoff_limit=7, pending_timeout_seconds=9))
     result = launched(
-        LaunchInput(run=RUN), run(timeoutSeconds=60), compiled, job(), pod_shape="s", is_adopted=False, now=NOW
+        LaunchInput(run=RUN),
+        run(timeoutSeconds=60),
+        compiled,
+        job(),
+        pod_shape="s",
+        is_adopted=False,
+        is_recovered=False,
+        now=NOW,
     )
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.LAUNCHED, "inf-iris", "job-uid")
     assert (result.backoff_limit, result.pending_timeout_seconds, result.timeout_seconds) == (7, 9, 60)
 
 
-@pytest.mark.parametrize(("launch", "since"), [(1, STARTED), (2, "2026-11-21T08:00:00Z")])
-def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_jobs(*, launch: int, since: str) -> None:
+@pytest.mark.parametrize(
+    ("launch", "is_recovered", "since"),
+    [(1, False, STARTED), (2, False, "2026-11-21T08:00:00Z"), (1, True, "2026-11-21T08:00:00Z")],
+)
+def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_jobs(
+    *, launch: int, is_recovered: bool, since: str
+) -> None:
+    """So does a Job that another workflow created: the run may have been created suspended, and what it knew is lost."""
     compiled = CompiledRun("inf-iris", "{}", snapshot())
     request = LaunchInput(run=RUN, launch=launch)
-    assert launched(request, run(), compiled, job(), pod_shape="s", is_adopted=False, now=NOW).pending_since == since
+    result = launched(
+        request,
+        run(),
+        compiled,
+        job(),
+        pod_shape="s",
+        is_adopted=is_recovered,
+        is_recovered=is_recovered,
+        now=NOW,
+    )
+    assert result.pending_since == since
 
 
 @pytest.mark.parametrize(("is_retryable", "state"), [(True, LaunchState.WAITING), (False, LaunchState.REFUSED)])
@@ -87,11 +110,17 @@ def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() ->
     compiled = CompiledRun("inf-iris", "{}", snapshot())
     stored = run(status={"phase": "Running", "runningSince": STARTED}, timeoutSeconds=60)
     lost = lost_job("inf-iris", "job-uid", run=stored, now=NOW)
-    assert (
-        launched(LaunchInput(run=RUN), stored, compiled, lost, pod_shape="s", is_adopted=True, now=NOW).started_at
-        == STARTED
-    )
-    assert (
-        launched(LaunchInput(run=RUN), stored, compiled, job(), pod_shape="s", is_adopted=True, now=NOW).started_at
-        is None
-    )
+    started = [
+        launched(
+            LaunchInput(run=RUN),
+            stored,
+            compiled,
+            found,
+            pod_shape="s",
+            is_adopted=True,
+            is_recovered=True,
+            now=NOW,
+        ).started_at
+        for found in (lost, job())
+    ]
+    assert started == [STARTED, None]

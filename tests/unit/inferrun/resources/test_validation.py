@@ -109,7 +109,12 @@ def test_two_placements_with_different_values_are_reported_with_both_values() ->
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ({"kserve": {"modelUrl": "iris", "modelVersion": "v1"}}, "spec.kserve.modelVersion"),
+        ({"kserve": {"modelUrl": "iris", "modelVersion": "v3"}}, "spec.kserve.modelVersion"),
+        ({"kserve": {"modelUrl": "iris", "protocolVersion": "grpc"}}, "spec.kserve.protocolVersion"),
+        ({"kserve": {"modelUrl": "iris", "protocolVersion": "grpc-v2"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"modelUrl": "http://iris:80", "protocolVersion": "grpc-v2"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"modelUrl": "grpc://iris:80"}}, "spec.kserve.modelUrl"),
+        ({"kserve": {"serviceRef": {"name": "iris"}, "protocolVersion": "grpc-v2"}}, "spec.kserve.protocolVersion"),
         ({"kserve": None}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "ftp://iris/x"}}, "spec.kserve.modelUrl"),
         ({"kserve": {"modelUrl": "http://"}}, "spec.kserve.modelUrl"),
@@ -142,6 +147,11 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
 
 def test_a_custom_image_may_use_any_known_protocol() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
+
+
+@pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2", "openai"])
+def test_every_protocol_of_the_default_runner_is_accepted(protocol: str) -> None:
+    assert config_problems(config(kserve={"modelUrl": "iris:8081", "protocolVersion": protocol})) == ()
 
 
 @pytest.mark.parametrize(
@@ -304,5 +314,5 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
     kserve = {"modelUrl": "http://llm:8000", "protocolVersion": "opanai"}
     (problem,) = config_problems(config(kserve=kserve))
     assert problem.field == "spec.kserve.protocolVersion"
-    assert "v2 and openai, did you mean openai?" in problem.allowed
+    assert "v1, v2, grpc-v2 and openai, did you mean openai?" in problem.allowed
     assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()

@@ -7,7 +7,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import parse
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
 from tests.unit.objects import RUN, STARTED, run
-from worker.observer.status_writer import Progress, status_with
+from worker.observer.status_writer import Progress, is_worth_an_event, status_with
 
 LAUNCH = Launch(RUN, job_name=JOB_NAME, job_uid=JOB_UID, launch=1, attempt=1, has_clock=True, is_builtin=True)
 RUNNING = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", started_at=STARTED)
@@ -28,3 +28,13 @@ def test_the_status_says_since_when_a_container_runs_and_only_while_it_does() ->
 def test_a_launch_that_counts_as_ended_is_not_written_about() -> None:
     stored = run(status=live_run(reason="QuotaExceeded", endedLaunches=1)["status"])
     assert status_with(stored, launch=LAUNCH, progress=WAITING) is None
+
+
+def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None:
+    rejected = Progress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "1 of 2", is_warning=True)
+    before = run(status=live_run(reason="JobCreated")["status"]).status
+    said = run(status=live_run(reason="QuotaExceeded", message="0 of 2")["status"]).status
+    assert is_worth_an_event(before, rejected)
+    assert not is_worth_an_event(said, rejected)
+    assert not is_worth_an_event(before, WAITING)
+    assert is_worth_an_event(before, RUNNING)

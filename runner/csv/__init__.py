@@ -1,0 +1,1 @@
+"""The record format `csv`: a table of numbers."""

@@ -1,0 +1,161 @@
+"""Reads records from CSV files (RFC 4180): the first line names the columns, and each other line is a record of numbers.
+
+Values are separated by commas. An empty value and NaN are a missing number. A column `custom_id` is copied to the results. A line
+break within quotes is not supported, because ranges are bytes and begin at line breaks. Results are JSON lines, as those of the
+format `jsonl`.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import orjson
+
+from inferrun.plugins import (
+    Block,
+    Chunk,
+    CustomId,
+    InputError,
+    InputFile,
+    Json,
+    JsonRecords,
+    Limits,
+    Piece,
+    ResultWriter,
+)
+from runner.json_text import texts_of
+from runner.jsonl.format import JSONL
+from runner.jsonl.line_blocks import BOM
+from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+
+_ID: Final = "custom_id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The columns of a file."""
+
+    names: list[str]
+
+    @property
+    def id_column(self) -> int | None:
+        """The position of the column of ids."""
+        return self.names.index(_ID) if _ID in self.names else None
+
+
+class Csv:
+    """Reads tables."""
+
+    suffix = ".csv"
+    results_suffix = JSONL.results_suffix
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of bytes. The first line is not a record."""
+        held: Piece | None = None
+        is_first = True
+        for piece in plan_lines(file, chunk_bytes=chunk_bytes, limits=limits):
+            start, records = (held.start, held.records) if held else (piece.start, 0)
+            held = Piece(start, piece.end, records + piece.records - is_first)
+            is_first = False
+            if held.records:
+                yield held
+                held = None
+
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the lines that start within the chunk; each must have a number per column."""
+        header = _read_header(file, limits=limits)
+        is_first = chunk.start == 0
+        for lines in read_lines(file, chunk, limits=limits):
+            skipped = 1 if is_first else 0
+            is_first = False
+            if len(lines.texts) > skipped:
+                yield _block(lines, header, skipped=skipped)
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+        """Return a writer of JSON lines."""
+        return JSONL.writer(out, errors)
+
+
+def _read_header(file: InputFile, *, limits: Limits) -> _Header:
+    with file.open() as source:
+        line = b""
+        while not line.removeprefix(BOM).strip() and (read := source.readline(limits.record_bytes)):
+            line = read
+    names = [name.strip() for name in _cells(line.removeprefix(BOM).strip()) or []]
+    if not set(names) - {_ID} or len(set(names)) < len(names) or "" in names:
+        raise InputError(
+            f"{file.name} line 1: the first line must name the columns, each once, and at least one besides {_ID}",
+            is_retryable=False,
+        )
+    if all(_number(name) is not None for name in names):
+        raise InputError(
+            f"{file.name} line 1: the first line must name the columns, and has only numbers; add a line with names",
+            is_retryable=False,
+        )
+    return _Header(names)
+
+
+def _block(lines: Lines, header: _Header, *, skipped: int) -> Block:
+    texts = lines.texts[skipped:]
+    id_column = header.id_column
+    if id_column is None and (plain := _plain(texts, width=len(header.names))) is not None:
+        return Block(JsonRecords(plain))
+    rows: list[Json] = []
+    ids: list[CustomId] = []
+    for at, text in enumerate(texts, start=skipped):
+        cells = _cells(text)
+        if cells is None:
+            raise lines.fault(at, "is not valid CSV in UTF-8; a value in quotes must end on the same line")
+        if len(cells) != len(header.names):
+            raise lines.fault(at, f"has {len(cells)} values, the first line names {len(header.names)} columns")
+        if id_column is not None:
+            ids.append(cells.pop(id_column))
+        rows.append([_value(cell, lines, at, header, position) for position, cell in enumerate(cells)])
+    return Block(JsonRecords(texts_of(rows)), ids)
+
+
+def _plain(texts: list[bytes], *, width: int) -> list[bytes] | None:
+    """Return lines that are also JSON when they are put in brackets, which most are; None if one is not."""
+    wrapped = list(map(b"[%b]".__mod__, texts))
+    try:
+        rows = orjson.loads(b"[%b]" % b",".join(wrapped))
+    except orjson.JSONDecodeError:
+        return None
+    if len(rows) != len(texts) or any(len(row) != width or not set(map(type, row)) <= {int, float} for row in rows):
+        return None
+    return wrapped
+
+
+def _cells(line: bytes) -> list[str] | None:
+    try:
+        return next(csv.reader([line.decode()], strict=True), [])
+    except (csv.Error, UnicodeDecodeError):
+        return None
+
+
+def _value(cell: str, lines: Lines, at: int, header: _Header, position: int) -> int | float | None:
+    text = cell.strip()
+    if not text:
+        return None
+    found = _number(text)
+    if found is None:
+        names = [name for name in header.names if name != _ID]
+        raise lines.fault(at, f"has no number in column {names[position][:80]!r}")
+    return None if found != found else found  # noqa: PLR0124  NaN
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number that a text is, if it is one and finite or NaN."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return None if found in {float("inf"), float("-inf")} else found
+
+
+CSV = Csv()

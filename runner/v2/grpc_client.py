@@ -1,0 +1,235 @@
+"""Sends batches to a model server with V2 over gRPC, with the values as bytes.
+
+Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here, its addresses are judged
+under the policy of all connections of the runner, and the channel gets the addresses that were judged. If the server becomes
+unavailable, the name is resolved again. The proxies of the environment are not used.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar, Final
+from urllib.parse import SplitResult, urlsplit
+
+import grpc
+import grpc.aio
+
+from inferrun.plugins import (
+    Batch,
+    ContractError,
+    Fault,
+    FaultKind,
+    InferenceError,
+    JsonRecords,
+    Limits,
+    Model,
+    ModelContext,
+    Records,
+    Results,
+)
+from inferrun.text import public_url
+from runner.connector import CONNECT_SECONDS, AddressRefused, Connections, open_connections
+from runner.http_failures import describe_failure, describe_socket_failure
+from runner.json_text import json_texts
+from runner.retries import with_retries
+from runner.v2 import raw
+from runner.v2.grpc_messages import INFER, METADATA, decode_response, infer_request, metadata_of, metadata_request
+from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
+
+_FIELD: Final = "kserve.modelUrl"
+
+_KINDS: Final = {
+    grpc.StatusCode.UNAVAILABLE: FaultKind.UNAVAILABLE,
+    grpc.StatusCode.ABORTED: FaultKind.BUSY,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: FaultKind.BUSY,
+    grpc.StatusCode.CANCELLED: FaultKind.LOST,
+    grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
+    grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
+    grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
+}
+_FIXES: Final = {
+    grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
+    grpc.StatusCode.UNIMPLEMENTED: "check that the port of kserve.modelUrl is that of V2 over gRPC",
+    grpc.StatusCode.INVALID_ARGUMENT: "check kserve.modelInputName and the number of values per record",
+    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials, which the runner does not send",
+    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials, which the runner does not send",
+    grpc.StatusCode.UNAVAILABLE: "check that the server is running and ready",
+}
+_TOO_LARGE: Final = "larger than max"
+"""What gRPC says, on both sides, about a message over the limit of its receiver."""
+
+
+class V2Grpc:
+    """The model behind one server."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(self, model: Model, url: SplitResult, connections: Connections, limits: Limits) -> None:
+        self._model = model.model_name
+        self._wanted = model.model_input_name
+        self._url = url
+        self._connections = connections
+        self._limits = limits
+        self._target = f"model {self._model!r} at {public_url(url.geturl())}"
+        self._tensor = InputTensor(name=model.model_input_name)
+        self._addresses: list[str] = []
+        self._channel: grpc.aio.Channel | None = None
+        self._has_failed = False
+
+    async def prepare(self) -> None:
+        """Read the name, shape and datatype of the input from the model's metadata."""
+        try:
+            found = await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
+        except ValueError as error:
+            raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
+        self._tensor = input_tensor(found, self._wanted)
+        if self._tensor.datatype not in raw.SENDABLE:
+            raise InferenceError(
+                f"{self._target}: input {self._tensor.name[:80]!r} has datatype {self._tensor.datatype[:16]}; records of numbers "
+                f"can be sent as {', '.join(sorted(raw.SENDABLE))}",
+                is_retryable=False,
+            )
+
+    async def predict(self, batch: Batch) -> Results:
+        """Send one batch, without the rows that the model's datatype cannot represent."""
+        try:
+            return await self._predict(batch.records)
+        except raw.Unsendable:
+            texts = json_texts(batch.records)
+        omitted = raw.unsendable(texts, self._tensor.datatype)
+        left = set(omitted)
+        sendable = [text for at, text in enumerate(texts) if at not in left]
+        results = await self._predict(JsonRecords(sendable)) if sendable else None
+        return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
+
+    async def close(self) -> None:
+        """Close the channel."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _predict(self, records: Records) -> Results:
+        tensor = self._tensor
+        request = infer_request(
+            self._model,
+            name=tensor.name,
+            datatype=tensor.datatype,
+            shape=tensor.shape(len(records), width_of(records)),
+            raw=raw.encode_records(records, tensor.datatype),
+        )
+        response = await self._call(INFER, request)
+        try:
+            return decode_response(response, records=len(records))
+        except ValueError as error:
+            raise InferenceError(
+                f"{self._target} returned an invalid V2 response of {len(response)} bytes: {error}"
+            ) from error
+
+    async def _read_metadata(self) -> dict[str, object]:
+        try:
+            return metadata_of(await self._call(METADATA, metadata_request(self._model)))
+        except InferenceError as error:
+            if isinstance(error.__cause__, grpc.aio.AioRpcError) and error.__cause__.code() in _WITHOUT_METADATA:
+                return {}  # the first request reports a model that does not exist
+            raise
+
+    async def _call(self, method: str, request: bytes) -> bytes:
+        channel = await self._connected()
+        call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+        try:
+            response: bytes = await call(request, timeout=self._limits.request_timeout)
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        return response
+
+    def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
+        """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
+        code = error.code()
+        kind = _KINDS.get(code, FaultKind.FAILED)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+            kind = FaultKind.TOO_LARGE
+        self._has_failed = kind is FaultKind.UNAVAILABLE
+        if kind is FaultKind.TIMEOUT:
+            text = f"no response within {self._limits.request_timeout:g} s"
+        else:
+            text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
+        failed = InferenceError(f"{self._target}: {text}")
+        failed.__cause__ = error
+        return failed if kind is FaultKind.FAILED else Fault(failed, kind=kind)
+
+    async def _connected(self) -> grpc.aio.Channel:
+        """Return the channel; after a failure, one to the addresses that the name has now."""
+        if self._channel is not None and not self._has_failed:
+            return self._channel
+        addresses = await self._resolve()
+        if self._channel is None or addresses != self._addresses:
+            await self.close()
+            self._addresses, self._channel = addresses, self._open(addresses)
+        self._has_failed = False
+        return self._channel
+
+    async def _resolve(self) -> list[str]:
+        host, port = self._url.hostname or "", self._url.port or 0
+        try:
+            return await self._connections.resolve(host, port)
+        except AddressRefused as refused:
+            text = describe_failure(refused, seconds=CONNECT_SECONDS)
+            raise Fault(InferenceError(f"{self._target}: {text}"), kind=FaultKind.FAILED, was_sent=False) from refused
+        except OSError as error:
+            text = describe_socket_failure(error, host=host, port=port)
+            raise Fault(
+                InferenceError(f"{self._target}: {text}"), kind=FaultKind.UNAVAILABLE, was_sent=False
+            ) from error
+
+    def _open(self, addresses: list[str]) -> grpc.aio.Channel:
+        port = self._url.port
+        family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
+        same = [one for one in addresses if (":" in one) == (family is socket.AF_INET6)]
+        target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
+        if family is socket.AF_INET6:
+            target = f"ipv6:{','.join(f'[{one}]:{port}' for one in same)}"
+        options = [
+            ("grpc.default_authority", f"{self._url.hostname}:{port}"),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.enable_retries", 0),
+            ("grpc.service_config_disable_resolution", 1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", self._limits.response_bytes),
+        ]
+        if self._url.scheme == "grpc":
+            return grpc.aio.insecure_channel(target, options=options)
+        named = [*options, ("grpc.ssl_target_name_override", self._url.hostname or "")]
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=named)
+
+
+_WITHOUT_METADATA: Final = frozenset(
+    {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN}
+)
+
+
+def server_of(model: Model) -> SplitResult:
+    """Return the parts of the server's URL. Raises ContractError with the field."""
+    given = model.model_url.strip()
+    try:
+        parts = urlsplit(given if "://" in given else f"grpc://{given}")
+        is_valid = parts.scheme in {"grpc", "grpcs"} and bool(parts.hostname) and bool(parts.port)
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.path.strip("/") or parts.query or parts.username is not None:
+        raise ContractError(
+            f"{_FIELD}: the protocol grpc-v2 needs host and port of the server, such as iris-predictor.models:8081, or "
+            f"grpcs://… for TLS, got {public_url(model.model_url)!r}"
+        )
+    if not model.model_name:
+        raise ContractError("kserve.modelName: required by the protocol grpc-v2")
+    return parts
+
+
+@asynccontextmanager
+async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
+    """Open the protocol `grpc-v2`."""
+    parts = server_of(model)
+    client = V2Grpc(model, parts, await open_connections(context.limits), context.limits)
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,122 @@
+"""Tensors as bytes, as the binary extension of V2 REST and V2 gRPC send them. Pure.
+
+Values are in row-major order and little-endian, which is the order of every machine that the images run on. A string has its
+length in four bytes before it.
+"""
+
+import math
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from inferrun.plugins import ArrowRecords, Json, Records, Results
+from runner.json_text import json_texts
+from runner.v2.tensors import results_of
+
+_CODES: Final = {
+    "BOOL": "B",
+    "INT8": "b",
+    "INT16": "h",
+    "INT32": "i",
+    "INT64": "q",
+    "UINT8": "B",
+    "UINT16": "H",
+    "UINT32": "I",
+    "UINT64": "Q",
+    "FP32": "f",
+    "FP64": "d",
+}
+_FLOATS: Final = frozenset({"FP32", "FP64"})
+
+SENDABLE: Final = frozenset(_CODES) - {"BOOL"}
+"""Datatypes of inputs that can be sent as bytes."""
+
+
+class Unsendable(ValueError):
+    """A datatype cannot represent a value."""
+
+
+def encode_records(records: Records, datatype: str) -> bytes:
+    """Return the values of all records. Raises Unsendable."""
+    if isinstance(records, ArrowRecords) and datatype in _FLOATS:
+        from runner.columns import row_major  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+        return row_major(records.table, _CODES[datatype])
+    return encode_texts(json_texts(records), datatype)
+
+
+def encode_texts(texts: Sequence[bytes], datatype: str) -> bytes:
+    """Return the values of arrays of numbers. Raises Unsendable if the datatype cannot represent one of them."""
+    values: list[float | None] = orjson.loads(b"[%b]" % b",".join(texts).translate(None, b"[]"))
+    try:
+        return array(_CODES[datatype], _representable(values, datatype)).tobytes()
+    except (TypeError, OverflowError) as error:
+        raise Unsendable(f"a value is not in the range of {datatype}") from error
+
+
+def unsendable(texts: Sequence[bytes], datatype: str) -> list[int]:
+    """Return the positions of the records that the datatype cannot represent."""
+    return [at for at, text in enumerate(texts) if not _is_sendable(text, datatype)]
+
+
+def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) -> Results:
+    """Return one prediction per record. Raises ValueError with what violates the protocol."""
+    return results_of(_values(raw, datatype, count=math.prod(shape)), shape, records=records)
+
+
+def _is_sendable(text: bytes, datatype: str) -> bool:
+    try:
+        encode_texts([text], datatype)
+    except Unsendable:
+        return False
+    return True
+
+
+def _representable(values: list[float | None], datatype: str) -> list[float]:
+    """Return values that an array of the datatype accepts: null is NaN, and a whole number is an integer."""
+    if datatype in _FLOATS:
+        return [math.nan if value is None else value for value in values] if None in values else values  # type: ignore[return-value]
+    if set(map(type, values)) <= {int}:
+        return values  # type: ignore[return-value]  # the condition
+    return [_whole(value) for value in values]
+
+
+def _whole(value: float | None) -> int:
+    if value is None or (isinstance(value, float) and not value.is_integer()):
+        raise Unsendable("the value is not a whole number")
+    return int(value)
+
+
+def _values(raw: bytes, datatype: str, *, count: int) -> list[Json]:
+    if datatype == "BYTES":
+        return list(_strings(raw))
+    if datatype == "FP16":
+        _check_size(raw, 2 * count)
+        return list(struct.unpack(f"<{count}e", raw))
+    if datatype not in _CODES:
+        raise ValueError(f"the output has datatype {datatype[:16]!r}, which is not supported")
+    values = array(_CODES[datatype])
+    _check_size(raw, values.itemsize * count)
+    values.frombytes(raw)
+    return list(map(bool, values)) if datatype == "BOOL" else list(values)
+
+
+def _check_size(raw: bytes, expected: int) -> None:
+    if len(raw) != expected:
+        raise ValueError(f"the output has {len(raw)} bytes, but its shape and datatype require {expected}")
+
+
+def _strings(raw: bytes) -> Sequence[Json]:
+    found: list[Json] = []
+    at = 0
+    while at < len(raw):
+        size = int.from_bytes(raw[at : at + 4], "little")
+        text = raw[at + 4 : at + 4 + size]
+        if len(text) != size:
+            raise ValueError("the output has a string that is longer than the output")
+        found.append(text.decode(errors="replace"))
+        at += 4 + size
+    return found

@@ -1,0 +1,283 @@
+"""What the conformance suite needs per protocol: a model server whose predictions and failures a test chooses.
+
+The protocol itself is loaded through the registry, as the runner loads it.
+"""
+
+import math
+from array import array
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import orjson
+from aiohttp import web
+
+from inferrun.plugins import Limits, Model, ModelContext, ModelProtocol
+from runner import registry
+from runner.v2.binary import HEADER_LENGTH
+from tests.conformance.inference_messages import message_class
+
+CANARY = "c4nary"
+"""What servers write in the text of their errors."""
+
+Rows = list[list[float | None]]
+
+
+def sums(rows: Rows) -> list[Any]:  # Any: a prediction
+    """Predict the sum of each row."""
+    return [sum(math.nan if value is None else value for value in row) for row in rows]
+
+
+@dataclass
+class Server:
+    """A model `sum`, whatever the protocol."""
+
+    url: str = ""
+    predict: Callable[[Rows], list[Any]] = sums  # Any: predictions
+    failure: str = ""
+    """`rejected`, `busy`, `failed`, `broken` (no valid response), or empty."""
+
+    datatype: str = "FP32"
+    received: list[Rows] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    """How the values of each request arrived: `json`, `binary` or `grpc`."""
+
+    def respond(self, rows: Rows, *, kind: str) -> list[Any]:  # Any: predictions
+        """Record a request, and predict."""
+        self.received.append(rows)
+        self.kinds.append(kind)
+        return self.predict(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolWorld:
+    """A protocol with its server."""
+
+    name: str
+    server: Server
+
+    def open(self, url: str | None = None, **limits: Any) -> AbstractAsyncContextManager[ModelProtocol]:  # Any: a limit
+        """Open the protocol as a Pod does."""
+        model = Model(model_name="sum", model_url=self.server.url if url is None else url)
+        given = {"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits}
+        context = ModelContext(limits=Limits.model_validate(given), credentials_dir=Path("/nonexistent"))
+        return registry.model_protocol(self.name, field="kserve.protocolVersion")(model, context)
+
+
+_STATUSES = {"rejected": 400, "busy": 503, "failed": 500}
+
+
+async def _fail(server: Server) -> web.Response | None:
+    if server.failure in _STATUSES:
+        return web.Response(status=_STATUSES[server.failure], text=f"{CANARY}: cannot use this")
+    return web.Response(text=f"{CANARY} is not JSON") if server.failure == "broken" else None
+
+
+@asynccontextmanager
+async def _http(server: Server, routes: Mapping[str, Any]) -> AsyncIterator[None]:  # Any: a handler of aiohttp
+    app = web.Application(client_max_size=1 << 26)
+    for path, handler in routes.items():
+        method, _, where = path.partition(" ")
+        app.router.add_route(method, where, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def v1() -> AsyncIterator[ProtocolWorld]:
+    """The protocol `v1`."""
+    server = Server()
+
+    async def predict(request: web.Request) -> web.Response:
+        if refusal := await _fail(server):
+            return refusal
+        rows = orjson.loads(await request.read())["instances"]
+        return web.Response(text=_json({"predictions": server.respond(rows, kind="json")}))
+
+    async def status(_: web.Request) -> web.Response:
+        return web.json_response({"name": "sum", "ready": True})
+
+    async with _http(server, {"POST /v1/models/sum:predict": predict, "GET /v1/models/sum": status}):
+        yield ProtocolWorld("v1", server)
+
+
+def _json(value: object) -> str:
+    """JSON with NaN, as many Python servers write it."""
+    import json  # noqa: PLC0415  orjson writes null instead
+
+    return json.dumps(value)
+
+
+@asynccontextmanager
+async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
+    server = Server()
+
+    async def infer(request: web.Request) -> web.Response:
+        if refusal := await _fail(server):
+            return refusal
+        body = await request.read()
+        length = request.headers.get(HEADER_LENGTH)
+        if length is None:
+            tensor = orjson.loads(body)["inputs"][0]
+            predictions = server.respond(_rows(tensor["data"], tensor["shape"]), kind="json")
+            return web.Response(text=_json({"outputs": [_json_output(predictions)]}))
+        tensor = orjson.loads(body[: int(length)])["inputs"][0]
+        assert tensor["parameters"]["binary_data_size"] == len(body) - int(length)
+        rows = _rows(_values(body[int(length) :], tensor["datatype"]), tensor["shape"])
+        predictions = server.respond(rows, kind="binary")
+        output, raw = _raw_output(predictions)
+        head = orjson.dumps({"outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]})
+        return web.Response(body=head + raw, headers={HEADER_LENGTH: str(len(head))})
+
+    async def describe(_: web.Request) -> web.Response:
+        return web.json_response({"inputs": [{"name": "input-0", "datatype": server.datatype, "shape": [-1, -1]}]})
+
+    async def describe_server(_: web.Request) -> web.Response:
+        return web.json_response({"name": "server", "extensions": extensions})
+
+    routes = {
+        "POST /v2/models/sum/infer": infer,
+        "GET /v2/models/sum": describe,
+        "GET /v2": describe_server,
+    }
+    async with _http(server, routes):
+        yield ProtocolWorld("v2", server)
+
+
+def v2_json() -> AbstractAsyncContextManager[ProtocolWorld]:
+    """The protocol `v2` with a server without extensions."""
+    return _v2(extensions=[])
+
+
+def v2_binary() -> AbstractAsyncContextManager[ProtocolWorld]:
+    """The protocol `v2` with a server that takes bytes."""
+    return _v2(extensions=["classification", "binary_tensor_data"])
+
+
+_GRPC_STATUSES = {
+    "rejected": grpc.StatusCode.INVALID_ARGUMENT,
+    "busy": grpc.StatusCode.UNAVAILABLE,
+    "failed": grpc.StatusCode.INTERNAL,
+}
+
+
+@asynccontextmanager
+async def grpc_raw() -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that returns bytes."""
+    async with _grpc(is_raw=True) as world:
+        yield world
+
+
+@asynccontextmanager
+async def grpc_contents() -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that returns typed contents."""
+    async with _grpc(is_raw=False) as world:
+        yield world
+
+
+@asynccontextmanager
+async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
+    server = Server()
+
+    async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
+        if server.failure in _GRPC_STATUSES:
+            await context.abort(_GRPC_STATUSES[server.failure], f"{CANARY}: cannot use this")
+        if server.failure == "broken":
+            return message_class("ModelInferResponse")(model_name=CANARY)
+        tensor = request.inputs[0]
+        rows = _rows(_values(request.raw_input_contents[0], tensor.datatype), list(tensor.shape))
+        predictions = server.respond(rows, kind="grpc")
+        output, raw = _raw_output(predictions)
+        response = message_class("ModelInferResponse")(model_name="sum")
+        found = response.outputs.add(name="predict", datatype=output["datatype"], shape=output["shape"])
+        if is_raw:
+            response.raw_output_contents.append(raw)
+        else:
+            flat = [value for one in predictions for value in (one if isinstance(one, list) else [one])]
+            kind = {"FP64": "fp64_contents", "INT64": "int64_contents", "BYTES": "bytes_contents"}[output["datatype"]]
+            encoded = [value.encode() for value in flat] if output["datatype"] == "BYTES" else flat
+            getattr(found.contents, kind).extend(encoded)
+        return response
+
+    async def describe(_request: Any, _context: Any) -> Any:  # Any: generated messages
+        response = message_class("ModelMetadataResponse")(name="sum")
+        response.inputs.add(name="input-0", datatype=server.datatype, shape=[-1, 4])
+        return response
+
+    def handler(method: Any, name: str) -> Any:  # Any: grpc is not typed
+        return grpc.unary_unary_rpc_method_handler(
+            method,
+            request_deserializer=message_class(f"{name}Request").FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+
+    grpc_server = grpc.aio.server()
+    methods = {"ModelInfer": handler(infer, "ModelInfer"), "ModelMetadata": handler(describe, "ModelMetadata")}
+    grpc_server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),)
+    )
+    port = grpc_server.add_insecure_port("127.0.0.1:0")
+    await grpc_server.start()
+    server.url = f"127.0.0.1:{port}"
+    try:
+        yield ProtocolWorld("grpc-v2", server)
+    finally:
+        await grpc_server.stop(None)
+
+
+def _rows(values: list[Any], shape: list[int]) -> Rows:  # Any: numbers
+    count, width = shape[:2]
+    assert len(values) == count * width
+    return [values[start : start + width] for start in range(0, count * width, width)]
+
+
+_CODES = {"FP32": "f", "FP64": "d", "INT64": "q", "INT8": "b"}
+
+
+def _values(raw: bytes, datatype: str) -> list[Any]:  # Any: numbers
+    values: array[Any] = array(_CODES[datatype])
+    values.frombytes(raw)
+    return list(values)
+
+
+def _json_output(predictions: list[Any]) -> dict[str, Any]:  # Any: JSON
+    return {**_described(predictions), "data": _flat(predictions)}
+
+
+def _raw_output(predictions: list[Any]) -> tuple[dict[str, Any], bytes]:  # Any: JSON
+    output, flat = _described(predictions), _flat(predictions)
+    if output["datatype"] == "BYTES":
+        return output, b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in flat)
+    return output, array("q" if output["datatype"] == "INT64" else "d", flat).tobytes()
+
+
+def _flat(predictions: list[Any]) -> list[Any]:  # Any: JSON
+    return [value for one in predictions for value in (one if isinstance(one, list) else [one])]
+
+
+def _described(predictions: list[Any]) -> dict[str, Any]:  # Any: JSON
+    kinds = set(map(type, _flat(predictions)))
+    datatype = "BYTES" if str in kinds else "INT64" if kinds == {int} else "FP64"
+    width = [len(predictions[0])] if predictions and isinstance(predictions[0], list) else []
+    return {"name": "predict", "datatype": datatype, "shape": [len(predictions), *width]}
+
+
+OpenProtocolWorld = Callable[[], AbstractAsyncContextManager[ProtocolWorld]]
+
+PROTOCOLS: dict[str, OpenProtocolWorld] = {
+    "v1": v1,
+    "v2": v2_json,
+    "v2-binary": v2_binary,
+    "grpc-v2": grpc_raw,
+    "grpc-v2-contents": grpc_contents,
+}

@@ -1,0 +1,195 @@
+"""What every protocol for records of numbers must do."""
+
+import socket
+from collections.abc import AsyncIterator
+
+import pyarrow
+import pytest
+
+from inferrun.plugins import (
+    ArrowRecords,
+    Batch,
+    ContractError,
+    Fault,
+    FaultKind,
+    InferenceError,
+    RecordError,
+    Results,
+    RunnerError,
+)
+from runner.errors import first_error
+from tests.conformance.protocol_worlds import CANARY, PROTOCOLS, ProtocolWorld
+from tests.unit.runner.batches import batch, decoded
+
+ROWS = [[1.0, 2.0, 3.5], [-4.0, 0.25, 1e6], [7.0, 8.0, 9.0]]
+
+
+@pytest.fixture(params=PROTOCOLS)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[ProtocolWorld]:
+    async with PROTOCOLS[request.param]() as world:
+        yield world
+
+
+async def predict(world: ProtocolWorld, rows: list[list[float]] | list[list[float | None]]) -> Results:
+    """Send one request, as a Pod does."""
+    async with world.open() as model:
+        await model.prepare()
+        return await model.predict(batch(rows))
+
+
+async def failure_of(world: ProtocolWorld, kind: str) -> BaseException:
+    world.server.failure = kind
+    with pytest.raises((Fault, RunnerError)) as raised:
+        await predict(world, ROWS)
+    return raised.value
+
+
+async def test_each_record_has_its_prediction_in_order(world: ProtocolWorld) -> None:
+    results = await predict(world, ROWS)
+    assert decoded(results) == [sum(row) for row in ROWS]
+    assert not results.errors
+    assert world.server.received == [ROWS]
+
+
+async def test_many_records_are_one_request(world: ProtocolWorld) -> None:
+    rows = [[float(index), 1.0, 2.0] for index in range(5000)]
+    assert decoded(await predict(world, rows)) == [index + 3.0 for index in range(5000)]
+    assert len(world.server.received) == 1
+
+
+async def test_columns_are_sent_as_rows(world: ProtocolWorld) -> None:
+    table = pyarrow.record_batch({"a": [1, None, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]})
+    async with world.open() as model:
+        await model.prepare()
+        results = await model.predict(Batch(first=0, records=ArrowRecords(table)))
+        divided = await model.predict(Batch(first=0, records=ArrowRecords(table)).part(2, 3))
+    assert decoded(results)[0::2] == [2.5, 6.5]
+    assert set(results.errors) == {1}
+    assert decoded(divided) == [6.5]
+
+
+async def test_a_prediction_may_have_several_values(world: ProtocolWorld) -> None:
+    world.server.predict = lambda rows: [[row[0], 0.5] for row in rows]
+    assert decoded(await predict(world, ROWS)) == [[row[0], 0.5] for row in ROWS]
+
+
+async def test_a_prediction_may_be_an_integer(world: ProtocolWorld) -> None:
+    world.server.predict = lambda rows: [-at - 1 for at, _ in enumerate(rows)]
+    found = decoded(await predict(world, ROWS))
+    assert found == [-1, -2, -3]
+    assert set(map(type, found)) == {int}
+
+
+async def test_a_prediction_may_be_a_text(world: ProtocolWorld) -> None:
+    world.server.predict = lambda rows: [f"class {at}, «ü»" for at, _ in enumerate(rows)]
+    assert decoded(await predict(world, ROWS)) == [f"class {at}, «ü»" for at in range(3)]
+
+
+async def test_a_prediction_that_is_not_finite_is_an_error_of_its_record(world: ProtocolWorld) -> None:
+    world.server.predict = lambda _: [1.0, float("nan"), float("-inf")]
+    results = await predict(world, ROWS)
+    assert decoded(results)[0] == 1.0
+    assert {at: error.code for at, error in results.errors.items()} == {
+        1: "invalid_prediction",
+        2: "invalid_prediction",
+    }
+
+
+async def test_too_few_predictions_never_misalign_records(world: ProtocolWorld) -> None:
+    world.server.predict = lambda rows: [0.0] * (len(rows) - 1)
+    with pytest.raises((Fault, InferenceError)):
+        await predict(world, ROWS)
+
+
+async def test_a_rejected_request_may_be_the_fault_of_one_record(world: ProtocolWorld) -> None:
+    failure = await failure_of(world, "rejected")
+    assert isinstance(failure, Fault)
+    assert failure.kind is FaultKind.REJECTED
+
+
+async def test_an_overloaded_server_is_asked_again(world: ProtocolWorld) -> None:
+    failure = await failure_of(world, "busy")
+    assert isinstance(failure, Fault)
+    assert failure.is_transient
+
+
+@pytest.mark.parametrize("kind", ["failed", "broken"])
+async def test_any_other_failure_ends_the_attempt(world: ProtocolWorld, kind: str) -> None:
+    failure = await failure_of(world, kind)
+    assert isinstance(failure, InferenceError)
+
+
+@pytest.mark.parametrize("kind", ["rejected", "busy", "failed", "broken"])
+async def test_what_a_server_says_is_not_shown(world: ProtocolWorld, kind: str) -> None:
+    failure = await failure_of(world, kind)
+    assert CANARY not in str(failure)
+    assert "model 'sum'" in str(failure)
+
+
+async def test_a_server_that_is_not_there_is_unavailable(world: ProtocolWorld) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"127.0.0.1:{free.getsockname()[1]}"
+        async with world.open(url) as model:
+            with pytest.raises(Fault) as raised:
+                await model.predict(batch(ROWS))
+    assert raised.value.kind is FaultKind.UNAVAILABLE
+    assert "check" in str(raised.value)
+
+
+async def test_a_refused_address_is_not_connected_to(world: ProtocolWorld) -> None:
+    async with world.open(allowed_addresses="") as model:
+        with pytest.raises((Fault, InferenceError)) as raised:
+            await model.prepare()
+    assert "the server's address is a loopback address, which runs must not reach" in str(raised.value)
+    assert "allowedAddresses" in str(raised.value)
+    assert not isinstance(raised.value, Fault) or not raised.value.is_transient
+    assert world.server.received == []
+
+
+async def test_a_name_that_cannot_be_resolved_is_reported(world: ProtocolWorld) -> None:
+    async with world.open("no-such-service.invalid:8080") as model:
+        with pytest.raises((Fault, InferenceError), match=r"cannot resolve host name 'no-such-service.invalid'"):
+            await model.prepare()
+
+
+@pytest.mark.parametrize("url", ["", "ftp://host:80", "http://[::1", "host:notaport"])
+async def test_an_invalid_url_is_reported_with_its_field(world: ProtocolWorld, url: str) -> None:
+    with pytest.raises(ContractError, match=r"kserve\.modelUrl"):
+        async with world.open(url):
+            pass
+
+
+async def test_a_response_over_the_limit_is_not_read_to_its_end(world: ProtocolWorld) -> None:
+    world.server.predict = lambda rows: [[0.5] * 1000 for _ in rows]
+    async with world.open(response_bytes=2048) as model:
+        await model.prepare()
+        with pytest.raises((Fault, InferenceError)) as raised:
+            await model.predict(batch(ROWS))
+    error = first_error(raised.value)
+    assert not isinstance(error, Fault) or not error.is_transient
+
+
+@pytest.mark.parametrize("name", ["v2-binary", "grpc-v2"])
+async def test_the_datatype_of_the_model_is_sent_as_bytes(name: str) -> None:
+    async with PROTOCOLS[name]() as world:
+        world.server.datatype = "INT8"
+        rows: list[list[float | None]] = [[1.0, 2], [3, 400], [5, None], [6.5, 1], [7, -8]]
+        results = await predict(world, rows)
+    assert world.server.received == [[[1, 2], [7, -8]]]
+    assert world.server.kinds == ["binary" if name == "v2-binary" else "grpc"]
+    assert [decoded(results)[at] for at in (0, 4)] == [3, -1]
+    error = RecordError("invalid_input", "the record contains a value, which datatype INT8 cannot represent")
+    assert results.errors == {1: error, 2: error, 3: error}
+
+
+async def test_bytes_are_not_sent_to_a_server_that_does_not_advertise_them() -> None:
+    async with PROTOCOLS["v2"]() as world:
+        await predict(world, ROWS)
+    assert world.server.kinds == ["json"]
+
+
+async def test_bytes_are_sent_to_a_server_that_advertises_them() -> None:
+    async with PROTOCOLS["v2-binary"]() as world:
+        await predict(world, ROWS)
+    assert world.server.kinds == ["binary"]

@@ -1,0 +1,166 @@
+"""A `POST` of a Job that reaches the API server late: after its caller gave up, after a stop, after the run's end.
+
+The Job controller is real. A Job that it has seen without creating a Pod starts no container.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.new_runs import NewRuns
+from activities.launch_job import JobLauncher
+from activities.stop_launch import LaunchStopper
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import job_base_name, job_name
+from inferrun.resources import InferenceRun
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, eventually
+from tests.integration.control.proxy import Proxy
+from workflows.messages import LaunchInput, LaunchResult, LaunchState, StopLaunchInput
+
+SECONDS = 30
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    return JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
+
+
+@pytest.fixture
+async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+    return await make_run(configRef={"name": await make_config(resources=NOWHERE)})
+
+
+def launching(launcher: JobLauncher, run: InferenceRun, *, launch: int = 1) -> Awaitable[LaunchResult]:
+    request = LaunchInput(run=run.ref, launch=launch, attempt=launch)
+    return ActivityEnvironment().run(launcher.launch_job, request)
+
+
+async def delayed(proxy: Proxy, launcher: JobLauncher, run: InferenceRun) -> asyncio.Task[LaunchResult]:
+    """A launch whose Job is on its way to the API server."""
+    proxy.delay_post_to = "/jobs"
+    first = asyncio.ensure_future(launching(launcher, run))
+    async with asyncio.timeout(SECONDS):
+        await proxy.is_delaying.wait()
+    return first
+
+
+async def gives_up(first: asyncio.Task[LaunchResult]) -> None:
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def end(api: KubeClient, run: InferenceRun) -> None:
+    status = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
+    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
+
+
+async def stop(api: KubeClient, run: InferenceRun, launched: LaunchResult) -> None:
+    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
+    stopper = LaunchStopper(api, RunStore(api), reader, defaults=Defaults)
+    request = StopLaunchInput(
+        run=run.ref, job_name=launched.job_name, job_uid=launched.job_uid, snapshot="", pod_shape="", grace_seconds=0
+    )
+    await ActivityEnvironment().run(stopper.stop_launch, request)
+
+
+async def arrived(proxy: Proxy, api: KubeClient, run: InferenceRun, *, after: str = "") -> Object:
+    """The delayed Job, once its controller has dealt with it."""
+    proxy.is_arriving.set()
+    name = job_name(job_base_name(run.metadata.name, run.metadata.uid), 1)
+
+    async def look() -> Object | None:
+        try:
+            job = await api.get(JOBS, run.metadata.namespace, name)
+        except NotFound:
+            return None
+        is_seen = job["metadata"]["uid"] != after and (job.get("status") or {}).get("startTime")
+        return job if is_seen else None
+
+    return await eventually(look, what="the Job controller has seen the late Job")
+
+
+async def pods_of(api: KubeClient, job: Object) -> list[Object]:
+    selector = f"batch.kubernetes.io/controller-uid={job['metadata']['uid']}"
+    return list((await api.list(PODS, job["metadata"]["namespace"], labelSelector=selector))["items"])
+
+
+async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    await gives_up(await delayed(proxy, launcher, run))
+    await end(api, run)
+    assert await pods_of(api, await arrived(proxy, api, run)) == []
+
+
+async def test_a_job_that_arrives_after_its_launch_was_stopped_starts_no_container(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    """The second try created the Job, which has executed; the launch was stopped, and its name is free again."""
+    await gives_up(await delayed(proxy, launcher, run))
+    launched = await launching(launcher, run)
+    await stop(api, run, launched)
+    late = await arrived(proxy, api, run, after=launched.job_uid)
+    assert await pods_of(api, late) == []
+
+
+async def test_a_try_that_was_frozen_withdraws_its_job(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    """Its process was stopped for so long that the run ended meanwhile, and continues as if nothing had happened."""
+    first = await delayed(proxy, launcher, run)
+    await end(api, run)
+    proxy.is_arriving.set()
+    assert (await first).state is LaunchState.TERMINAL
+    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    assert jobs["items"] == []
+
+
+async def test_a_try_that_was_frozen_does_not_start_its_job_beside_a_later_launch(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    first = await delayed(proxy, launcher, run)
+    stopped = await launching(launcher, run)
+    await stop(api, run, stopped)
+    second = await launching(launcher, run, launch=2)
+    proxy.is_arriving.set()
+    late = await first
+    status = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]
+    assert status["jobStatus"]["uid"] == second.job_uid
+    assert late.job_uid != second.job_uid
+    found = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
+    assert [job["metadata"]["uid"] for job in found["items"]] == [second.job_uid]
+
+
+async def test_a_launch_starts_its_job(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> None:
+    launched = await launching(launcher, run)
+    job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
+    assert job["spec"]["parallelism"] == 1
+
+    async def look() -> list[Object] | None:
+        return await pods_of(api, job) or None
+
+    assert len(await eventually(look, what="the Job's Pod")) == 1
+
+
+async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launching(launcher, run)
+    proxy.answer_patches = None
+    name = job_base_name(run.metadata.name, run.metadata.uid)
+    assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 0
+    await launching(launcher, run)
+    assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 1

@@ -1,0 +1,82 @@
+"""A real model server: MLServer with scikit-learn, over REST and gRPC. Set INFERRUN_MLSERVER_PYTHON to a Python that has it."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "model-server"
+
+_TRAIN = """
+import sys, joblib
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+iris = load_iris()
+joblib.dump(LogisticRegression(max_iter=1000).fit(iris.data, iris.target), sys.argv[1])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MlServer:
+    """The server's two addresses."""
+
+    rest: str
+    grpc: str
+
+
+@asynccontextmanager
+async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
+    """Train the iris model of the examples and serve it."""
+    python = os.environ.get("INFERRUN_MLSERVER_PYTHON", "")
+    if not python:
+        pytest.skip("set INFERRUN_MLSERVER_PYTHON to a Python with examples/model-server/requirements.txt")
+    model = folder / "models" / "sklearn-iris"
+    model.mkdir(parents=True)
+    settings = (EXAMPLE / "sklearn-iris" / "model-settings.json").read_text()
+    (model / "model-settings.json").write_text(settings)
+    trained = await asyncio.create_subprocess_exec(python, "-c", _TRAIN, str(model / "model.joblib"))
+    assert await trained.wait() == 0
+    http, grpc, metrics = _free_ports(3)
+    ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    (folder / "models" / "settings.json").write_text(
+        json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(python).parent / "mlserver"), "start", str(folder / "models")),
+        cwd=folder,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        await _until_ready(f"http://127.0.0.1:{http}/v2/models/sklearn-iris/ready")
+        yield MlServer(rest=f"http://127.0.0.1:{http}", grpc=f"127.0.0.1:{grpc}")
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+async def _until_ready(url: str) -> None:
+    async with asyncio.timeout(120), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.2)

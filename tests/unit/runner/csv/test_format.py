@@ -1,0 +1,84 @@
+"""Tables of numbers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferrun.plugins import InputError, Limits
+from runner.csv.format import CSV
+from tests.unit.runner.batches import Memory, chunks_of, decoded
+
+
+def read(text: str | bytes, *, chunk_bytes: int = 1 << 20) -> tuple[list[object], list[object]]:
+    """Read a file through its plan: rows and ids."""
+    file = Memory("a.csv", text.encode() if isinstance(text, str) else text)
+    rows: list[object] = []
+    ids: list[object] = []
+    for chunk in chunks_of(CSV, file, chunk_bytes=chunk_bytes):
+        blocks = list(CSV.read(file, chunk, limits=Limits()))
+        assert sum(len(block.records) for block in blocks) == chunk.records
+        for block in blocks:
+            rows += decoded(block)
+            ids += block.ids
+    return rows, ids
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("a,b\n1,2.5\n-3,4e2\n", [[1, 2.5], [-3, 400.0]]),
+        ("a,b\r\n1,2\r\n", [[1, 2]]),
+        ("\ufeffa,b\n1,2", [[1, 2]]),
+        ("\n\na,b\n\n1,2\n\n", [[1, 2]]),
+        ("a\n1\n2\n", [[1], [2]]),
+        ("a,b\n,2\n3,\n", [[None, 2], [3, None]]),
+        ("a,b\nNaN,2\n", [[None, 2]]),
+        ("a,b\n.5,+1\n007,1.\n", [[0.5, 1], [7, 1.0]]),
+        ('"a","b c"\n"1", 2 \n', [[1, 2]]),
+        ("a,b\n", []),
+        ("", []),
+    ],
+)
+def test_each_line_after_the_first_is_a_record(text: str, rows: list[object]) -> None:
+    assert read(text) == (rows, [])
+
+
+def test_a_column_of_ids_is_copied() -> None:
+    rows, ids = read('x,custom_id,y\n1,"a,1",2\n3,007,4\n')
+    assert rows == [[1, 2], [3, 4]]
+    assert ids == ["a,1", "007"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n1\n", "a.csv line 3 has 1 values, the first line names 2 columns"),
+        ("a,b\n1,2\n1,2,3\n", "a.csv line 3 has 3 values, the first line names 2 columns"),
+        ("a,b\n1,c4nary\n", "a.csv line 2 has no number in column 'b'"),
+        ("a,b\n1,inf\n", "a.csv line 2 has no number in column 'b'"),
+        ("a,b\n1,[2]\n", "a.csv line 2 has no number in column 'b'"),
+        ("a,b\n1,true\n", "a.csv line 2 has no number in column 'b'"),
+        ('a,b\n1,"2\n', "a.csv line 2 is not valid CSV in UTF-8"),
+        (b"a,b\n1,\xff\n", "a.csv line 2 is not valid CSV in UTF-8"),
+        ("1,2\n3,4\n", "a.csv line 1: the first line must name the columns, and has only numbers"),
+        ("a,a\n3,4\n", "a.csv line 1: the first line must name the columns, each once"),
+        ("custom_id\n3\n", "a.csv line 1: the first line must name the columns, each once"),
+    ],
+)
+def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | bytes, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(text)
+    assert str(raised.value).startswith(message)
+    assert "c4nary" not in str(raised.value)
+    assert not raised.value.is_retryable
+
+
+@given(
+    rows=st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=2, max_size=2), max_size=40),
+    chunk_bytes=st.integers(1, 60),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_every_division_yields_every_record_once(rows: list[list[object]], chunk_bytes: int, end: str) -> None:
+    lines = ["first,second", *(",".join("" if value is None else str(value) for value in row) for row in rows)]
+    found, _ = read("".join(line + end for line in lines), chunk_bytes=chunk_bytes)
+    assert found == rows
