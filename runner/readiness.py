@@ -21,6 +21,10 @@ UNLISTED: Final = frozenset({404, 405, 501})
 """Not every server with OpenAI's API lists its models."""
 
 OPENAI: Final = "openai"
+PROBED: Final = ("v1", "v2", OPENAI)
+"""Protocols that say whether a model is ready; of a server with another one it is only known that it answers."""
+
+ASLEEP: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,9 @@ def probe_url(model: Model) -> str:
         return f"{base_url(model.model_url)}/v1/models"
     if protocol == "v1":
         return _of_v1(model.model_url)
+    if protocol not in PROBED:
+        parts = urlsplit(model.model_url if "://" in model.model_url else f"http://{model.model_url}")
+        return urlunsplit(("https" if parts.scheme in ("https", "grpcs") else "http", parts.netloc, "/", "", ""))
     parts = urlsplit(infer_url(model.model_url, model.model_name))
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.removesuffix('/infer')}/ready", parts.query, ""))
 
@@ -58,6 +65,8 @@ def judge(model: Model, *, status: int, body: bytes) -> Finding:
     protocol = protocol_of(model)
     if status in REACHABLE:
         return Finding(is_ready=True, seen=f"status {status}, so the server is reachable")
+    if protocol not in PROBED:
+        return Finding(is_ready=status not in ASLEEP, seen=f"status {status}")
     if protocol == OPENAI and status in UNLISTED:
         return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
     if status != 200:

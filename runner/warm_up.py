@@ -26,7 +26,7 @@ from inferrun.text import public_url
 from runner.connector import AddressRefused, open_session
 from runner.contract_file import read_contract
 from runner.http_failures import describe_failure
-from runner.readiness import Finding, judge, probe_url
+from runner.readiness import PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
 from runner.tls import context_of
 
@@ -92,6 +92,9 @@ async def _probe(session: aiohttp.ClientSession, url: str, model: Model) -> Find
             return judge(model, status=response.status, body=await response.content.read(MAX_BODY))
     except AddressRefused:
         raise
+    except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
+        is_other = protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
+        return Finding(is_ready=is_other, seen=describe_failure(error, seconds=PROBE_SECONDS))
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return Finding(is_ready=False, seen=describe_failure(error, seconds=PROBE_SECONDS))
 

@@ -32,7 +32,7 @@ MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
 
-_SPEAKS: Final = ("v2", "openai")
+_SPEAKS: Final = ("v2", "openai", "v1")
 """What the default runner speaks, preferred first."""
 
 _FIX: Final = "fix it, then delete and recreate the run"

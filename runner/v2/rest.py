@@ -15,15 +15,9 @@ from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, M
 from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, Reply, open_model_server
 from runner.retries import with_retries
-<<<<<<< HEAD
-from runner.tls import context_of
-from runner.v2.address import infer_url, metadata_url
-from runner.v2.tensors import InputTensor, decode, encode, input_tensor, width_of_row, with_input_errors
-=======
 from runner.v2 import binary, raw
 from runner.v2.address import infer_url, metadata_url, server_url
 from runner.v2.tensors import InputTensor, encode, input_tensor, width_of, with_input_errors
->>>>>>> main
 
 _log = logging.getLogger(__name__)
 
@@ -118,16 +112,5 @@ def _json_of(reply: Reply) -> object:
 @asynccontextmanager
 async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
-<<<<<<< HEAD
-    limits = context.limits
-    url = infer_url(model.model_url, model.model_name)
-    timeout = aiohttp.ClientTimeout(
-        total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
-    )
-    tls = context_of(model, context.credentials_dir.parent)
-    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls) as session:
-        yield V2Rest(model, url, session, limits)
-=======
     async with open_model_server(model, infer_url(model.model_url, model.model_name), context) as server:
         yield V2Rest(model, server)
->>>>>>> main
