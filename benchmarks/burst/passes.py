@@ -14,6 +14,7 @@ from typing import Any
 from temporalio.client import Client
 
 from activities.rules import job_state
+from activities.rules.manifests import STARTED
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from benchmarks.burst.kubelet import Kubelet
 from benchmarks.burst.requests import Requests, read_requests
@@ -366,13 +367,13 @@ def _baseline_copy(item: Object, version: str, kind: str) -> Object:
 
 
 def _as_sent(spec: Object) -> Object:
-    """The spec of a Job without the selector and the labels that the API server adds."""
+    """The spec of a Job that starts at once, without the selector and the labels that the API server adds."""
     template = spec["template"]
     labels = {key: value for key, value in template["metadata"]["labels"].items() if not _is_of_the_server(key)}
     labels[wellknown.LABEL_MANAGED_BY] = "benchmark"
     metadata = {"labels": labels, "annotations": template["metadata"].get("annotations", {})}
     kept = {key: value for key, value in spec.items() if key not in ("selector", "template")}
-    return {**kept, "template": {"metadata": metadata, "spec": template["spec"]}}
+    return {**kept, "parallelism": STARTED, "template": {"metadata": metadata, "spec": template["spec"]}}
 
 
 def _is_of_the_server(label: str) -> bool:

@@ -33,7 +33,7 @@ def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(space: Spac
     prepare(space, backoff_limit=0)
     space.apply(run("stranded", "ours", timeoutSeconds=600), run("idle", "actor", parameters={"sleep": "600"}))
     for name in ("stranded", "idle"):
-        space.wait_for(name, phase="Running", seconds=60)
+        space.wait_for(name, phase="Running", seconds=120)
     first = {name: space.status(name)["jobStatus"]["name"] for name in ("stranded", "idle")}
     [pod] = space.items("pods", f"batch.kubernetes.io/job-name={first['idle']}")
     assert processes_of(impatient, space.name, pod["metadata"]["name"])
@@ -44,15 +44,15 @@ def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(space: Spac
         return space.status("idle").get("reason") in ("NodeUnreachable", "RetryBackoff")
 
     until(is_unreachable, seconds=NOTICED_SECONDS, what="the node is unreachable", now=lambda: space.phase("idle"))
-    space.wait_for("idle", phase="Pending", reason="RetryBackoff", seconds=NODE_LOST_SECONDS + 20)
+    space.wait_for("idle", phase="Pending", reason="RetryBackoff", seconds=NODE_LOST_SECONDS + 80)
     status = space.status("idle")
     [lost] = status["attempts"]
     assert (lost["reason"], lost["attempt"], status["attempt"]) == ("NodeLost", 1, 1)
     assert lost["podName"] == pod["metadata"]["name"]
     assert lost["nodeName"] == pod["spec"]["nodeName"]
-    until(lambda: space.get("pod", pod["metadata"]["name"]) is None, seconds=10, what="the lost Pod is deleted")
+    until(lambda: space.get("pod", pod["metadata"]["name"]) is None, seconds=60, what="the lost Pod is deleted")
     until(
-        lambda: space.status("idle")["jobStatus"]["name"] != first["idle"], seconds=40, what="another launch is created"
+        lambda: space.status("idle")["jobStatus"]["name"] != first["idle"], seconds=90, what="another launch is created"
     )
 
     impatient.control_component("start", "kubelet")

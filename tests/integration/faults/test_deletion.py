@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any  # JSON
 
 import pytest
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from inferrun import wellknown
@@ -188,8 +189,18 @@ async def _stop(servers: Servers, installation: Installation) -> None:
     await servers.stop("temporal")
 
 
-def _start(servers: Servers, installation: Installation) -> None:
+async def _start(servers: Servers, installation: Installation, *, temporal: Client) -> None:
+    """Programs end if Temporal does not answer for a while, and are started again: on a busy machine, more than once."""
     servers.start("temporal")
+
+    async def answers() -> bool:
+        try:
+            await temporal.count_workflows()
+        except RPCError:
+            return False
+        return True
+
+    await until(answers, what="Temporal answers")
     for program in installation.programs:
         program.start()
 
@@ -210,14 +221,11 @@ async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp
 
             for place in places:  # the API server needs none of us for that
                 await until(place.is_empty, what=f"{place.namespace} is empty")
-            _start(servers, installation)
+            await _start(servers, installation, temporal=ground.temporal)
             work = OpenWork(ground)
             await until(work.is_none, what="no workflow is open, and no schedule exists", now=lambda: work.last)
             assert [await place.left() for place in places] == [[] for _ in places]
-            assert {program.name: set(program.ends) for program in installation.programs} == {
-                "shim": {-9},
-                "worker": {-9},
-            }
+            assert {code for program in installation.programs for code in program.ends} == {-9}
         finally:
             servers.close()
 
@@ -237,8 +245,8 @@ async def test_runs_continue_without_a_config_that_was_deleted_while_everything_
 
             await asyncio.gather(*(place.delete() for place in places))
 
-            assert [key for key, _ in ground.recorder.configs.items()] == []
-            _start(servers, installation)
+            await until(lambda: _has_no_config(ground), what="the configs are gone")
+            await _start(servers, installation, temporal=ground.temporal)
             await ground.node.release(places[2].name)
             await until(lambda: _has_phase(places[2], "Succeeded"), what="the run that was running succeeds")
             assert places[4].status == before["ended"]
@@ -253,3 +261,7 @@ async def test_runs_continue_without_a_config_that_was_deleted_while_everything_
 
 async def _has_phase(place: Place, phase: str) -> bool:
     return place.status.get("phase") == phase
+
+
+async def _has_no_config(ground: World) -> bool:
+    return not ground.recorder.configs.items()

@@ -16,6 +16,8 @@ from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun import plugins
 from inferrun.cli import parser
+from inferrun.kserve.inference_service import FAILED_TRANSITIONS
+from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
@@ -54,6 +56,7 @@ OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
     *("IfNotPresent", "InProgress", "ReadWriteOnce"),
+    *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
@@ -279,7 +282,7 @@ def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> 
 
 def test_kubectl_commands_name_resources_that_exist() -> None:
     known = {"inferenceruns", "inferencerun", "inferenceconfigs", "inferenceconfig"}
-    known |= {"jobs", "cronjob", "events", "deployment", "secret", "crd", "pods", "lease", "node", "nodes"}
+    known |= {"jobs", "cronjob", "events", "deployment", "namespace", "secret", "crd", "pods", "lease", "node", "nodes"}
     named = {
         found[1].split("/")[0].split(".")[0]
         for command in commands()
