@@ -250,7 +250,7 @@ class FaultyKubeClient(KubeClient):
         super().__init__(plain._configuration)
         self._injector = injector
 
-    async def _json(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -258,9 +258,9 @@ class FaultyKubeClient(KubeClient):
         body: Object | None = None,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-    ) -> Object:
-        async def effect() -> Object:
-            return await super(FaultyKubeClient, self)._json(
+    ) -> bytes:
+        async def effect() -> bytes:
+            return await super(FaultyKubeClient, self)._request(
                 method, path, body=body, params=params, content_type=content_type
             )
 

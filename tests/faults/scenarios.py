@@ -468,7 +468,8 @@ async def _accept(stage: Stage) -> None:
 
 async def _fire_orphan(stage: Stage) -> None:
     """A schedule whose run does not exist fires, and deletes itself."""
-    identity = await _leave_schedule(stage, memo={})
+    memo = {"installation": await installation_id(stage.world.api, release=stage.namespace)}
+    identity = await _leave_schedule(stage, memo=memo)
     handle = stage.world.temporal.get_schedule_handle(identity)
     await handle.trigger()
     await stage.until_temporal("the schedule is gone", lambda: _is_no_schedule(stage, identity))
@@ -480,7 +481,7 @@ async def _leave_schedule(stage: Stage, *, memo: dict[str, Any]) -> str:
     argument = {"namespace": stage.namespace, "parent": {"name": stage.name, "uid": parent.uid}}
     action = ScheduleActionStartWorkflow(WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace)
     schedule = Schedule(action=action, spec=ScheduleSpec(cron_expressions=["0 0 1 1 *"]))
-    await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent} if memo else {})
+    await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent})
     stage.extra_schedules.append(identity)
     return identity
 
