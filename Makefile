@@ -98,7 +98,9 @@ fairness: venv cluster ## measure how much one namespace's flood of runs delays 
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/integration/fairness
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 tests/attacks
+	@rm -rf build-output/attacks
+	@$(WITH_CLUSTER) INFERRUN_ATTACK_RECORD=1 $(IN_VENV)pytest -q -n 2 tests/attacks || true
+	@$(IN_VENV)python -m tests.attacks.report
 
 bench: venv cluster ## run the benchmarks on a control plane of their own
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst

@@ -82,6 +82,7 @@ class Reason(StrEnum):
     READY = "Ready"
     INVALID_STORAGE = "InvalidStorage"
     CONFIG_CHANGED = "ConfigChanged"
+    CREDENTIAL_IN_CONFIG = "CredentialInConfig"
     MODEL_CHANGED = "ModelChanged"
 
 

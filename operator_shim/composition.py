@@ -9,11 +9,12 @@ from typing import Self
 from temporalio.client import Client
 
 from inferrun.control.installation import installation_id
-from inferrun.control.process import work_until
+from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.monitor import TemporalMonitor
+from inferrun.temporal.rotation import CredentialRotation, RotatingService
 from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 from operator_shim.settings import ShimSettings
@@ -33,6 +34,10 @@ class ShimProcess:
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
         self._attributes = SearchAttributes(client, installation=installation)
+        service = client.service_client
+        self._rotations = (
+            [CredentialRotation(service, on_change=_nothing)] if isinstance(service, RotatingService) else []
+        )
         self._workflows = RunWorkflows(
             client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
         )
@@ -42,7 +47,7 @@ class ShimProcess:
             schedules=Schedules(
                 api, client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
             ),
-            namespace=common.watch_namespace,
+            namespaces=common.watched,
             workers=settings.workers,
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
@@ -57,8 +62,10 @@ class ShimProcess:
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
-            installation = await installation_id(api, release=common.release)
-            client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
+            installation = await installation_id(api, common)
+            client = await connect_temporal(
+                identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True, codec_keys=common.codec_keys
+            )
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:
@@ -72,5 +79,9 @@ class ShimProcess:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until `stopped` is set; if a task fails, the process ends."""
         logger.info("shim started")
-        tasks = (self._shim.run(), self._defaults.run(), self._monitor.run(), self._attributes.run())
-        await work_until(stopped, [asyncio.create_task(task) for task in tasks])
+        parts: list[Part] = [self._shim, self._defaults, self._monitor, self._attributes, *self._rotations]
+        await work_until(stopped, [asyncio.create_task(part.run()) for part in parts])
+
+
+def _nothing() -> None:
+    """The shim has no worker."""

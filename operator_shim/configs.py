@@ -53,6 +53,7 @@ class ConfigStatuses:
         if wanted is None:
             return
         await self._report_edit(item)
+        await self._report_warnings(item)
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.CONFIG_KIND,
@@ -74,6 +75,15 @@ class ConfigStatuses:
         if message:
             config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
             await self._events.record_on(config, reason=Reason.CONFIG_CHANGED, message=message, is_warning=False)
+
+    async def _report_warnings(self, item: Object) -> None:
+        """Emit an Event for what is valid and should be changed: it shows where the config was applied, unlike a condition."""
+        if unreadable_because(item):
+            return
+        metadata = item["metadata"]
+        config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
+        for message in digest_of(item).warnings:
+            await self._events.record_on(config, reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True)
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         reason, message = self._verdict(item)

@@ -15,8 +15,10 @@ from inferrun.control.work_queue import WorkQueue
 from inferrun.kserve.absence import missing, not_installed
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
 from inferrun.kube.kserve_kinds import served_kinds
+from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
 from inferrun.timestamps import utc_now
 from operator_shim.model_waits import ModelWaits, Service, digest_model, outdated_runs, wait_of
@@ -32,7 +34,7 @@ WORKERS: Final = 2
 @dataclass(frozen=True)
 class _Watch:
     resource: Resource
-    informer: Informer
+    informer: NamespacedInformers
     task: "asyncio.Task[None]"
 
 
@@ -43,12 +45,12 @@ class ModelWatches:
         self,
         api: KubeClient,
         *,
-        namespace: str | None,
+        namespaces: Namespaces,
         read: Callable[[Key], Object | None],
         recheck: Callable[[Key], None],
     ) -> None:
         self._api = api
-        self._namespace = namespace
+        self._namespaces = namespaces
         self._read = read
         self._recheck = recheck
         self._waits = ModelWaits()
@@ -112,10 +114,10 @@ class ModelWatches:
                 self._fetched.clear()
         for kind in wanted & served.keys() - self._watches.keys():
             resource = served[kind]
-            informer = Informer(
+            informer = NamespacedInformers(
                 self._api,
                 resource,
-                namespace=self._namespace,
+                namespaces=self._namespaces,
                 transform=partial(self._take, kind),
                 listener=partial(self._on_change, kind),
             )

@@ -11,6 +11,7 @@ from typing import Final
 from temporalio.client import Client
 
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
@@ -68,14 +69,14 @@ class Schedules:
         """Delete the schedule of a deleted run."""
         await self._schedules.delete(schedule_id(run.ref))
 
-    async def sweep(self, known: Collection[str], *, namespace: str | None) -> None:
+    async def sweep(self, known: Collection[str], *, namespaces: Namespaces) -> None:
         """Delete schedules whose InferenceRun was deleted while no shim was watching.
 
-        `known` contains the UIDs of all watched runs; the API server is queried only for other runs. `namespace` is the
-        watched namespace, or None for all.
+        `known` contains the UIDs of all watched runs; the API server is queried only for other runs, in the
+        watched `namespaces`.
         """
         for identity, run in (await self._schedules.list_owned()).items():
-            is_suspect = namespace in (None, run.namespace) and run.uid not in known
+            is_suspect = run.namespace in namespaces and run.uid not in known
             if is_suspect and await self._runs.read(run) is None:
                 logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
                 await self._schedules.delete(identity)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.resources import InferenceRun, parse_run
 from operator_shim.decisions import ActionKind, RunRules, decide
 from operator_shim.schedules import Schedules
@@ -16,7 +17,7 @@ class Scheduling:
         self,
         schedules: Schedules,
         *,
-        watch: Informer,
+        watch: NamespacedInformers,
         clean_up: Callable[[InferenceRun], None],
         rules: Callable[[], RunRules],
         workers: int,

@@ -19,7 +19,9 @@ from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -54,7 +56,7 @@ class Shim:
         *,
         workflows: RunWorkflows,
         schedules: Schedules,
-        namespace: str | None,
+        namespaces: Namespaces,
         workers: int,
         resync_seconds: int,
         defaults: Callable[[], Defaults],
@@ -63,11 +65,13 @@ class Shim:
     ) -> None:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
-        self._run_watch = Informer(api, RUNS, namespace=namespace, transform=trim_run, listener=self._on_run_event)
-        self._config_watch = Informer(
+        self._run_watch = NamespacedInformers(
+            api, RUNS, namespaces=namespaces, transform=trim_run, listener=self._on_run_event
+        )
+        self._config_watch = NamespacedInformers(
             api,
             CONFIGS,
-            namespace=namespace,
+            namespaces=namespaces,
             transform=digest_config,
             listener=self._on_config_event,
             keeps_stubs=True,
@@ -89,7 +93,7 @@ class Shim:
             rules=rules,
             workers=workers,
         )
-        self._models = ModelWatches(api, namespace=namespace, read=self._read_run, recheck=self._recheck)
+        self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._recheck)
         self._acceptance = Acceptance(
             runs,
             read=self._read_run,
@@ -114,13 +118,13 @@ class Shim:
             schedules,
             watch=self._run_watch,
             ensure_again=self._executions.ensure_again,
-            namespace=namespace or None,
+            namespaces=namespaces,
         )
 
     @property
     def is_ready(self) -> bool:
         """Whether runs and configs have been listed."""
-        return self._run_watch.synced.is_set() and self._config_watch.synced.is_set()
+        return self._run_watch.is_synced and self._config_watch.is_synced
 
     def models_in_memory(self) -> dict[str, list[Key]]:
         """The objects of KServe that are kept, by the kinds that are watched."""
@@ -180,7 +184,7 @@ class Shim:
     def _on_change(self, key: Key, item: Object) -> None:
         """A run that was accepted earlier and is merely listed at startup waits for those that are new."""
         is_new = not (item.get("status") or {}).get("phase")
-        is_listed = not self._run_watch.synced.is_set() and not is_new
+        is_listed = not self._run_watch.has_listed(key[0]) and not is_new
         if _has_ended(item) and not item["metadata"].get("deletionTimestamp"):
             self._executions.end(key, item["metadata"]["uid"])
             return
@@ -202,7 +206,7 @@ class Shim:
         self._deletions.add(run)
 
     def _on_config_event(self, key: Key, before: Object | None, after: Object | None) -> None:
-        is_listed = not self._config_watch.synced.is_set()
+        is_listed = not self._config_watch.has_listed(key[0])
         self._config_queue.add(key, background=is_listed)
         if before is not None and after is not None:
             is_same = before["metadata"].get("generation") == after["metadata"].get("generation")
@@ -215,7 +219,7 @@ class Shim:
 
     async def _active_runs(self, config: Key) -> list[str]:
         """The runs in progress that started with that config; those of another namespace with its name."""
-        await self._run_watch.synced.wait()
+        await self._run_watch.synced()
         namespace, name = config
         found = []
         for (run_namespace, run_name), item in self._run_watch.items():

@@ -15,14 +15,15 @@ import asyncio
 import logging
 import time
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
 from inferrun.kube.errors import KubeError
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
@@ -59,8 +60,15 @@ DELETION_TIME: Final = timedelta(minutes=2)
 """Time that the clean-up has for deleting a run."""
 
 
+class WatchedRuns(Protocol):
+    """The runs as last seen by a watch."""
+
+    def items(self) -> list[tuple[Key, Object]]:
+        """All of them, by key."""
+
+
 class Sweep:
-    """Run it as one task. `namespace` is the watched namespace, or None for all."""
+    """Run it as one task."""
 
     def __init__(
         self,
@@ -68,16 +76,16 @@ class Sweep:
         workflows: RunWorkflows,
         schedules: Schedules,
         *,
-        watch: Informer,
+        watch: WatchedRuns,
         ensure_again: EnsureAgain,
-        namespace: str | None,
+        namespaces: Namespaces,
     ) -> None:
         self._runs = runs
         self._workflows = workflows
         self._schedules = schedules
         self._watch = watch
         self._ensure_again = ensure_again
-        self._namespace = namespace
+        self._namespaces = namespaces
         self._cancelled: set[str] = set()
         """The runs whose open workflows were cancelled: Temporal remembers that until they close."""
         self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
@@ -117,7 +125,7 @@ class Sweep:
     async def sweep(self) -> None:
         """Cancel workflows and delete schedules that are left over."""
         watched = self._watched()
-        await self._schedules.sweep(watched.keys(), namespace=self._namespace)
+        await self._schedules.sweep(watched.keys(), namespaces=self._namespaces)
         await self._cancel_left_over(watched)
         await self._delete_overdue(watched)
         await self._stuck.repair(watched.values())
@@ -176,7 +184,7 @@ class Sweep:
 
     async def _is_left_over(self, run: RunRef, watched: tuple[Key, Object] | None) -> bool:
         """Whether nothing remains for the run's workflow to do; a run that is not watched is read from the API server."""
-        if self._namespace not in (None, run.namespace):
+        if run.namespace not in self._namespaces:
             return False
         if watched is None:
             return await self._runs.read(run) is None

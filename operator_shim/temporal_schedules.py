@@ -32,7 +32,7 @@ from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.search_attributes import SearchAttributes, Send
-from operator_shim.memo import run_of_memo
+from operator_shim.memo import read_memo, run_of_memo
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
 OVERLAPS = {
@@ -92,7 +92,7 @@ class TemporalSchedules:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
         async for item in await self._client.list_schedules():
-            run = run_of_memo(await item.memo(), installation=self._installation)
+            run = run_of_memo(await read_memo(item), installation=self._installation)
             if run is not None:
                 found[item.id] = run
         return found

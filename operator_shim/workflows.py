@@ -21,7 +21,7 @@ from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.temporal.submissions import notify_submitter
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
-from operator_shim.memo import run_of_memo
+from operator_shim.memo import read_memo, run_of_memo
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged
@@ -161,7 +161,7 @@ class RunWorkflows:
         """
         found = []
         async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
-            run = run_of_memo(await item.memo(), installation=self._installation)
+            run = run_of_memo(await read_memo(item), installation=self._installation)
             if run is not None:
                 found.append(run)
         return found

@@ -28,6 +28,8 @@ def describe_failure(error: Exception, *, seconds: float) -> str:
 def _connection(error: Exception) -> str:
     if isinstance(error, AddressRefused):
         return f"{error}; the operator can allow it with the setting allowedAddresses"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "this is not a valid URL"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         return "the connection was closed before the response was complete"
     return type(error).__name__  # its text may contain the URL or a part of the response

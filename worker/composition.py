@@ -36,7 +36,7 @@ from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
-from inferrun.control.process import work_until
+from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
@@ -46,6 +46,8 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
+from inferrun.temporal.rotation import CredentialRotation, RotatingService
+from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
 from worker.observer.cluster_jobs import ClusterJobs
@@ -84,6 +86,7 @@ class WorkerProcess:
         self._api = api
         self._client = client
         self._monitor = TemporalMonitor(client)
+        self._api_servers = ApiServers(api)
         self._events = EventRecorder(api, reporter=common.identity)
         self._installation = Installation(
             id=installation,
@@ -92,8 +95,8 @@ class WorkerProcess:
             ui_url=common.ui_url,
             signing_key=settings.signing_key.encode() or token_bytes(32),
         )
-        self._job_watch = JobWatch(api, namespace=common.watch_namespace, selector=manifests.SELECTOR)
-        self._watch = WorkloadWatch(api, namespace=common.watch_namespace, installation=installation)
+        self._job_watch = JobWatch(api, namespaces=common.watched, selector=manifests.SELECTOR)
+        self._watch = WorkloadWatch(api, namespaces=common.watched, installation=installation)
         self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
@@ -120,8 +123,10 @@ class WorkerProcess:
         common = settings.common
         api = await connect(kubeconfig=common.kubeconfig)
         try:
-            installation = await installation_id(api, release=common.release)
-            client = await connect_temporal(identity=f"inferrun/{installation}/{common.identity}")
+            installation = await installation_id(api, common)
+            client = await connect_temporal(
+                identity=f"inferrun/{installation}/{common.identity}", codec_keys=common.codec_keys
+            )
             await register_search_attributes(client)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
@@ -136,13 +141,31 @@ class WorkerProcess:
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
-        parts = (self._watch, self._job_watch, self._election, self._observer, self._defaults, self._monitor)
+        await self._api_servers.read()
+        parts: list[Part] = [
+            self._watch,
+            self._job_watch,
+            self._election,
+            self._observer,
+            self._defaults,
+            self._monitor,
+            self._api_servers,
+            *self._rotations(),
+        ]
         background = [asyncio.create_task(part.run()) for part in parts]
         async with AsyncExitStack() as stack:
             for worker in (self._main, self._followers, *self._lanes):
                 await stack.enter_async_context(worker)
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
+
+    def _rotations(self) -> list[CredentialRotation]:
+        service = self._client.service_client
+        return [CredentialRotation(service, on_change=self._reconnect)] if isinstance(service, RotatingService) else []
+
+    def _reconnect(self) -> None:
+        for worker in (self._main, self._followers, *self._lanes):
+            worker.client = self._client
 
     def _lane_settings(self) -> LaneSettings:
         settings = self._settings
@@ -218,7 +241,7 @@ class WorkerProcess:
     def _current_defaults(self) -> Defaults:
         """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""
         defaults = self._defaults.current()
-        own = (self._client.service_client.config.target_host, self._api.address)
+        own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
         return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
 
     def _ended_pods(self, job_uid: str) -> list[Object]:

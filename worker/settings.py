@@ -61,7 +61,7 @@ class WorkerSettings:
     @property
     def served_namespaces(self) -> frozenset[str] | None:
         """The namespaces in which programs may start runs, None for all."""
-        watched = frozenset({self.common.watch_namespace}) if self.common.watch_namespace else None
+        watched = self.common.watched
         if not self.front_door:
-            return watched
-        return frozenset(self.front_door) if watched is None else watched & frozenset(self.front_door)
+            return frozenset(watched.names) if watched.are_listed else None
+        return frozenset(name for name in self.front_door if name in watched)

@@ -9,7 +9,9 @@ from collections import defaultdict
 from contextlib import suppress
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, Object
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
@@ -18,12 +20,16 @@ JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 class JobWatch:
     """`run` is one background task of the worker."""
 
-    def __init__(self, api: KubeClient, *, namespace: str | None, selector: str) -> None:
+    def __init__(self, api: KubeClient, *, namespaces: Namespaces, selector: str) -> None:
         self._pods_of: dict[Key, dict[str, Object]] = defaultdict(dict)
         self._waiting: dict[Key, set[asyncio.Event]] = defaultdict(set)
         self._wanted = asyncio.Event()
-        self._jobs = Informer(api, JOBS, namespace=namespace, selector=selector, listener=self._job_changed)
-        self._pods = Informer(api, PODS, namespace=namespace, selector=selector, listener=self._pod_changed)
+        self._jobs = NamespacedInformers(
+            api, JOBS, namespaces=namespaces, selector=selector, listener=self._job_changed
+        )
+        self._pods = NamespacedInformers(
+            api, PODS, namespaces=namespaces, selector=selector, listener=self._pod_changed
+        )
 
     async def run(self) -> None:
         """Watch both collections until cancelled, once a follower wants that: only workflows of earlier versions do."""
@@ -35,8 +41,8 @@ class JobWatch:
     async def synced(self) -> None:
         """Return once both collections have been listed."""
         self._wanted.set()
-        await self._jobs.synced.wait()
-        await self._pods.synced.wait()
+        await self._jobs.synced()
+        await self._pods.synced()
 
     def job(self, namespace: str, name: str) -> Object | None:
         """The last observed state of the Job."""

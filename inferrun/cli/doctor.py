@@ -20,6 +20,7 @@ from inferrun.cli.kubeconfig import report_error, user_cluster
 from inferrun.cli.permissions import (
     PERSON,
     SHIM,
+    SHIM_AT_HOME,
     WORKER,
     WORKER_AT_HOME,
     Permission,
@@ -32,9 +33,10 @@ from inferrun.cli.permissions import (
 from inferrun.cli.pollers import judge_queue
 from inferrun.cli.programs import Installed, judge_programs, selector
 from inferrun.cli.temporal_server import Connected, Denied, TemporalServer, Unreachable
+from inferrun.control.installation import join_id, recorded_cluster
 from inferrun.control.run_defaults import Defaults, parse_defaults
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
-from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, Object, Resource
+from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
 from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES
 
@@ -95,7 +97,7 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
         *programs,
         *await _settings(question, cluster),
         *await _permissions(question, cluster, installed),
-        *await _temporal(installed, await _installation(cluster, installed), question, connect_temporal),
+        *await _temporal(installed, await _installation(cluster, installed, question), question, connect_temporal),
     ]
 
 
@@ -166,14 +168,18 @@ async def _settings(question: Question, cluster: Cluster) -> list[Finding]:
     return [problem(what, text, fix=fix) for text in problems] or [ok(what, "all values are valid")]
 
 
+_TABLES: Final = (("shim", SHIM), ("worker", WORKER))
+
+
 async def _permissions(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
     findings = [await _person(question, cluster)]
-    watched, home = installed.watch_namespace, question.install_namespace
-    for component, permissions, place in (
-        ("shim", SHIM, watched),
-        ("worker", WORKER, watched),
+    home = question.install_namespace
+    places = [
+        *((component, table, place) for place in installed.watched for component, table in _TABLES),
+        ("shim", SHIM_AT_HOME, home),
         ("worker", WORKER_AT_HOME, home),
-    ):
+    ]
+    for component, permissions, place in places:
         if account := installed.accounts.get(component):
             findings.append(await _account(question, cluster, account, permissions, place=place))
     return findings
@@ -213,15 +219,15 @@ async def _account(
     return judge_account(account, denied, where=where)
 
 
-async def _installation(cluster: Cluster, installed: Installed) -> str:
+async def _installation(cluster: Cluster, installed: Installed, question: Question) -> str:
     """The id of this installation, which its workers carry; empty if unknown."""
     if not installed.release:
         return ""
     try:
-        system = await cluster.get(NAMESPACES, None, "kube-system")
+        known = installed.cluster_id or await recorded_cluster(cluster, question.install_namespace)
     except KubeError:
         return ""
-    return f"{installed.release}.{system['metadata']['uid']}"
+    return join_id(release=installed.release, cluster=known) if known else ""
 
 
 async def _temporal(

@@ -68,6 +68,10 @@ WORKER_AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "cr
 """Permissions of the worker in its own namespace: with the Lease, one of several workers becomes the observer."""
 
 
+SHIM_AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "create")
+"""Permissions of the shim in its own namespace: the Lease records the cluster's part of the installation's id."""
+
+
 def self_review(permission: Permission, *, namespace: str) -> Object:
     """A review of whether the user has a permission."""
     return {

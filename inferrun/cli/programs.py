@@ -22,9 +22,11 @@ class Installed:
 
     accounts: dict[str, str]
     """Service account by component."""
-    watch_namespace: str = ""
+    watched: tuple[str, ...] = ("",)
+    """The watched namespaces; one empty name: all."""
     task_queue: str = ""
     release: str = ""
+    cluster_id: str = ""
     temporal_address: str = ""
     temporal_namespace: str = ""
 
@@ -40,7 +42,8 @@ class Installed:
                 environment[entry["name"]] = entry.get("value", "")
         return cls(
             accounts=accounts,
-            watch_namespace=environment.get("WATCH_NAMESPACE", ""),
+            watched=tuple(environment.get("WATCH_NAMESPACE", "").split(",")),
+            cluster_id=environment.get("INFERRUN_CLUSTER_ID", ""),
             task_queue=environment.get("INFERRUN_TASK_QUEUE", ""),
             release=environment.get("INFERRUN_RELEASE", ""),
             temporal_address=environment.get("TEMPORAL_ADDRESS", ""),

@@ -37,6 +37,13 @@ class Program(Protocol):
         """Run until `stopped` is set."""
 
 
+class Part(Protocol):
+    """A part of a program that runs beside the others."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
 RECURSION_LIMIT = 30_000
 """Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one of them must not make a
 whole list unreadable."""

@@ -18,7 +18,7 @@ from contextlib import aclosing
 
 from inferrun.kube.client import SILENCE_SECONDS, KubeClient
 from inferrun.kube.decoding import MALFORMED, Page
-from inferrun.kube.errors import Gone, Invalid, KubeError, PageTooLarge
+from inferrun.kube.errors import Forbidden, Gone, Invalid, KubeError, PageTooLarge
 from inferrun.kube.objects import Object, Resource, unreadable_because
 
 logger = logging.getLogger(__name__)
@@ -72,12 +72,15 @@ class Informer:
         transform: Transform | None = None,
         listener: Listener | None = None,
         keeps_stubs: bool = False,
+        list_slots: asyncio.Semaphore | None = None,
+        tolerates_forbidden: bool = False,
         silence_seconds: float = SILENCE_SECONDS,
         stale_list_seconds: float = STALE_LIST_SECONDS,
     ) -> None:
         """`selector` (labels) applies to list and watch, `list_params` (such as a field selector) to the list only.
 
         With `keeps_stubs`, an object that was not parsed is cached and reported as its stub (`inferrun.kube.decoding`).
+        Lists take one of the `list_slots`. With `tolerates_forbidden`, a collection that may not be listed counts as listed.
         """
         self._api = api
         self._resource = resource
@@ -86,6 +89,8 @@ class Informer:
         self._list_params = {**self._params, **(list_params or {})}
         self._page_size = PAGE
         self._keeps_stubs = keeps_stubs
+        self._list_slots = list_slots or asyncio.Semaphore()
+        self._tolerates_forbidden = tolerates_forbidden
         self._transform = transform
         self._listener = listener
         self._silence_seconds = silence_seconds
@@ -117,11 +122,14 @@ class Informer:
         while True:
             try:
                 if self._must_list:
-                    await self._list()
+                    async with self._list_slots:
+                        await self._list()
                 await self._watch()
             except (KubeError, ServerWentBack, ValueError) as error:
                 self._failures += 1
                 self._must_list = self._must_list or _rejects_version(error)
+                if self._tolerates_forbidden and isinstance(error, Forbidden):
+                    self.synced.set()
                 fields = {"plural": self._resource.plural, "error": str(error), "lists_again": self._must_list}
                 logger.log(logging.INFO if self._failures == 1 else logging.WARNING, "watch interrupted", extra=fields)
             if self._failures:

@@ -75,6 +75,17 @@ class BoundedFailureConverter(DefaultFailureConverter):
         _bound(exception, failure)
 
 
+class EncodedFailureConverter(BoundedFailureConverter):
+    """The same with messages and stack traces in a payload, so that a codec applies to them as well."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        """Convert and truncate, then move the texts."""
+        super().to_failure(exception, payload_converter, failure)
+        texts = {"message": failure.message, "stack_trace": failure.stack_trace}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([texts])[0])
+        failure.message, failure.stack_trace = "Encoded failure", ""
+
+
 bounded_data_converter: Final = DataConverter(
     payload_converter_class=BoundedPayloadConverter, failure_converter_class=BoundedFailureConverter
 )
@@ -112,7 +123,8 @@ def _bound(exception: BaseException, failure: Failure) -> None:
     """Truncate the texts of a failure and of its causes. Validation errors repeat the invalid values in their texts."""
     error: BaseException | None = exception
     for _ in range(MAX_CAUSES):
-        if isinstance(error, ValidationError):
+        is_encoded = failure.HasField("encoded_attributes")
+        if isinstance(error, ValidationError) and not is_encoded:
             failure.message = describe_fields(error)
         failure.message = one_line(failure.message, limit=FAILURE_MESSAGE_LIMIT)
         failure.stack_trace = failure.stack_trace[-STACK_TRACE_LIMIT:]

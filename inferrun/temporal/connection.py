@@ -2,14 +2,19 @@
 registers the search attributes.
 """
 
+from dataclasses import replace
+from pathlib import Path
+
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.temporal.plugin import inferrun_plugin
+from inferrun.temporal.rotation import RotatingService
 
 INSTALLATION = SearchAttributeKey.for_keyword("InferrunInstallation")
 RUN = SearchAttributeKey.for_keyword("InferrunRun")
@@ -27,13 +32,26 @@ _NO_ROOM_OR_PERMISSION = (
 )
 
 
-async def connect(*, identity: str, lazy: bool = False) -> Client:
-    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file.
+async def connect(*, identity: str, lazy: bool = False, codec_keys: Path | None = None) -> Client:
+    """A client for the address, namespace and credentials in the environment or in Temporal's configuration file, which can be
+    rotated (`inferrun.temporal.rotation`). With `codec_keys`, a folder, payloads are encrypted (`inferrun.temporal.codec`).
 
     A lazy client connects with its first request; a worker cannot use one.
     """
     settings = ClientConfig.load_client_connect_config()
-    return await Client.connect(**settings, identity=identity, lazy=lazy, plugins=[inferrun_plugin(is_sandboxed=False)])
+    plugins = [inferrun_plugin(is_sandboxed=False)]
+    converter = DataConverter.default if codec_keys is None else encrypting_converter(codec_keys)
+    client = await Client.connect(**settings, identity=identity, lazy=lazy, plugins=plugins, data_converter=converter)
+    config = client.config()
+    config["service_client"] = RotatingService(client.service_client)
+    return Client(**config)
+
+
+def encrypting_converter(codec_keys: Path) -> DataConverter:
+    """The data converter of programs that share these keys. Raises `inferrun.temporal.codec.InvalidKeys`."""
+    from inferrun.temporal.codec import EncryptionCodec  # noqa: PLC0415 -- cryptography is needed only with keys
+
+    return replace(DataConverter.default, payload_codec=EncryptionCodec(codec_keys))
 
 
 async def register_search_attributes(client: Client) -> bool:

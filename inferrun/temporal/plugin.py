@@ -10,7 +10,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from inferrun.temporal.bounds import bounded_data_converter
+from inferrun.temporal.bounds import BoundedFailureConverter, EncodedFailureConverter, bounded_data_converter
 
 PASSED_THROUGH = (
     "inferrun.contract",
@@ -51,10 +51,11 @@ def inferrun_plugin(*, is_sandboxed: bool = True) -> SimplePlugin:
 def _converter(given: DataConverter | None) -> DataConverter:
     if given is None or given is DataConverter.default:
         return bounded_data_converter
+    is_encoded = given.payload_codec is not None
     return replace(
         given,
         payload_converter_class=bounded_data_converter.payload_converter_class,
-        failure_converter_class=bounded_data_converter.failure_converter_class,
+        failure_converter_class=EncodedFailureConverter if is_encoded else BoundedFailureConverter,
     )
 
 

@@ -14,9 +14,11 @@ import pytest
 import yaml
 from temporalio.client import Client
 
+from tests.attacks.report import Outcome, Part, write
 from tests.attacks.victim import Components, Victim
 from tests.e2e.conftest import stage
 from tests.e2e.stage import Space, Stage, config, until
+from tests.faults.page import machine
 
 __all__ = ["stage"]
 
@@ -41,9 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How the victims fared."""
-    for path in sorted(config.stash[FIGURES].glob("*.txt")):
-        terminalreporter.write_line(path.read_text(encoding="utf-8"))
+    """How the victims fared; with INFERRUN_ATTACK_RECORD, what happened is kept for the page."""
+    victims = [path.read_text(encoding="utf-8") for path in sorted(config.stash[FIGURES].glob("*.txt"))]
+    for text in victims:
+        terminalreporter.write_line(text)
+    is_worker = hasattr(config, "workerinput")  # of pytest-xdist, which passes its reports on
+    if os.environ.get("INFERRUN_ATTACK_RECORD") and not is_worker:
+        found = terminalreporter.stats
+        outcomes = [
+            Outcome(item.nodeid, is_repelled=name == "passed", seconds=round(item.duration, 1))
+            for name in ("passed", "failed")
+            for item in found.get(name, ())
+        ]
+        write(Part(outcomes, victims, machine(), has_harm=bool(found.get("error"))))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,7 +73,7 @@ def victim(stage: Stage, pytestconfig: pytest.Config) -> Iterator[Victim]:
         until(lambda: len(bystander.starts) >= MEASURED_RUNS, seconds=90, what="enough measured runs")
         bystander.stop()
         figures = pytestconfig.stash[FIGURES] / f"{space.name}.txt"
-        figures.write_text(f"{space.name}: {bystander.figures}", encoding="utf-8")
+        figures.write_text(bystander.figures, encoding="utf-8")
         bystander.expect_no_harm()
         assert Components.read(stage) == before, "a component was restarted"
     finally:
@@ -86,7 +98,7 @@ def tenant(stage: Stage) -> Iterator[Space]:
             yield space
         finally:
             operator = Space(stage, name)
-            operator.kubectl("delete", "inferenceruns", "--all", "--wait=false", check=False)
+            operator.kubectl("delete", "inferenceruns", "--all", "--wait=false", check=False, seconds=240)
             stage.kubectl("delete", "namespace", name, "--wait=false", check=False)
 
 

@@ -1,6 +1,7 @@
 """Attacks with kubectl by a user who has the role `edit` in one namespace."""
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.attacks.victim import Victim
+from tests.attacks.victim import LOADED_SECONDS, START_SECONDS, Victim, slowest
 from tests.e2e.stage import Object, Space, Stage, config, run, until
 
 SECONDS = 30
@@ -54,19 +55,16 @@ def test_a_config_of_another_namespace_is_refused_whether_or_not_it_exists(
 def test_a_secret_of_another_namespace_is_not_mounted(tenant: Space, victim: Victim, end: str) -> None:
     secret = f"token-{uuid.uuid4().hex[:6]}"
     victim.space.kubectl("create", "secret", "generic", secret, "--from-literal=server-url=http://127.0.0.1:9")
-    reference = {"name": secret, "namespace": victim.space.name}
-    endpoint = {"api": {"path": "/x", "verb": "POST", "endpointRef": reference}}
-    file = {"file": {"claimName": "c", "path": "in.jsonl"}}
-    storage = {"input": file, "output": file, end: {"krateo": endpoint}}
-    tenant.kubectl("apply", "-f", "-", given=json.dumps(claim("c")))
+    tenant.kubectl("create", "secret", "generic", "own", "--from-literal=server-url=http://data.invalid")
+    own, stolen = {"name": "own"}, {"name": secret, "namespace": victim.space.name}
+    ends = {"input": own, "output": own, end: stolen}
+    storage = {
+        name: {"krateo": {"api": {"path": "/x", "verb": "POST", "endpointRef": reference}}}
+        for name, reference in ends.items()
+    }
     tenant.apply(ours("steal", storage=storage), run("steal", "steal"))
     status = tenant.wait_for("steal", phase="Pending", reason="SecretNotFound", seconds=SECONDS)
     assert f"namespace {tenant.name}" in status["message"]
-
-
-def claim(name: str) -> Object:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "storageClassName": ""}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
 
 def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: Victim) -> None:
@@ -212,11 +210,18 @@ def test_a_flood_of_deletions_does_not_delay_others(tenant: Space, victim: Victi
 
 
 def _expect_prompt_starts(victim: Victim, *, seconds: float) -> None:
+    """As for all starts (`Victim.expect_no_harm`), for those of the next seconds alone."""
     before = len(victim.starts)
     time.sleep(seconds)
+    until(lambda: len(victim.starts) > before, seconds=60, what="a start that was measured")
     during = victim.starts[before:]
-    assert during
-    assert sorted(during)[len(during) // 2] <= 1.0, during
+    alone = slowest(victim.quiet)
+    limit = START_SECONDS + (alone if alone > LOADED_SECONDS else 0)
+    assert sorted(during)[len(during) // 2] <= limit, (during, victim.quiet)
+
+
+NOT_CALLED = re.compile(r"which runs must not reach|not a valid URL")
+"""Both are found out before a connection is made; the client takes numbers for no host at all."""
 
 
 def _server_of(stage: Stage) -> str:
@@ -258,5 +263,5 @@ def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage,
     storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": {**call, "verb": "POST"}}}}
     tenant.apply(ours("inside", storage=storage, backoffLimit=0), run("inside", "inside"))
     status = tenant.wait_for("inside", phase="Failed", seconds=90)
-    assert "not allowed" in status["message"] or "refused" in status["message"].lower(), status["message"]
+    assert NOT_CALLED.search(status["message"]), status["message"]
     assert "HTTP" not in status["message"]

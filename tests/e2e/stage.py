@@ -90,9 +90,9 @@ class Space:
     stage: Stage
     name: str
 
-    def kubectl(self, *words: str, given: str | None = None, check: bool = True) -> str:
+    def kubectl(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 60) -> str:
         """Run kubectl in this namespace."""
-        return self.stage.kubectl("-n", self.name, *words, given=given, check=check)
+        return self.stage.kubectl("-n", self.name, *words, given=given, check=check, seconds=seconds)
 
     def get(self, kind: str, name: str) -> Object | None:
         """One object, or None."""

@@ -69,6 +69,7 @@ CALLS = frozenset(
         ("worker.observer.run_signals:RunSignals._send", "signal started"),
         ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
+        ("inferrun.control.installation:_record", "create leases"),
         ("inferrun.kube.leases:LeaderElection._release", "patch leases"),
         ("inferrun.kube.leases:LeaderElection._renew", "create leases"),
         ("inferrun.kube.leases:LeaderElection._renew", "patch leases"),

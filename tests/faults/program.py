@@ -41,7 +41,7 @@ async def _shim(settings: ShimSettings) -> AsyncIterator[ShimProcess]:
     common, injector = settings.common, _injector()
     api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
     try:
-        installation = await installation_id(api, release=common.release)
+        installation = await installation_id(api, common)
         client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
         defaults = DefaultsFolder(settings.defaults_folder)
         yield ShimProcess(
@@ -56,7 +56,7 @@ async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
     common, injector = settings.common, _injector()
     api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
     try:
-        installation = await installation_id(api, release=common.release)
+        installation = await installation_id(api, common)
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{common.identity}"), injector)
         await register_search_attributes(client)
         defaults = DefaultsFolder(settings.defaults_folder)

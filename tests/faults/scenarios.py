@@ -22,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from inferrun.control.installation import installation_id
+from inferrun.control.settings import CommonSettings
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, LEASES, RUNS, Object
 from inferrun.names import run_workflow_id, schedule_id
@@ -496,7 +497,8 @@ async def _is_no_schedule(stage: Stage, identity: str) -> bool:
 
 async def _leave_over(stage: Stage) -> None:
     """A workflow and a schedule of runs that do not exist, which a sweep finds soon after the shim starts."""
-    memo = {"installation": await installation_id(stage.world.api, release=stage.namespace)}
+    settings = {"INFERRUN_RELEASE": stage.namespace, "POD_NAMESPACE": stage.namespace}
+    memo = {"installation": await installation_id(stage.world.api, CommonSettings.read(settings))}
     identity = await _leave_schedule(stage, memo=memo)
     run = RunRef(namespace=stage.namespace, name=f"{stage.name}-workflow", uid=f"uid-of-{stage.token}-w")
     stage.submissions.append(run_workflow_id(run))

@@ -76,7 +76,7 @@ def test_the_library_declares_what_it_imports() -> None:
         ("inferrun/resources", ("validation",)),
         ("inferrun/submission", ()),
         ("inferrun/client", ("client",)),
-        ("inferrun/temporal", ("client",)),
+        ("inferrun/temporal", ("client", "codec")),
         ("inferrun/kube", ("cli",)),
         ("inferrun/cli", ("cli",)),
     ],

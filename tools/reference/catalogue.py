@@ -1,11 +1,12 @@
 """Every generated part by the name that a page uses for it."""
 
 from deploy.crds.definitions import inference_config, inference_run
-from tools.reference import chart, commands, exit_codes, exports, fields, labels, settings
+from tools.reference import chart, commands, exit_codes, exports, fields, labels, permissions, settings
 from tools.reference.markdown import table
 
 FIELDS = ("field", "type", "meaning")
 DEFAULTS = ("default", "meaning")
+PERMISSIONS = ("namespace", "resources", "resource names", "verbs")
 
 
 def parts() -> dict[str, str]:
@@ -23,6 +24,11 @@ def parts() -> dict[str, str]:
         "labels": table(("label", "meaning"), labels.rows("LABEL_")),
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
         "commands": commands.section(),
+        **{
+            f"permissions-{account}-{mode}": table(PERMISSIONS, permissions.rows(account, mode))
+            for account in ("shim", "worker")
+            for mode in ("all-namespaces", "two-namespaces")
+        },
         "exports": table(("name", "meaning"), exports.rows("inferrun")),
         "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
     }

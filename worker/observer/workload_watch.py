@@ -1,6 +1,6 @@
 """The worker's view of the cluster: the installation's live Jobs, their Pods, and the runs that have not finished.
 
-Three informers with trimmed caches, shared by everything in the process; nothing here writes. Pods are indexed by the
+Three caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are indexed by the
 UID of the Job that controls them. Pods that are terminal are not cached; their ends are remembered for a while.
 """
 
@@ -19,7 +19,9 @@ from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_r
 from inferrun import wellknown
 from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.run_ref import RunRef
 
@@ -40,31 +42,33 @@ Wake = Callable[[Key], None]
 class WorkloadWatch:
     """Run it as one task beside the worker. It shows what installations in the cluster of `installation` created."""
 
-    def __init__(self, client: KubeClient, *, namespace: str | None, installation: str) -> None:
+    def __init__(self, client: KubeClient, *, namespaces: Namespaces, installation: str) -> None:
         self._installation = installation
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._wakes: list[Wake] = []
         self._share = SharedParts()
         self.new_runs = NewRuns()
-        self.jobs = Informer(
+        self.jobs = NamespacedInformers(
             client,
             JOBS,
-            namespace=namespace,
+            namespaces=namespaces,
             selector=f"{SELECTOR},!{wellknown.LABEL_ENDED}",
             transform=self._take_job,
             listener=self._on_job,
         )
-        self.pods = Informer(
+        self.pods = NamespacedInformers(
             client,
             PODS,
-            namespace=namespace,
+            namespaces=namespaces,
             selector=SELECTOR,
             list_params={"fieldSelector": LIVE_PODS},
             transform=self._take_pod,
             listener=self._on_pod,
         )
-        self.runs = Informer(client, RUNS, namespace=namespace, transform=self._take_run, listener=self._on_run)
+        self.runs = NamespacedInformers(
+            client, RUNS, namespaces=namespaces, transform=self._take_run, listener=self._on_run
+        )
 
     async def run(self) -> None:
         """Follow the three collections until cancelled."""
@@ -75,12 +79,12 @@ class WorkloadWatch:
     async def synced(self) -> None:
         """Return once all collections have been listed."""
         for informer in (self.jobs, self.pods, self.runs):
-            await informer.synced.wait()
+            await informer.synced()
 
     @property
     def is_synced(self) -> bool:
         """Whether all collections have been listed."""
-        return all(informer.synced.is_set() for informer in (self.jobs, self.pods, self.runs))
+        return all(informer.is_synced for informer in (self.jobs, self.pods, self.runs))
 
     def job(self, key: Key) -> Object | None:
         """The Job of that key, unless its end is recorded."""

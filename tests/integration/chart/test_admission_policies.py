@@ -226,6 +226,7 @@ def test_a_watched_namespace_is_not_protected(render: Render) -> None:
 
     assert "'own'" in denied()
     assert "'own'" not in denied("watchNamespace=own")
+    assert "'own'" not in denied("watchNamespace={team-a,own}")
 
 
 def test_without_the_feature_or_if_switched_off_no_policy_is_rendered(render: Render) -> None:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from inferrun.control.run_defaults import Defaults, parse_defaults
+from inferrun.kube.namespaces import ALL
 from operator_shim.settings import ShimSettings
 from tests.integration.chart.conftest import CHART, HelmFailed, Manifest, Render
 from tests.integration.crds.server import call
@@ -45,26 +46,24 @@ def test_helm_lint_passes(helm: Callable[..., str]) -> None:
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
 def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
-    assert len(roles) == 6
+    assert len(roles) == (8 if not settings else 6)
     for role in roles:
         for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
             assert not resource.startswith("secrets")
 
 
-def test_with_one_namespace_all_permissions_except_the_clusters_id_and_the_lease_are_limited_to_it(
-    render: Render,
-) -> None:
-    manifests = render("watchNamespace=models", "rbac.aggregateToDefaultRoles=false")
+def test_with_listed_namespaces_all_permissions_are_limited_to_them_and_to_the_releases_own(render: Render) -> None:
+    manifests = render("watchNamespace={models,data}", "rbac.aggregateToDefaultRoles=false")
     namespaced = of_kind(manifests, "Role", "RoleBinding")
     own = [item for item in namespaced if item["metadata"]["namespace"] == "inferrun-system"]
-    assert {item["metadata"]["name"] for item in own} == {"inferrun-leader-election"}
-    assert {item["metadata"]["namespace"] for item in namespaced if item not in own} == {"models"}
-    (lease_role,) = of_kind(own, "Role")
-    assert {resource for _, resource, _ in permissions(lease_role)} == {"leases"}
-    (cluster_role,) = of_kind(manifests, "ClusterRole")
-    (rule,) = cluster_role["rules"]
-    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["namespaces"], ["kube-system"], ["get"])
+    assert {item["metadata"]["name"] for item in own} == {"inferrun-leader-election", "inferrun-identity"}
+    assert {item["metadata"]["namespace"] for item in namespaced if item not in own} == {"models", "data"}
+    allowed = {found for role in of_kind(own, "Role") for found in permissions(role)}
+    assert {resource for _, resource, _ in allowed} == {"leases", "namespaces"}
+    (rule,) = [rule for role in of_kind(own, "Role") for rule in role["rules"] if "namespaces" in rule["resources"]]
+    assert (rule["resourceNames"], rule["verbs"]) == (["inferrun-system"], ["get"])
+    assert of_kind(manifests, "ClusterRole", "ClusterRoleBinding") == []
 
 
 def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Render) -> None:
@@ -78,7 +77,7 @@ def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Rend
         }
         bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
         assert used == accounts
-        assert len(bindings) == 4
+        assert len(bindings) == (6 if not settings else 4)
         for binding in bindings:
             assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
             assert {subject["name"] for subject in binding["subjects"]} <= accounts
@@ -110,13 +109,48 @@ def test_the_programs_parse_the_settings_that_the_chart_passes(render: Render) -
     assert (worker.follower_slots, worker.shutdown_seconds.total_seconds()) == (5_000_000, 20)
     assert shim.runner_account == worker.runner_account == "runner"
     for common in (shim.common, worker.common):
-        assert (common.watch_namespace, common.task_queue) == ("models", "batch")
+        assert (common.watched.names, common.task_queue) == (("models",), "batch")
         assert (common.release, common.ui_url) == ("inferrun-system.inferrun", "https://temporal.example")
+
+
+def test_certificates_and_codec_keys_are_mounted_in_both_programs(render: Render) -> None:
+    settings = ("temporal.tls.secret=client", "temporal.tls.serverName=temporal.example", "temporal.codecSecret=keys")
+    for given, mounted in ((settings, {"temporal": "client", "codec": "keys"}), ((), {})):
+        manifests = render(*given)
+        for component in ("shim", "worker"):
+            pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
+            secrets = {
+                volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume
+            }
+            assert secrets == mounted
+            folders = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+            found = environment(manifests, component)
+            tls = {name: value for name, value in found.items() if name.startswith("TEMPORAL_TLS")}
+            assert bool(tls) is bool(mounted)
+            if mounted:
+                assert found["INFERRUN_CODEC_KEYS"] == folders["codec"]
+                assert tls.pop("TEMPORAL_TLS_SERVER_NAME") == "temporal.example"
+                assert {Path(value).parent for value in tls.values()} == {Path(folders["temporal"])}
+                assert {Path(value).name for value in tls.values()} == {"tls.crt", "tls.key", "ca.crt"}
+
+
+def test_the_front_door_and_the_signing_key_are_settings_of_the_worker(render: Render) -> None:
+    manifests = render("frontDoorNamespaces={team-a,team-b}", "worker.signingKeySecret.name=signing")
+    assert WorkerSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
+    keys = {}
+    for component in ("shim", "worker"):
+        pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
+        keys[component] = [entry for entry in pod["containers"][0]["env"] if entry["name"] == "INFERRUN_SIGNING_KEY"]
+    reference = {"secretKeyRef": {"name": "signing", "key": "key"}}
+    assert keys == {"shim": [], "worker": [{"name": "INFERRUN_SIGNING_KEY", "valueFrom": reference}]}
+    assert WorkerSettings.read(environment(render(), "worker")).front_door == ()
 
 
 def test_by_default_all_namespaces_are_watched_and_pods_get_no_token(render: Render) -> None:
     worker = WorkerSettings.read(environment(render(), "worker"))
-    assert worker.common.watch_namespace is None
+    assert worker.common.watched == ALL
+    listed = WorkerSettings.read(environment(render("watchNamespace={team-a,team-b}"), "worker"))
+    assert listed.common.watched.names == ("team-a", "team-b")
     assert worker.runner_account == ""
 
 
@@ -174,6 +208,8 @@ def test_temporals_credentials_are_passed_from_a_secret_by_kubernetes(render: Re
         (("settings.backoffLimit=many",), "/settings/backoffLimit"),
         (("settings.backofLimit=1",), "backofLimit"),
         (("watchNamespace=Models",), "/watchNamespace"),
+        (("watchNamespace={team-a,Models}",), "/watchNamespace"),
+        (("clusterId=no spaces",), "/clusterId"),
         (("pollingInterval=soon",), "/pollingInterval"),
         (("worker.replicas=-1",), "/worker/replicas"),
         (("images.pullPolicy=Sometimes",), "/images/pullPolicy"),
@@ -215,7 +251,8 @@ def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
     params = {"dryRun": "All", "fieldValidation": "Strict"}
     try:
         for manifest in render(namespace=restricted_namespace):
-            path = PATHS[manifest["kind"]].format(namespace=restricted_namespace)
+            place = manifest["metadata"].get("namespace", restricted_namespace)
+            path = PATHS[manifest["kind"]].format(namespace=place)
             call(client, "POST", path, manifest, params=params)
     finally:
         client.event_hooks["response"] = []

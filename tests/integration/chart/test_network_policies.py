@@ -49,12 +49,12 @@ def test_with_all_namespaces_watched_only_listed_ones_get_a_policy_for_runs(rend
 def test_run_pods_reach_neither_metadata_services_nor_the_control_plane(render: Render) -> None:
     found = policies(
         render,
-        "watchNamespace=team-a",
-        "networkPolicies.runs.namespaces={team-b}",
+        "watchNamespace={team-a,team-b}",
+        "networkPolicies.runs.namespaces={team-b,team-c}",
         "networkPolicies.runs.deniedCidrs={169.254.0.0/16,10.0.0.1/32,fe80::/10}",
         "networkPolicies.temporalFrontend.namespace=temporal",
     )
-    for namespace in ("team-a", "team-b"):
+    for namespace in ("team-a", "team-b", "team-c"):
         runs = found[(namespace, "inferrun-system-inferrun-runs")]
         assert runs["ingress"] == []
         assert runs["podSelector"]["matchLabels"] == {wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY}

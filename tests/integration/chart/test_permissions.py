@@ -12,7 +12,11 @@ import pytest
 from tests.integration.chart.conftest import Manifest, Render
 
 RECORDED = Path(__file__).parent / "permissions"
-MODES = {"all-namespaces": (), "one-namespace": ("watchNamespace=team-a",)}
+MODES = {
+    "all-namespaces": (),
+    "one-namespace": ("watchNamespace=team-a",),
+    "two-namespaces": ("watchNamespace={team-a,team-b}",),
+}
 
 
 def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
@@ -45,9 +49,19 @@ def test_the_permissions_are_the_recorded_ones(render: Render, component: str, m
     assert found == path.read_text(encoding="utf-8")
 
 
-def test_in_namespaced_mode_nothing_is_cluster_wide_but_the_clusters_id(render: Render) -> None:
-    manifests = render(*MODES["one-namespace"])
+@pytest.mark.parametrize("mode", ["one-namespace", "two-namespaces"])
+def test_with_listed_namespaces_nothing_is_permitted_cluster_wide(render: Render, mode: str) -> None:
+    manifests = render(*MODES[mode])
     for component in ("shim", "worker"):
         lines = list(permissions(manifests, f"inferrun-{component}"))
-        wide = [line for line in lines if line.startswith("cluster")]
-        assert wide == ["cluster: namespaces.core named kube-system: get"]
+        assert lines
+        assert not [line for line in lines if line.startswith("cluster")]
+        places = {line.partition(":")[0] for line in lines}
+        assert places <= {f"namespace {name}" for name in ("team-a", "team-b", "inferrun-system")}
+
+
+def test_each_listed_namespace_has_the_permissions_of_a_single_one(render: Render) -> None:
+    for component in ("shim", "worker"):
+        one = set(permissions(render(*MODES["one-namespace"]), f"inferrun-{component}"))
+        two = set(permissions(render(*MODES["two-namespaces"]), f"inferrun-{component}"))
+        assert two == one | {line.replace("namespace team-a:", "namespace team-b:") for line in one}

@@ -10,8 +10,9 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from inferrun.cli.temporal_server import Frontend
+from inferrun.control.installation import RECORD
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import NAMESPACES
+from inferrun.kube.objects import LEASES
 from inferrun.temporal.connection import register_search_attributes
 from tests.integration.cli.stage import DEPLOYMENTS, run_command
 from workflows.activity_options import follower_queue
@@ -126,8 +127,8 @@ async def test_workers_of_this_and_of_another_installation_are_distinguished(
     deployment = await api.get(DEPLOYMENTS, installed, "inferrun-worker")
     environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     release = next(entry["value"] for entry in environment if entry["name"] == "INFERRUN_RELEASE")
-    system = await api.get(NAMESPACES, None, "kube-system")
-    installation = f"{release}.{system['metadata']['uid']}" if is_ours else "another.cluster"
+    await api.create(LEASES, installed, {"metadata": {"name": RECORD}, "spec": {"holderIdentity": "this-cluster"}})
+    installation = f"{release}.this-cluster" if is_ours else "another.cluster"
     client = await Client.connect(temporal_address, identity=f"inferrun/{installation}/pod")
     async with (
         Worker(client, task_queue=task_queue, workflows=[Idle], activities=[idle]),

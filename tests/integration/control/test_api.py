@@ -6,6 +6,7 @@ from secrets import token_hex
 import pytest
 
 from inferrun.control.installation import installation_id
+from inferrun.control.settings import CommonSettings
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import (
     AlreadyExists,
@@ -41,10 +42,11 @@ async def test_a_cluster_wide_object_is_read(api: KubeClient) -> None:
     assert (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
 
 
-async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeClient) -> None:
+async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeClient, namespace: str) -> None:
     uid = (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
-    assert await installation_id(api, release="inferrun") == f"inferrun.{uid}"
-    longest = await installation_id(api, release="r" * 53)
+    settings = {"POD_NAMESPACE": namespace}
+    assert await installation_id(api, CommonSettings.read(settings)) == f"inferrun.{uid}"
+    longest = await installation_id(api, CommonSettings.read({**settings, "INFERRUN_RELEASE": "r" * 53}))
     assert len(longest) == 63
     assert longest.endswith(f".{uid}")
 

@@ -18,6 +18,7 @@ from activities.launch_job import JobLauncher
 from activities.rules import manifests
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -44,7 +45,7 @@ def installation() -> Installation:
 @pytest.fixture
 async def watch(api: KubeClient, namespace: str, installation: Installation) -> AsyncIterator[JobWatch]:
     """The shared watch of a worker."""
-    made = JobWatch(api, namespace=namespace, selector=manifests.SELECTOR)
+    made = JobWatch(api, namespaces=Namespaces((namespace,)), selector=manifests.SELECTOR)
     task = asyncio.create_task(made.run())
     yield made
     task.cancel()

@@ -10,6 +10,7 @@ from activities.cluster.events import EventRecorder
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.leases import LeaderElection
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
@@ -76,7 +77,7 @@ async def leading(
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
     leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
-    watch = WorkloadWatch(api, namespace=namespace, installation=installation)
+    watch = WorkloadWatch(api, namespaces=Namespaces((namespace,)), installation=installation)
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(
         api,

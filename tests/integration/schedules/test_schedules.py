@@ -12,6 +12,7 @@ from temporalio.service import RPCError
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import RUNS
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
@@ -132,7 +133,7 @@ async def test_only_a_schedule_whose_run_is_gone_is_swept(
     await schedules.reconcile(alive, children=[])
 
     async def is_swept() -> bool:
-        await schedules.sweep(set(), namespace=None if watched == "all" else namespace)
+        await schedules.sweep(set(), namespaces=ALL if watched == "all" else Namespaces((namespace,)))
         return not await exists(temporal, lost)
 
     await until(is_swept)
@@ -150,6 +151,6 @@ async def test_a_shim_that_watches_another_namespace_sweeps_nothing(
         return identity(lost) in [item.id async for item in await temporal.list_schedules()]
 
     await until(is_listed)
-    await schedules.sweep(set(), namespace="elsewhere")
+    await schedules.sweep(set(), namespaces=Namespaces(("elsewhere",)))
     assert await exists(temporal, lost)
     await schedules.delete(lost)

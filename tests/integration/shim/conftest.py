@@ -21,6 +21,7 @@ from deploy.crds.definitions import inference_config, inference_run
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists, NotFound
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
 from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.temporal.search_attributes import SearchAttributes
@@ -135,16 +136,16 @@ def schedules(api: KubeClient, far_side: Client, namespace: str) -> Schedules:
 def start_shim(
     plane: ControlPlane, namespace: str, workflows: RunWorkflows, schedules: Schedules, temporal: Client
 ) -> StartShim:
-    """Starts a shim for one namespace, or for those that `namespace` says, and returns once it has listed its runs."""
+    """Starts a shim for one namespace, or for `watched`, and returns once it has listed its runs."""
 
     @asynccontextmanager
-    async def started(*, resync_seconds: int = 300, watched: str | None = namespace) -> AsyncIterator[Shim]:
+    async def started(*, resync_seconds: int = 300, watched: Namespaces | None = None) -> AsyncIterator[Shim]:
         own = await connect(kubeconfig=plane.kubeconfig)
         shim = Shim(
             own,
             workflows=workflows,
             schedules=schedules,
-            namespace=watched,
+            namespaces=watched or Namespaces((namespace,)),
             workers=10,
             resync_seconds=resync_seconds,
             defaults=Defaults,

@@ -72,6 +72,39 @@ async def test_an_edit_names_the_runs_in_progress(
     assert first["reportingComponent"] == "inferrun.dev/shim"
 
 
+async def test_a_credential_in_a_header_is_reported_in_one_event_without_its_value(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+) -> None:
+    headers = ["Authorization: Bearer canary", "Accept: application/json"]
+    call = {"path": "/", "verb": "POST", "endpointRef": {"name": "data"}, "headers": headers}
+    kserve = {"modelName": "m", "modelUrl": "http://model", "modelVersion": "v2", "modelInputName": "i"}
+    body = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.CONFIG_KIND,
+        "metadata": {"name": "iris", "namespace": namespace},
+        "spec": {"kserve": kserve, "storage": {**STORAGE, "output": {"krateo": {"api": call}}}},
+    }
+    await api.create(CONFIGS, namespace, body)
+
+    async def found() -> list[dict[str, Any]]:
+        listed = await api.list(EVENTS, namespace, fieldSelector="reason=CredentialInConfig")
+        return list(listed["items"])
+
+    async def is_reported() -> bool:
+        status = (await api.get(CONFIGS, namespace, "iris")).get("status") or {}
+        return bool(status.get("observedGeneration")) and bool(await found())
+
+    for _ in range(2):
+        async with start_shim():
+            await until(is_reported)
+    [event] = await found()
+    assert event["type"] == "Warning"
+    assert event["message"].startswith(
+        "spec.storage.output.krateo.api.headers.0 (Authorization) can be seen by everyone"
+    )
+    assert "canary" not in str(event)
+
+
 async def test_an_edit_of_a_config_that_no_run_uses_is_not_reported(
     api: KubeClient, namespace: str, start_shim: StartShim, until: Until
 ) -> None:

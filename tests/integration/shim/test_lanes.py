@@ -9,6 +9,7 @@ from temporalio.client import Client
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import NAMESPACES, RUNS, Object
 from inferrun.reasons import Phase
 from tests.integration.shim.conftest import StartShim, Until
@@ -127,7 +128,7 @@ async def test_five_hundred_deletions_do_not_delay_a_new_run_of_another_namespac
     other = f"other-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
     crowd = [await create(api, namespace, f"run-{number}", status=OLD) for number in range(500)]
-    async with start_shim(watched=None):
+    async with start_shim(watched=ALL):
 
         async def delete(name: str, uid: str) -> None:
             try:

@@ -3,14 +3,18 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import RawValue
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, run_workflow_id
@@ -70,6 +74,28 @@ async def test_the_resync_replaces_a_workflow_that_is_gone(
         await until(is_recovered, seconds=10)
 
 
+@pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])
+async def test_a_memo_that_cannot_be_decoded_does_not_keep_other_workflows_from_being_listed(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, until: Until, encoding: str
+) -> None:
+    """Whoever may start workflows chooses the memo."""
+    garbage = RawValue(Payload(metadata={"encoding": encoding.encode()}, data=b"[[["))
+    foreign = await temporal.start_workflow(
+        messages.RUN_WORKFLOW,
+        id=f"foreign-{namespace}-{encoding}",
+        task_queue=namespace,
+        memo={"installation": garbage, "run": garbage},
+    )
+    run = await create(api, namespace, "run")
+    await workflows.ensure(run)
+
+    async def are_listed() -> bool:
+        return await workflows.count_open() == 2 and await workflows.list_open() == [run.ref]
+
+    await until(are_listed)
+    await foreign.terminate()
+
+
 @workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
 class FailingTasks:
     """Stands for a workflow that the workers cannot replay."""
@@ -122,7 +148,9 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
     }
     watch = Informer(api, RUNS, namespace=namespace)
     await watch._list()
-    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespace=namespace)
+    sweep = Sweep(
+        RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespaces=Namespaces((namespace,))
+    )
     for _ in range(2):
         await sweep.sweep()
     found = {}
@@ -170,7 +198,7 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
         schedules,
         watch=watch,
         ensure_again=do_not_start,
-        namespace=namespace,
+        namespaces=Namespaces((namespace,)),
     )
 
     async def are_cancelled() -> bool:
@@ -203,7 +231,9 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
 
     watch = Informer(api, RUNS, namespace=namespace)
     await watch._list()
-    sweep = Sweep(RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespace=namespace)
+    sweep = Sweep(
+        RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespaces=Namespaces((namespace,))
+    )
     later = datetime.now(UTC) + timedelta(seconds=2)
 
     async def is_listed() -> bool:

@@ -12,8 +12,13 @@ def test_a_response_is_described_by_its_size_and_never_by_its_content() -> None:
 
 
 def test_an_unexpected_failure_is_described_by_its_type() -> None:
-    failure = aiohttp.InvalidURL("http://user:pa55@host/?token=t0ken")
-    assert describe_failure(failure, seconds=1.0) == "InvalidURL"
+    failure = aiohttp.ClientError("http://user:pa55@host/?token=t0ken")
+    assert describe_failure(failure, seconds=1.0) == "ClientError"
+
+
+def test_an_invalid_url_is_named_without_its_text() -> None:
+    failure = aiohttp.InvalidURL("http://user:pa55@2130706433/?token=t0ken")
+    assert describe_failure(failure, seconds=1.0) == "this is not a valid URL"
 
 
 def test_a_connect_timeout_differs_from_a_slow_response() -> None:

@@ -24,6 +24,12 @@ The id of this installation within its cluster; at most 26 characters, because a
 {{- end -}}
 {{- end -}}
 
+{{/* The watched namespaces as a JSON list, which is empty if all are watched. */}}
+{{- define "inferrun.watched" -}}
+{{- $given := .Values.watchNamespace -}}
+{{- (kindIs "slice" $given | ternary $given (list $given)) | compact | toJson -}}
+{{- end -}}
+
 {{/* The user name of the worker's service account. */}}
 {{- define "inferrun.workerUser" -}}
 {{- printf "system:serviceaccount:%s:%s-worker" .Release.Namespace (include "inferrun.fullname" .) -}}

@@ -70,7 +70,11 @@ spec:
             - name: INFERRUN_TASK_QUEUE
               value: {{ $temporal.taskQueue | quote }}
             - name: WATCH_NAMESPACE
-              value: {{ $root.Values.watchNamespace | quote }}
+              value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
+            {{- with $root.Values.clusterId }}
+            - name: INFERRUN_CLUSTER_ID
+              value: {{ . | quote }}
+            {{- end }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
             - name: LOG_LEVEL
@@ -87,9 +91,36 @@ spec:
             - name: TEMPORAL_UI_URL
               value: {{ . | quote }}
             {{- end }}
+            {{- with $temporal.tls }}
+            {{- if .secret }}
+            - name: TEMPORAL_TLS_CLIENT_CERT_PATH
+              value: /etc/inferrun/temporal/{{ .certificate }}
+            - name: TEMPORAL_TLS_CLIENT_KEY_PATH
+              value: /etc/inferrun/temporal/{{ .privateKey }}
+            {{- with .serverAuthority }}
+            - name: TEMPORAL_TLS_SERVER_CA_CERT_PATH
+              value: /etc/inferrun/temporal/{{ . }}
+            {{- end }}
+            {{- with .serverName }}
+            - name: TEMPORAL_TLS_SERVER_NAME
+              value: {{ . | quote }}
+            {{- end }}
+            {{- end }}
+            {{- end }}
+            {{- if $temporal.codecSecret }}
+            - name: INFERRUN_CODEC_KEYS
+              value: /etc/inferrun/codec
+            {{- end }}
             {{- range .env }}
             - name: {{ .name }}
+              {{- if .secret }}
+              valueFrom:
+                secretKeyRef:
+                  name: {{ .secret }}
+                  key: {{ .key }}
+              {{- else }}
               value: {{ .value | quote }}
+              {{- end }}
             {{- end }}
             {{- with $root.Values.extraEnv }}
             {{- toYaml . | nindent 12 }}
@@ -135,12 +166,32 @@ spec:
               readOnly: true
             - name: tmp
               mountPath: /tmp
+            {{- if $temporal.tls.secret }}
+            - name: temporal
+              mountPath: /etc/inferrun/temporal
+              readOnly: true
+            {{- end }}
+            {{- if $temporal.codecSecret }}
+            - name: codec
+              mountPath: /etc/inferrun/codec
+              readOnly: true
+            {{- end }}
       volumes:
         - name: config
           configMap:
             name: inferrun-config
         - name: tmp
           emptyDir: {}
+        {{- with $temporal.tls.secret }}
+        - name: temporal
+          secret:
+            secretName: {{ . }}
+        {{- end }}
+        {{- with $temporal.codecSecret }}
+        - name: codec
+          secret:
+            secretName: {{ . }}
+        {{- end }}
       {{- with $root.Values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

@@ -37,7 +37,7 @@ class FakeCluster:
         self.objects: dict[tuple[str, str], Object] = {
             ("customresourcedefinitions", item["metadata"]["name"]): established(item) for item in definitions
         }
-        self.objects["namespaces", "kube-system"] = {"metadata": {"uid": UID}}
+        self.objects["leases", "inferrun-cluster"] = {"spec": {"holderIdentity": UID}}
         self.objects["configmaps", "inferrun-config"] = {"data": {"backoffLimit": "2"}}
         self.deployments = [deployment("shim"), deployment("worker")]
         self.denied: set[str] = set()

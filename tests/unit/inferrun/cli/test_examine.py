@@ -147,10 +147,19 @@ async def test_a_missing_permission_of_a_program_is_reported(cluster: FakeCluste
 
 
 async def test_a_missing_permission_for_the_lease_is_reported(cluster: FakeCluster, temporal: FakeTemporal) -> None:
-    cluster.denied = {"create leases"}
+    cluster.denied = {"patch leases"}
     found = the_problem(await examined(cluster, temporal))
     assert "inferrun-worker in namespace inferrun-system" in found.what
-    assert "create leases.coordination.k8s.io" in found.detail
+    assert "patch leases.coordination.k8s.io" in found.detail
+
+
+async def test_a_missing_permission_for_the_record_of_the_cluster_is_reported_for_both_programs(
+    cluster: FakeCluster, temporal: FakeTemporal
+) -> None:
+    cluster.denied = {"create leases"}
+    found = [finding for finding in await examined(cluster, temporal) if finding.state is State.PROBLEM]
+    assert [finding.what.split()[-4] for finding in found] == ["inferrun-shim", "inferrun-worker"]
+    assert all("create leases.coordination.k8s.io" in finding.detail for finding in found)
 
 
 async def test_permissions_are_checked_in_the_watched_namespace(cluster: FakeCluster, temporal: FakeTemporal) -> None:
@@ -161,6 +170,20 @@ async def test_permissions_are_checked_in_the_watched_namespace(cluster: FakeClu
     others = [review for review in reviews if review not in leases]
     assert {review["resourceAttributes"]["namespace"] for review in others} == {"team-a"}
     assert {review["resourceAttributes"]["namespace"] for review in leases} == {"inferrun-system"}
+
+
+async def test_permissions_are_checked_in_each_watched_namespace(cluster: FakeCluster, temporal: FakeTemporal) -> None:
+    listed = "team-a,team-b"
+    cluster.deployments = [deployment("shim", watch=listed), deployment("worker", watch=listed)]
+    await examined(cluster, temporal)
+    reviews = [body["spec"] for body in cluster.asked if body["kind"] == "SubjectAccessReview"]
+    for account in ("inferrun-shim", "inferrun-worker"):
+        places = {
+            review["resourceAttributes"]["namespace"]
+            for review in reviews
+            if review["user"].endswith(account) and review["resourceAttributes"]["resource"] != "leases"
+        }
+        assert places == {"team-a", "team-b"}
     assert {review["user"] for review in reviews} == {
         "system:serviceaccount:inferrun-system:inferrun-shim",
         "system:serviceaccount:inferrun-system:inferrun-worker",

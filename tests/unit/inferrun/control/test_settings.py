@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.control.settings import CommonSettings
+from inferrun.kube.namespaces import ALL, Namespaces
 from operator_shim.settings import ShimSettings
 from worker.settings import WorkerSettings
 
@@ -17,7 +18,7 @@ def test_an_empty_environment_gives_the_documented_defaults() -> None:
     assert worker.shutdown_seconds == timedelta(seconds=10)
     assert shim.common == worker.common
     common = shim.common
-    assert (common.watch_namespace, common.task_queue, common.release) == (None, "inferrun", "inferrun")
+    assert (common.watched, common.task_queue, common.release) == (ALL, "inferrun", "inferrun")
     assert (common.health_port, common.log_level, common.kubeconfig, common.ui_url) == (8080, "INFO", None, "")
 
 
@@ -55,8 +56,27 @@ def test_an_invalid_number_is_rejected_with_the_name_of_its_variable(name: str, 
 
 
 def test_an_empty_watch_namespace_means_all_namespaces() -> None:
-    assert CommonSettings.read({"WATCH_NAMESPACE": ""}).watch_namespace is None
-    assert CommonSettings.read({"WATCH_NAMESPACE": "models"}).watch_namespace == "models"
+    assert CommonSettings.read({"WATCH_NAMESPACE": ""}).watched == ALL
+    assert CommonSettings.read({"WATCH_NAMESPACE": "models"}).watched == Namespaces(("models",))
+
+
+def test_a_list_of_watched_namespaces_limits_the_front_door() -> None:
+    listed = {"WATCH_NAMESPACE": "team-a, team-b,team-a"}
+    assert CommonSettings.read(listed).watched == Namespaces(("team-a", "team-b"))
+    assert WorkerSettings.read(listed).served_namespaces == frozenset({"team-a", "team-b"})
+    assert WorkerSettings.read({**listed, "FRONT_DOOR_NAMESPACES": "team-b,team-c"}).served_namespaces == frozenset(
+        {"team-b"}
+    )
+    assert WorkerSettings.read({"FRONT_DOOR_NAMESPACES": "team-b"}).served_namespaces == frozenset({"team-b"})
+    assert WorkerSettings.read({}).served_namespaces is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Models", "a b", "a;b", "-a", "a.b", "x" * 64, ",".join(f"n{number}" for number in range(31))]
+)
+def test_an_invalid_list_of_namespaces_is_rejected_with_the_name_of_the_variable(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^WATCH_NAMESPACE: "):
+        CommonSettings.read({"WATCH_NAMESPACE": text})
 
 
 def test_only_a_kubeconfig_named_for_this_product_is_used() -> None:

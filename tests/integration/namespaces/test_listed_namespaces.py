@@ -1,0 +1,183 @@
+"""An installation that serves a list of namespaces needs no permission outside them, and serves no other namespace."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+from temporalio.client import Client
+
+from benchmarks.control_plane import ControlPlane
+from inferrun.control.installation import RECORD
+from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, RUNS, Object, Resource
+from tests.integration.chart.conftest import Render
+from tests.integration.chart.test_permissions import RECORDED
+from tests.integration.namespaces.installation import KINDS, install, running
+from tests.integration.shim.conftest import Until
+
+SECONDS = 60
+CreateNamespace = Callable[[str], Awaitable[str]]
+
+
+@pytest.fixture
+async def create_namespace(api: KubeClient) -> AsyncIterator[CreateNamespace]:
+    """Creates namespaces with the config `own`."""
+    made: list[Object] = []
+
+    async def create(prefix: str) -> str:
+        metadata = {"name": f"{prefix}-{token_hex(3)}"}
+        made.append(await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+        spec = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
+        config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "own"}, "spec": spec}
+        await api.create(CONFIGS, metadata["name"], config)
+        return metadata["name"]
+
+    yield create
+    for item in made:
+        await api.delete(NAMESPACES, "", item["metadata"]["name"], uid=item["metadata"]["uid"])
+
+
+async def create_run(api: KubeClient, namespace: str, *, name: str = "run") -> None:
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}}
+    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "own"}}})
+
+
+async def status_of(api: KubeClient, namespace: str, *, name: str = "run") -> Object:
+    found: Object = (await api.get(RUNS, namespace, name)).get("status") or {}
+    return found
+
+
+def has_job(api: KubeClient, *namespaces: str, name: str = "run") -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return all([(await status_of(api, namespace, name=name)).get("jobStatus") for namespace in namespaces])
+
+    return check
+
+
+async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
+    *,
+    api: KubeClient,
+    plane: ControlPlane,
+    temporal: Client,
+    render: Render,
+    create_namespace: CreateNamespace,
+    until: Until,
+    tmp_path: Path,
+) -> None:
+    system, first, second, other = [await create_namespace(name) for name in ("system", "first", "second", "other")]
+    release = await install(api, plane, render, namespace=system, watched=(first, second), folder=tmp_path)
+    for namespace in (first, second, other):
+        await create_run(api, namespace)
+    async with running(release, until):
+        await until(has_job(api, first, second), seconds=SECONDS)
+        await create_run(api, second, name="later")
+        await until(has_job(api, second, name="later"), seconds=SECONDS)
+    assert await status_of(api, other) == {}
+    [job] = (await api.list(JOBS, first))["items"]
+    uid = (await api.get(NAMESPACES, None, system))["metadata"]["uid"]
+    assert job["metadata"]["labels"]["inferrun.dev/installation"].endswith(f".{uid}")
+
+
+async def test_a_namespace_without_permissions_does_not_keep_the_others_from_being_served(
+    *,
+    api: KubeClient,
+    plane: ControlPlane,
+    temporal: Client,
+    render: Render,
+    create_namespace: CreateNamespace,
+    until: Until,
+    tmp_path: Path,
+) -> None:
+    """As after the deletion of a namespace, which takes the roles in it along; they come back while the programs run."""
+    system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
+    release = await install(api, plane, render, namespace=system, watched=(first, second), folder=tmp_path)
+    bindings = (await api.list(KINDS["RoleBinding"], second))["items"]
+    for binding in bindings:
+        await api.delete(KINDS["RoleBinding"], second, binding["metadata"]["name"], uid=binding["metadata"]["uid"])
+    for namespace in (first, second):
+        await create_run(api, namespace)
+    async with running(release, until):
+        await until(has_job(api, first), seconds=SECONDS)
+        assert await status_of(api, second) == {}
+        for binding in bindings:
+            metadata = {"name": binding["metadata"]["name"], "namespace": second}
+            await api.create(KINDS["RoleBinding"], second, {**binding, "metadata": metadata})
+        await until(has_job(api, second), seconds=SECONDS)
+
+
+async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_instead_of_all(
+    *,
+    api: KubeClient,
+    plane: ControlPlane,
+    temporal: Client,
+    render: Render,
+    create_namespace: CreateNamespace,
+    until: Until,
+    tmp_path: Path,
+) -> None:
+    system, first = [await create_namespace(name) for name in ("system", "first")]
+    everywhere, listed = tmp_path / "all", tmp_path / "list"
+    for folder in (everywhere, listed):
+        folder.mkdir()
+    before = await install(api, plane, render, namespace=system, watched=(), folder=everywhere)
+    async with running(before, until):
+        await create_run(api, first)
+        await until(has_job(api, first), seconds=SECONDS)
+    for kind in ("ClusterRoleBinding", "RoleBinding", "Role", "ServiceAccount"):
+        for item in (await api.list(KINDS[kind], None))["items"]:
+            metadata = item["metadata"]
+            if metadata.get("namespace") == system or metadata["name"].startswith(f"{system}-inferrun"):
+                await api.delete(KINDS[kind], metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
+    after = await install(api, plane, render, namespace=system, watched=(first,), folder=listed)
+    async with running(after, until):
+        await create_run(api, first, name="later")
+        await until(has_job(api, first, name="later"), seconds=SECONDS)
+    jobs = (await api.list(JOBS, first))["items"]
+    assert len({job["metadata"]["labels"]["inferrun.dev/installation"] for job in jobs}) == 1
+    recorded = (await api.get(LEASES, system, RECORD))["spec"]["holderIdentity"]
+    assert recorded == (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("mode", ["all", "listed"])
+async def test_the_api_server_reports_the_recorded_permissions_and_no_others(
+    *,
+    api: KubeClient,
+    plane: ControlPlane,
+    render: Render,
+    create_namespace: CreateNamespace,
+    tmp_path: Path,
+    mode: str,
+) -> None:
+    system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
+    names = {"team-a": first, "team-b": second, "inferrun-system": system}
+    watched = (first, second) if mode == "listed" else ()
+    await install(api, plane, render, namespace=system, watched=watched, folder=tmp_path)
+    for component in ("shim", "worker"):
+        own = await connect(kubeconfig=tmp_path / component)
+        recorded = RECORDED / f"{component}-{'two' if mode == 'listed' else 'all'}-namespaces.txt"
+        wanted = [line.split(": ", 1) for line in recorded.read_text(encoding="utf-8").splitlines()]
+        for place, namespace in names.items():
+            expected = {
+                rule.replace("inferrun-system", system)
+                for where, rule in wanted
+                if where in ("cluster", f"namespace {place}")
+            }
+            found = await rules_in(own, namespace)
+            assert found == expected, (component, place)
+        await own.close()
+
+
+async def rules_in(client: KubeClient, namespace: str) -> set[str]:
+    """What the user may do there, in the form of the recorded files, without what every user may do."""
+    kind = "SelfSubjectRulesReview"
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {"namespace": namespace}}
+    answer = await client.create(Resource("authorization.k8s.io/v1", "selfsubjectrulesreviews"), None, body)
+    found = set()
+    for rule in answer["status"]["resourceRules"]:
+        named = f" named {','.join(rule['resourceNames'])}" if rule.get("resourceNames") else ""
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                if group not in ("authorization.k8s.io", "authentication.k8s.io"):
+                    found.add(f"{resource}.{group or 'core'}{named}: {' '.join(rule['verbs'])}")
+    return found
