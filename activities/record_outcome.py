@@ -8,6 +8,7 @@ after the outcome has been stored, and again by a retry.
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -18,20 +19,23 @@ from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
+from activities.cluster.model_reader import ModelReader
 from activities.installation import Installation
 from activities.rules.auto_delete import AutoDelete
 from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.model_status import at_the_end, drift
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import ended_status
+from inferrun.kserve import identity_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.runs import RunStore
-from inferrun.reasons import Phase
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.temporal.submissions import notify_submitter
@@ -66,6 +70,7 @@ class OutcomeRecorder:
         self._temporal = temporal
         self._installation = installation
         self._configs = configs
+        self._models = ModelReader(api)
         self._defaults = defaults
         self._prune = prune
 
@@ -75,9 +80,13 @@ class OutcomeRecorder:
         snapshot = await self._snapshot(request)
         auto_delete = await self._auto_delete(request.run, snapshot)
         known = self._runs.watched(request.run)
-        written = await self._runs.update_status(
-            request.run, lambda run: self._outcome(run, request, auto_delete), read=known
-        )
+        generation, revision = await self._model_at_end(snapshot)
+
+        def decide(run: InferenceRun) -> InferenceRunStatus:
+            model = at_the_end(run.status.model, generation=generation, revision=revision)
+            return self._outcome(run, request, auto_delete, model=model)
+
+        written = await self._runs.update_status(request.run, decide, read=known)
         result = result_of_update(written.run)
         if written.run is None:
             await self._notify(request.submitter, request.run)
@@ -85,8 +94,20 @@ class OutcomeRecorder:
         is_warning = result.phase is not Phase.SUCCEEDED
         message = result.message or "done"
         await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
+        if changed := drift(written.run.status.model):
+            await self._events.record(request.run, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
         await self._follow_up(written.run, snapshot, auto_delete, request)
         return result
+
+    async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
+        """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
+        if snapshot is None or snapshot.service is None:
+            return None, ""
+        try:
+            return identity_of(await self._models.read(snapshot.service, after=None))
+        except (LaunchBlocked, KubeError) as error:
+            logger.info("the model cannot be read at the end of its run", extra={"error": str(error)})
+            return None, ""
 
     async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
         """What becomes of the run: as it was started with, or, if it never was, as its config says. None: it is kept."""
@@ -96,7 +117,14 @@ class OutcomeRecorder:
         config = await self._configs.find(run) if run is not None else None
         return AutoDelete.of_config(config, defaults=self._defaults()) if config is not None else None
 
-    def _outcome(self, run: InferenceRun, request: RecordInput, auto_delete: AutoDelete | None) -> InferenceRunStatus:
+    def _outcome(
+        self,
+        run: InferenceRun,
+        request: RecordInput,
+        auto_delete: AutoDelete | None,
+        *,
+        model: dict[str, Any] | None,  # Any: a model's fields
+    ) -> InferenceRunStatus:
         workflow = None
         if run.status.job_status is None:  # the run ended before a launch has written this
             info = activity.info()
@@ -118,6 +146,7 @@ class OutcomeRecorder:
             output=request.output.model_dump() if request.output else None,
             workflow=workflow.model_dump() if workflow is not None else None,
             delete_after=_due_of(run, auto_delete, phase=request.phase, now=utc_now()),
+            model=model,
         )
 
     async def _snapshot(self, request: RecordInput) -> Snapshot | None:

@@ -29,6 +29,7 @@ class ModelService(BaseModel):
     revision: str = ""
     concurrency: int = Field(default=0, description="Requests that its replicas accept at a time; 0: unknown")
     request_seconds: int = Field(default=0, description="Its time limit of a request in seconds; 0: unknown")
+    warning: str = Field(default="", description="What about the object conflicts with how the runner works")
     ca_certificates: str = Field(default="", description="PEM of the authorities that its address needs")
     ca_secret: str = Field(default="", description="Secret in its namespace with such a certificate as ca.crt")
 

@@ -183,6 +183,28 @@ def parse_finding(message: str) -> OutputFinding | None:
         return None
 
 
+class WarmUp(BaseModel):
+    """A line in the log of a warm-up: what the latest probe of the model has seen, and after how many seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event: Literal["warm-up"] = "warm-up"
+    seen: str = Field(max_length=1024)
+    seconds: int = 0
+
+
+def parse_warm_up(log: str) -> WarmUp | None:
+    """What the warm-up has seen last, from an excerpt of its log; None if that says nothing."""
+    for line in reversed(log.splitlines()):
+        if '"warm-up"' not in line:
+            continue
+        try:
+            return WarmUp.model_validate(load_bounded(line))
+        except ValueError:
+            continue
+    return None
+
+
 def last_messages(log: str, *, limit: int) -> str:
     """The last messages in a log excerpt of a runner, oldest first, on one line of at most `limit` characters.
 

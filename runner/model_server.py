@@ -15,6 +15,7 @@ from inferrun.plugins import FaultKind, InferenceError, Limits, Model, ModelCont
 from inferrun.text import public_url
 from runner.connector import CONNECT_SECONDS, open_session
 from runner.http_failures import describe_failure, fault_of, fault_of_response, kind_of_status, size_of
+from runner.tls import context_of
 
 JSON_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -109,5 +110,6 @@ async def open_model_server(model: Model, url: str, context: ModelContext) -> As
     timeout = aiohttp.ClientTimeout(
         total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
     )
-    async with open_session(limits, timeout=timeout, size=limits.concurrency) as session:
+    tls = context_of(model, context.credentials_dir.parent)
+    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls) as session:
         yield ModelServer(model, url, session, limits)

@@ -42,7 +42,7 @@ class Sender:
         self._retry_seconds = limits.retry_seconds
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
         self._sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
-        self._slots = Slots(limits.concurrency)
+        self._slots = Slots(limits.concurrency, start=limits.start_concurrency)
         self._duration: float | None = None
         self._lookahead = limits.concurrency
         self._unsent: set[int] = set()
@@ -121,6 +121,7 @@ class Sender:
             raise InferenceError(f"the model server returned {len(results)} predictions for {len(batch)} records")
         self._has_succeeded = True
         self._rejections = 0
+        self._slots.grow()
         self._observe(len(batch), loop.time() - started)
         return results
 

@@ -14,10 +14,18 @@ class Slots:
     written before it anyway.
     """
 
-    def __init__(self, number: int) -> None:
-        self._free = number
+    def __init__(self, number: int, *, start: int = 0) -> None:
+        """`number` slots; with `start`, fewer to begin with, and one more each time that `grow` is called."""
+        self._free = min(start, number) if start else number
+        self._withheld = number - self._free
         self._order = count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    def grow(self) -> None:
+        """Add a slot that was withheld at the start, if there is one."""
+        if self._withheld:
+            self._withheld -= 1
+            self._release()
 
     @asynccontextmanager
     async def slot(self, priority: int) -> AsyncIterator[None]:

@@ -45,13 +45,21 @@ def find_event_subject(job: Object, pod: Object | None, *, now: datetime) -> Obj
 
 
 def diagnose(
-    job: Object, pod: Object | None, events: list[Object], *, snapshot: Snapshot, namespace: str, now: datetime
+    job: Object,
+    pod: Object | None,
+    events: list[Object],
+    *,
+    snapshot: Snapshot,
+    namespace: str,
+    now: datetime,
+    seen: str = "",
 ) -> Wait:
-    """Why the launch has no running container yet."""
+    """Why the launch has no running container yet; `seen` is what the warm-up of the model has seen last."""
     if pod is None:
         return _without_pod(job, events)
     return (
-        _image(pod, events, snapshot=snapshot, namespace=namespace, now=now)
+        _warm_up(pod, seen=seen)
+        or _image(pod, events, snapshot=snapshot, namespace=namespace, now=now)
         or _scheduling(pod)
         or _mount(events, snapshot=snapshot, namespace=namespace)
         or _container(pod)
@@ -75,6 +83,22 @@ def _without_pod(job: Object, events: list[Object]) -> Wait:
             is_warning=True,
         )
     return Wait(Reason.POD_REJECTED, f"the API server rejected the Pod: {message}", is_warning=True)
+
+
+def _warm_up(pod: Object, *, seen: str) -> Wait | None:
+    state = pod_state.warm_up_state(pod)
+    if pod_state.is_warming_up(pod):
+        last = f"; last seen: {one_line(seen)}" if seen else ""
+        return Wait(Reason.MODEL_NOT_READY, f"Pod {name_of(pod)} waits until the model answers{last}")
+    waiting = state.get("waiting") or {}
+    reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
+    if reason in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"):
+        text = (
+            f"the image of the init container that waits for the model cannot be pulled ({one_line(message, limit=300)}); the "
+            "operator has to make it available (chart value images.runner), or set kserve.warmUpSeconds: 0 in the InferenceConfig"
+        )
+        return Wait(Reason.IMAGE_PULL_FAILED, text, is_warning=True)
+    return None
 
 
 def _image(pod: Object, events: list[Object], *, snapshot: Snapshot, namespace: str, now: datetime) -> Wait | None:

@@ -42,6 +42,13 @@ _ADDED: Final[dict[str, dict[str, object]]] = {
     "spec.template.spec.containers.env": {"value": ""},
     "spec.template.spec.containers.env.valueFrom.fieldRef": {"apiVersion": "v1"},
     "spec.template.spec.containers.volumeMounts": {"readOnly": False},
+    "spec.template.spec.initContainers": {
+        "imagePullPolicy": _ANY,
+        "terminationMessagePath": "/dev/termination-log",
+        "resources": {},
+    },
+    "spec.template.spec.initContainers.env": {"value": ""},
+    "spec.template.spec.initContainers.volumeMounts": {"readOnly": False},
     "spec.template.spec.volumes.configMap": {"defaultMode": 420},
     "spec.template.spec.volumes.secret": {"defaultMode": 420, "optional": False},
 }
@@ -55,7 +62,7 @@ _SUBSETS: Final = ("spec.template.metadata.labels", "spec.template.metadata.anno
 _GUARDED_LABELS: Final = (f"{wellknown.DOMAIN}/", "kueue.x-k8s.io/")
 """Prefixes of the labels that a Job has only if we set them, except for that of its end."""
 
-_QUANTITIES: Final = re.compile(r"\.containers\.resources\.|\.sizeLimit$")
+_QUANTITIES: Final = re.compile(r"\.(initContainers|containers)\.resources\.|\.sizeLimit$")
 _SUFFIXES: Final = {"m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "n": -9, "u": -6}
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 

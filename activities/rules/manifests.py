@@ -2,6 +2,7 @@
 
 import json
 
+from activities.rules.model_limits import model_limits
 from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -9,6 +10,8 @@ from inferrun.names import job_name, verify_job_name
 from inferrun.run_ref import RunRef
 
 CONTAINER = "inference"
+WARM_UP_CONTAINER = "warm-up"
+WARM_UP_COMMAND = ("python", "-m", "runner.warm_up")
 GROUP_ID = 65532
 TERMINATION_GRACE = 10
 """Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
@@ -22,6 +25,7 @@ MAX_MARGIN = 86_400
 CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
+MODEL_CA_VOLUME = "model-ca"
 
 NOT_STARTED = 0
 STARTED = 1
@@ -163,6 +167,7 @@ def _for_output(snapshot: Snapshot) -> Snapshot:
             "endpoints": tuple(item for item in snapshot.endpoints if item.end == "output"),
             "claims": tuple(item for item in snapshot.claims if item.end == "output"),
             "resources": resources,
+            "warm_up_limit": 0,
         }
     )
 
@@ -208,14 +213,17 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
         "automountServiceAccountToken": bool(snapshot.service_account),
         "securityContext": _pod_security(snapshot),
         "volumes": _volumes(compiled),
-        "containers": [_container(snapshot, launch=launch, attempt=attempt, seconds_left=seconds_left)],
+        "containers": [_container(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)],
     }
+    if snapshot.warm_up_limit:
+        spec["initContainers"] = [_warm_up(compiled)]
     if snapshot.service_account:
         spec["serviceAccountName"] = snapshot.service_account
     if snapshot.pull_secret:
         spec["imagePullSecrets"] = [{"name": snapshot.pull_secret}]
     if seconds_left is not None:
-        spec["activeDeadlineSeconds"] = seconds_left + deadline_margin(snapshot, waits=waits)
+        margin = deadline_margin(snapshot, waits=waits) + snapshot.warm_up_limit
+        spec["activeDeadlineSeconds"] = seconds_left + margin
     return spec
 
 
@@ -240,14 +248,45 @@ def _pod_security(snapshot: Snapshot) -> Object:
     return security
 
 
-def _container(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+def _warm_up(compiled: CompiledRun) -> Object:
+    """The init container that waits until the model answers; always our image, for custom images too.
+
+    It requests no more than the container after it, so that it does not change what the Pod requests.
+    """
+    snapshot = compiled.snapshot
+    plain = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
+    plain |= _addresses(snapshot)
+    mounts = _mounts(compiled)
+    resources = {
+        part: kept
+        for part, amounts in snapshot.resources.items()
+        if (kept := {key: value for key, value in amounts.items() if key in ("cpu", "memory", "ephemeral-storage")})
+    }
+    container: Object = {
+        "name": WARM_UP_CONTAINER,
+        "image": snapshot.warm_up_image,
+        "command": list(WARM_UP_COMMAND),
+        "env": [{"name": name, "value": value} for name, value in plain.items()],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [one for one in mounts if one["name"] in ("tmp", "contract", MODEL_CA_VOLUME)],
+    }
+    return container | ({"resources": resources} if resources else {})
+
+
+def _container(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> Object:
+    snapshot = compiled.snapshot
     container: Object = {
         "name": CONTAINER,
         "image": snapshot.image,
-        "env": _environment(snapshot, launch=launch, attempt=attempt, seconds_left=seconds_left),
+        "env": _environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left),
         "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": _mounts(snapshot),
+        "volumeMounts": _mounts(compiled),
     }
     if snapshot.is_root_read_only:
         container["securityContext"]["readOnlyRootFilesystem"] = True
@@ -258,14 +297,15 @@ def _container(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: i
     return container
 
 
-def _environment(snapshot: Snapshot, *, launch: int, attempt: int, seconds_left: int | None) -> list[Object]:
+def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> list[Object]:
+    snapshot = compiled.snapshot
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
     if seconds_left is not None:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
         plain |= _addresses(snapshot)
-        plain |= snapshot.limits
+        plain |= snapshot.limits | model_limits(compiled)
     uid: Object = {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
     return [uid, *({"name": name, "value": value} for name, value in plain.items())]
 
@@ -292,12 +332,16 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
         volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
     for end, sources in _header_sources(snapshot).items():
         volumes.append({"name": f"headers-{end}", "projected": {"sources": sources, "defaultMode": 0o444}})
+    if secret_name := _ca_secret(compiled):
+        secret = {"secretName": secret_name, "optional": True, "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+        volumes.append({"name": MODEL_CA_VOLUME, "secret": {**secret, "defaultMode": 0o444}})
     for claim in dict.fromkeys(claim.name for claim in snapshot.claims):
         volumes.append({"name": _claim_volume(snapshot, claim), "persistentVolumeClaim": {"claimName": claim}})
     return volumes
 
 
-def _mounts(snapshot: Snapshot) -> list[Object]:
+def _mounts(compiled: CompiledRun) -> list[Object]:
+    snapshot = compiled.snapshot
     mounts: list[Object] = [
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
         {"name": "contract", "mountPath": CONTRACT_PATH, "subPath": "contract.json", "readOnly": True},
@@ -307,6 +351,8 @@ def _mounts(snapshot: Snapshot) -> list[Object]:
         mounts.append({"name": f"endpoint-{endpoint.end}", "mountPath": path, "readOnly": True})
     for end in _header_sources(snapshot):
         mounts.append({"name": f"headers-{end}", "mountPath": f"{ENDPOINTS_PATH}/{end}-headers", "readOnly": True})
+    if _ca_secret(compiled):
+        mounts.append({"name": MODEL_CA_VOLUME, "mountPath": f"{ENDPOINTS_PATH}/{MODEL_CA_VOLUME}", "readOnly": True})
     for claim in snapshot.claims:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
@@ -319,6 +365,15 @@ def config_map_of(job: Object) -> str:
         if volume.get("name") == "contract":
             return str((volume.get("configMap") or {}).get("name") or "")
     return ""
+
+
+def _ca_secret(compiled: CompiledRun) -> str:
+    """The Secret with the authority of a model's own certificate; a Pod can mount only Secrets of its namespace."""
+    target = compiled.snapshot.service
+    service = compiled.model.service if target is not None else None
+    if service is None or target is None or not target.is_at_home:
+        return ""
+    return service.ca_secret
 
 
 def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:

@@ -22,6 +22,7 @@ def model_status(compiled: CompiledRun) -> dict[str, Any] | None:  # Any: a mode
         protocol=model.protocol_version,
         generation=service.generation or None,
         revision=service.revision or None,
+        warning=service.warning or None,
     ).model_dump()
 
 
@@ -34,3 +35,30 @@ def waiting_for(
     names = {"kind": service.kind, "name": service.name, "namespace": service.namespace}
     known = before.model_dump() if before is not None else {}
     return {**known, **names}
+
+
+def at_the_end(
+    before: ModelStatus | None, *, generation: int | None, revision: str
+) -> dict[str, Any] | None:  # Any: as above
+    """The model of a run that ends, with what the object is now; None for a run that used no such model."""
+    if before is None or before.generation is None or generation is None:
+        return None
+    return {**before.model_dump(), "end_generation": generation, "end_revision": revision or None}
+
+
+def drift(model: ModelStatus | None) -> str:
+    """What has changed between the start of the last launch and the end of the run; empty if nothing has."""
+    if model is None or model.generation is None or model.end_generation is None:
+        return ""
+    changes = []
+    if model.generation != model.end_generation:
+        changes.append(f"generation {model.generation} became {model.end_generation}")
+    if model.revision != model.end_revision:
+        changes.append(f"revision {model.revision or 'none'} became {model.end_revision or 'none'}")
+    if not changes:
+        return ""
+    what = " and ".join(changes)
+    return (
+        f"{model.kind} {model.namespace}/{model.name} changed while the run used it: {what}; its predictions may come from two "
+        "models"
+    )

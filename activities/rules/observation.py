@@ -166,8 +166,9 @@ def observe(
     now: datetime,
     quiet_seconds: float,
     node_lost_seconds: int,
+    warm_up: str = "",
 ) -> Observation:
-    """What the launch of a Job that exists is doing.
+    """What the launch of a Job that exists is doing; `warm_up` is what the probe of its model has seen last.
 
     `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
     have changed.
@@ -193,7 +194,7 @@ def observe(
     if not job_state.is_suspended(job) and _is_ending(pods, ends):
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
-    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now), lost_in=lost_in)
+    return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now, seen=warm_up), lost_in=lost_in)
 
 
 def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:
@@ -327,7 +328,7 @@ def _is_ending(pods: Sequence[Object], ends: Sequence[PodEnd]) -> bool:
     return any(end.exit_code is not None and not end.is_disrupted for end in ends)
 
 
-def _diagnose(job: Object, pod: Object | None, events: Iterable[Object], *, now: datetime) -> Wait:
+def _diagnose(job: Object, pod: Object | None, events: Iterable[Object], *, now: datetime, seen: str) -> Wait:
     context = WaitContext.of(job, pod)
     named = dict(context.secret_namespaces)
     endpoints = tuple(
@@ -339,7 +340,9 @@ def _diagnose(job: Object, pod: Object | None, events: Iterable[Object], *, now:
         pull_secret_namespace=named.get(context.pull_secret or "", ""),
         endpoints=endpoints,
     )
-    return diagnose(job, pod, list(events), snapshot=snapshot, namespace=job["metadata"]["namespace"], now=now)
+    return diagnose(
+        job, pod, list(events), snapshot=snapshot, namespace=job["metadata"]["namespace"], now=now, seen=seen
+    )
 
 
 def _secret_namespaces(job: Object) -> tuple[tuple[str, str], ...]:

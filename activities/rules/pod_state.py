@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from activities.rules.manifests import CONTAINER
+from activities.rules.manifests import CONTAINER, WARM_UP_CONTAINER
 from inferrun.kube.objects import Object
 
 JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -27,6 +27,20 @@ def container_state(pod: Object) -> Object:
             state: Object = status.get("state") or {}
             return state
     return {}
+
+
+def warm_up_state(pod: Object) -> Object:
+    """The state object of the init container that waits for the model, empty without one."""
+    for status in (pod.get("status") or {}).get("initContainerStatuses") or []:
+        if status.get("name") == WARM_UP_CONTAINER:
+            state: Object = status.get("state") or {}
+            return state
+    return {}
+
+
+def is_warming_up(pod: Object) -> bool:
+    """Whether the Pod waits until the model answers."""
+    return "running" in warm_up_state(pod) and started_at(pod) is None
 
 
 def started_at(pod: Object) -> str | None:

@@ -72,6 +72,8 @@ class ModelService(BaseModel):
     model_name: str = ""
     protocol: str = ""
     is_our_runner: bool = True
+    is_at_home: bool = True
+    """Whether the object is in the run's namespace."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -125,6 +127,11 @@ class Snapshot(BaseModel):
     refused_addresses: tuple[str, ...] = ()
     service: ModelService | None = None
     """None: the model has a fixed URL."""
+
+    warm_up_limit: int = 0
+    """0: the Pod has no init container."""
+
+    warm_up_image: str = ""
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,7 @@ def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str)
         kind=str(reference.kind),
         namespace=reference.namespace or run.metadata.namespace,
         name=reference.name,
+        is_at_home=reference.namespace in (None, run.metadata.namespace),
         model_name=model.model_name or "",
         protocol=model.protocol_version or model.model_version or "",
         is_our_runner=config.spec.image in (None, runner_image),
@@ -222,6 +230,7 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
         revision=address.revision,
         concurrency=address.concurrency,
         request_seconds=address.request_seconds,
+        warning="; ".join(address.warnings),
         ca_certificates=address.ca_certificates,
         ca_secret=address.ca_secret,
     )
@@ -313,7 +322,16 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         allowed_addresses=defaults.allowed_addresses,
         refused_addresses=defaults.refused_addresses,
         service=service_of(run, config, runner_image=defaults.runner_image),
+        warm_up_limit=_warm_up_seconds(spec.model, defaults),
+        warm_up_image=defaults.runner_image if _warm_up_seconds(spec.model, defaults) else "",
     )
+
+
+def _warm_up_seconds(model: KServeModel, defaults: Defaults) -> int:
+    """By default only a model of KServe is waited for."""
+    if model.warm_up_seconds is not None:
+        return model.warm_up_seconds
+    return defaults.warm_up_seconds if model.service_ref is not None else 0
 
 
 def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from activities.rules import container_clock, pod_state
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
 from inferrun import wellknown
@@ -56,8 +56,8 @@ _STATUS_FIELDS = (
     "records",
     "attempt",
     "endedLaunches",
-    "runningSince",
     "observedGeneration",
+    "model",
 )
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller")
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
@@ -189,6 +189,9 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
         if started_at is not None and "running" in state:
             state["running"]["startedAt"] = started_at  # the times that correct it are not kept
         kept["containerStatuses"] = [{"name": CONTAINER, "state": state}]
+    warm_up = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
+    if warm_up and started_at is None:
+        kept["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": _state(warm_up[0].get("state") or {})}]
     return kept
 
 

@@ -119,6 +119,8 @@ def _judge_failure(evidence: Evidence) -> Verdict:
     end = pod_state.container_end(pod)
     if (pod.get("status") or {}).get("reason") == "DeadlineExceeded":
         return _judge_pod_deadline(pod, end)
+    if end is None and (failed_warm_up := _judge_warm_up(pod)) is not None:
+        return failed_warm_up
     if end is None:
         detail = one_line(str((pod.get("status") or {}).get("message", "")))
         text = f"Pod {name_of(pod)} failed before its container ended: {detail or 'no reason was reported'}"
@@ -132,6 +134,15 @@ def _judge_pod_deadline(pod: Object, end: ContainerEnd | None) -> Verdict:
         return _verdict(VerdictKind.NEVER_RAN, Reason.CONTAINER_NOT_STARTED, message, None, None)
     message = "the Pod reached its time limit and was terminated by the kubelet"
     return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, None)
+
+
+def _judge_warm_up(pod: Object) -> Verdict | None:
+    """The verdict on a Pod whose init container gave up; None for any other Pod. Its message is of our own image."""
+    end = pod_state.warm_up_state(pod).get("terminated")
+    if end is None or not end.get("exitCode"):
+        return None
+    why = one_line(str(end.get("message", "")), limit=900) or f"its container exited with {end['exitCode']}"
+    return _verdict(VerdictKind.FAILED, Reason.WARM_UP_FAILED, why, None, None)
 
 
 def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:

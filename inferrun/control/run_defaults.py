@@ -71,6 +71,10 @@ class Defaults(BaseModel):
     """Seconds after a run's deadline at which the kubelet terminates its Pod if nothing else has. It counts from the time at
     which the kubelet accepts the Pod, so a short margin would terminate Pods that wait for an image or a Secret."""
 
+    warm_up_seconds: int = Field(default=1800, ge=1)
+    """Seconds for which the Pod of a run waits until a model of KServe answers, if its config does not say. A large language model
+    takes many minutes to be downloaded and loaded."""
+
     max_disruptions: int = Field(default=20, ge=0)
     """Maximum number of evictions, preemptions and lost nodes tolerated per run."""
 

@@ -6,7 +6,7 @@
 
 from inferrun.kserve.answer import UNREADABLE, Answer, ModelAddress, Needs, Never, NotYet, Other, Wanted
 from inferrun.kserve.kinds import GROUP, KINDS, Kind
-from inferrun.kserve.resolve import resolve
+from inferrun.kserve.resolve import identity_of, resolve
 
 __all__ = [
     "GROUP",
@@ -20,5 +20,6 @@ __all__ = [
     "NotYet",
     "Other",
     "Wanted",
+    "identity_of",
     "resolve",
 ]

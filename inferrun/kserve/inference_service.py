@@ -32,7 +32,7 @@ MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
 
-_SPEAKS: Final = ("v2", "openai")
+_SPEAKS: Final = ("v2", "openai", "v1")
 """What the default runner speaks, preferred first."""
 
 _FIX: Final = "fix it, then delete and recreate the run"
@@ -56,7 +56,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
         model_name=model,
         protocol=protocol,
         generation=number(item, "metadata", "generation") or 0,
-        revision=_revision(item),
+        revision=revision_of(item),
         concurrency=_concurrency(item),
         request_seconds=_request_seconds(item),
         ca_certificates=text(item, "status", "address", "CACerts"),
@@ -214,7 +214,8 @@ def _mode(item: Stored) -> str:
     return text(item, "status", "deploymentMode") or text(item, "metadata", "annotations", MODE_ANNOTATION)
 
 
-def _revision(item: Stored) -> str:
+def revision_of(item: Stored) -> str:
+    """The revision that serves the model, in Knative mode."""
     predictor = member(item, "status", "components", "predictor")
     return text(predictor, "latestRolledoutRevision") or text(predictor, "latestReadyRevision")
 

@@ -50,6 +50,10 @@ class Limits(BaseModel):
     concurrency: int = Field(default=4, ge=1, le=4096)
     """Maximum number of concurrent requests to the model server. Default 4: keeps a small server busy without overloading it."""
 
+    start_concurrency: int = Field(default=0, ge=0, le=4096)
+    """Number of concurrent requests to begin with; each success allows one more, up to `concurrency`. Default 0: `concurrency`.
+    With a model of KServe it is 1, because its replicas may just have started."""
+
     request_timeout: float = Field(default=300.0, gt=0)
     """Timeout of one request to the model server in seconds. Default 300: batch workloads include slow predictions."""
 

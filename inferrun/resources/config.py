@@ -68,6 +68,10 @@ class KServeModel(ResourceModel):
     gRPC), v1 (`:predict`), openai (OpenAI's API), or the name of a protocol that a plug-in in spec.image provides. Takes precedence
     over modelVersion. Default with serviceRef: the protocol of the object."""
 
+    warm_up_seconds: Seconds | None = None
+    """Seconds for which an init container waits until the model answers, which timeoutSeconds does not count; 0: none. Default:
+    with serviceRef the installation's setting warmUpSeconds, with modelUrl 0."""
+
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Key: token, which is sent as bearer token."""
 
@@ -186,6 +190,7 @@ class InferenceConfigSpec(ResourceModel):
             model_input_name=nested.model_input_name or self.model_input_name or None,
             protocol_version=nested.protocol_version,
             credentials_ref=nested.credentials_ref,
+            warm_up_seconds=nested.warm_up_seconds,
         )
 
 

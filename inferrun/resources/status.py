@@ -139,6 +139,9 @@ class ModelStatus(ResourceModel):
     revision: ShortText | None = None
     """Revision that served the model at the start, if KServe reports one."""
 
+    warning: Message | None = None
+    """What about the object conflicts with how the runner works, if anything does."""
+
     end_generation: int | None = None
     """Generation of the object when the run ended."""
 

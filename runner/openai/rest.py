@@ -47,6 +47,7 @@ from runner.openai.requests import (
     without_user,
 )
 from runner.retries import with_retries
+from runner.tls import context_of
 
 _TOKEN_KEYS = ("token", "apiKey", "OPENAI_API_KEY")
 _CREDENTIALS = frozenset({401, 403})
@@ -180,5 +181,6 @@ async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[Open
     headers = _headers(context.credentials_dir)
     if "Authorization" in headers:
         url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
-    async with open_session(limits, timeout=timeout, size=limits.concurrency, headers=headers) as session:
+    tls = context_of(model, context.credentials_dir.parent)
+    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls, headers=headers) as session:
         yield OpenAiRest(model, url, session, limits)

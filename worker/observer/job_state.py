@@ -46,6 +46,8 @@ class JobState:
     pod_uid: str = ""
     """The Pod whose start was announced and whose end was not."""
     records: RecordCounts | None = None
+    warm_up: str = ""
+    """What the warm-up of its model has seen last."""
 
     wait_reason: Reason | None = None
     events: tuple[Object, ...] = field(default=())

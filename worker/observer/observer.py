@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
-from activities.rules.manifests import CONTAINER
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, Object
@@ -109,7 +108,7 @@ class Observer:
             params["continue"] = token
         return events
 
-    async def _read_log(self, namespace: str, pod_name: str) -> str:
+    async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:
         return await self._client.log(
-            namespace, pod_name, container=CONTAINER, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
+            namespace, pod_name, container=container, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
         )

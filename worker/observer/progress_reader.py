@@ -1,7 +1,7 @@
-"""Reads the progress of running Pods from the logs of our runner: round robin, within a budget, in tasks of its own.
+"""Reads the progress of running Pods, and of those that wait for their model, from the logs of our programs.
 
-A log comes from the node's kubelet, which may be slow or dead: a read never delays anything but other log reads, and
-after a failure the Pod is read less and less often.
+Round robin, within a budget, in tasks of its own. A log comes from the node's kubelet, which may be slow or dead: a read never
+delays anything but other log reads, and after a failure the Pod is read less and less often.
 """
 
 import asyncio
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from activities.cluster.pod_logs import RateLimit
+from activities.rules.manifests import CONTAINER, WARM_UP_CONTAINER
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
-from inferrun.runner_report import RecordCounts, parse_progress
+from inferrun.runner_report import RecordCounts, parse_progress, parse_warm_up
 
 READS_PER_SECOND = 20
 READERS = 20
@@ -21,11 +22,15 @@ TIMEOUT_SECONDS = 10.0
 INTERVAL_SECONDS = 5.0
 MAX_INTERVAL_SECONDS = 300.0
 
-ReadLog = Callable[[str, str], Awaitable[str]]
-"""The last lines of the log of container `inference` of the Pod of that namespace and name. Raises KubeError."""
+ReadLog = Callable[[str, str, str], Awaitable[str]]
+"""The last lines of the log of a container: namespace and name of its Pod, its own name. Raises KubeError."""
 
 OnProgress = Callable[[Key, RecordCounts], None]
 """Called with the key of the Job and the counts, each time they were read."""
+
+
+OnWarmUp = Callable[[Key, str], None]
+"""Called with the key of the Job and what its warm-up has seen last, each time it was read."""
 
 
 class ProgressFollower(Protocol):
@@ -33,6 +38,10 @@ class ProgressFollower(Protocol):
 
     def follow(self, key: Key, pod_name: str, on_progress: OnProgress) -> None:
         """Read the Pod's log from time to time and call back."""
+        ...
+
+    def follow_warm_up(self, key: Key, pod_name: str, on_warm_up: OnWarmUp) -> None:
+        """The same for the init container of a Pod that waits for its model."""
         ...
 
     def forget(self, key: Key) -> None:
@@ -43,7 +52,10 @@ class ProgressFollower(Protocol):
 @dataclass(slots=True)
 class _Followed:
     pod_name: str
-    on_progress: OnProgress
+    container: str
+    deliver: Callable[[str], None]
+    """Called with what was read of the log."""
+
     interval: float = INTERVAL_SECONDS
 
 
@@ -62,10 +74,29 @@ class ProgressReader:
 
     def follow(self, key: Key, pod_name: str, on_progress: OnProgress) -> None:
         """Read the log of that Pod from now on, instead of an earlier Pod of the Job."""
+
+        def deliver(log: str) -> None:
+            progress = parse_progress(log)
+            if progress is not None:
+                on_progress(key, progress.records)
+
+        self._follow(key, _Followed(pod_name, CONTAINER, deliver))
+
+    def follow_warm_up(self, key: Key, pod_name: str, on_warm_up: OnWarmUp) -> None:
+        """The same for the init container of a Pod that waits for its model."""
+
+        def deliver(log: str) -> None:
+            warm_up = parse_warm_up(log)
+            if warm_up is not None:
+                on_warm_up(key, warm_up.seen)
+
+        self._follow(key, _Followed(pod_name, WARM_UP_CONTAINER, deliver))
+
+    def _follow(self, key: Key, wanted: _Followed) -> None:
         known = self._followed.get(key)
-        if known is not None and known.pod_name == pod_name:
+        if known is not None and (known.pod_name, known.container) == (wanted.pod_name, wanted.container):
             return
-        self._followed[key] = _Followed(pod_name, on_progress)
+        self._followed[key] = wanted
         self._queue.add_later(key, INTERVAL_SECONDS)
 
     def forget(self, key: Key) -> None:
@@ -79,18 +110,17 @@ class ProgressReader:
         followed = self._followed.get(key)
         if followed is None:
             return
-        log = await self._log(key[0], followed.pod_name)
+        log = await self._log(key[0], followed)
         if self._followed.get(key) is not followed:
             return
         followed.interval = INTERVAL_SECONDS if log is not None else min(followed.interval * 2, MAX_INTERVAL_SECONDS)
         self._queue.add_later(key, followed.interval)
-        progress = parse_progress(log) if log else None
-        if progress is not None:
-            followed.on_progress(key, progress.records)
+        if log:
+            followed.deliver(log)
 
-    async def _log(self, namespace: str, pod_name: str) -> str | None:
+    async def _log(self, namespace: str, followed: _Followed) -> str | None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                return await self._read_log(namespace, pod_name)
+                return await self._read_log(namespace, followed.pod_name, followed.container)
         except (KubeError, TimeoutError):
             return None

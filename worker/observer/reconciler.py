@@ -24,6 +24,7 @@ from activities.rules.observation import (
 )
 from activities.rules.pod_end import PodEnd
 from activities.rules.pod_shape import shape_of_job, split_by_shape
+from activities.rules.pod_state import is_warming_up, newest
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
@@ -149,7 +150,7 @@ class Reconciler:
         state.is_left_over = state.is_probed = state.is_gone = False
         state.probe_due = NEVER
         pods = self._pods_of(state.launch, job)
-        inputs = (job, pods, run, state.events, state.records)
+        inputs = (job, pods, run, state.events, state.records, state.warm_up)
         if state.is_settled(inputs, now=now):
             return
         state.inputs = inputs
@@ -163,6 +164,7 @@ class Reconciler:
             now=utc_now(),
             quiet_seconds=now - state.changed_at,
             node_lost_seconds=self._node_lost_seconds(),
+            warm_up=state.warm_up,
         )
         state.recheck_due = NEVER if seen.lost_in is None else now + seen.lost_in
         if seen.doing is Doing.RUNNING:
@@ -191,6 +193,8 @@ class Reconciler:
 
     def _plan_running(self, key: Key, state: JobState, seen: Observation, *, run: Object, now: float) -> None:
         message = running_message(state.launch, seen.pod_name)
+        if not state.launch.is_builtin:
+            self._progress.forget(key)  # its warm-up is over
         if not state.launch.has_clock or (not state.is_known and says(run, Phase.RUNNING, Reason.RUNNING, message)):
             state.pod_uid, state.is_known = seen.pod_uid, True
         if not state.is_known or state.pod_uid != seen.pod_uid:
@@ -225,7 +229,11 @@ class Reconciler:
         run: Object,
         now: float,
     ) -> None:
-        self._progress.forget(key)
+        pod = newest(list(pods))
+        if pod is not None and is_warming_up(pod):
+            self._progress.follow_warm_up(key, pod["metadata"]["name"], self._on_warm_up)
+        else:
+            self._progress.forget(key)
         state.want_signal(None, now=now)
         wait = seen.wait
         if wait is None:
@@ -305,6 +313,12 @@ class Reconciler:
         if state is not None:
             state.receive_events(events, now=_now())
             state.inputs = ()
+            self._queue.add(key)
+
+    def _on_warm_up(self, key: Key, seen: str) -> None:
+        state = self._states.get(key)
+        if state is not None and state.warm_up != seen:
+            state.warm_up = seen
             self._queue.add(key)
 
     def _on_progress(self, key: Key, records: RecordCounts) -> None:

@@ -4,19 +4,24 @@ import json
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.config_reader import ConfigReader
+from activities.cluster.events import EventRecorder
 from activities.cluster.new_runs import NewRuns
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
+from activities.record_outcome import OutcomeRecorder
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import CONFIG_MAPS, JOBS, NAMESPACES, RUNS, Resource
+from inferrun.kube.objects import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, RUNS, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.kserve.cluster import (
     BY_KIND,
     RUNTIMES,
@@ -28,7 +33,7 @@ from tests.integration.kserve.cluster import (
 )
 from tests.integration.kserve.definitions import llm_inference_service
 from tests.unit.inferrun.kserve.stored import Json, conditions, knative, llm, merged, recorded, standard, with_model
-from workflows.messages import LaunchInput, LaunchResult, LaunchState
+from workflows.messages import LaunchInput, LaunchResult, LaunchState, RecordInput
 
 INSTALLATION = Installation(
     id="tests.of-kserve", task_queue="tests", temporal_namespace="default", ui_url="http://ui", signing_key=b"k" * 32
@@ -329,3 +334,41 @@ async def test_the_older_version_of_a_kind_is_used_where_the_newer_one_is_not_se
     run = await create_run(api, namespace)
     result = await launch(launcher, run)
     assert (await contract_of(api, run, result.job_name))["kserve"]["modelUrl"] == "http://gw.example.com/x/tiny-llm/v1"
+
+
+async def test_the_end_of_a_run_records_a_model_that_has_changed(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, knative())
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    launched = await launch(launcher, run)
+    newer = {"latestRolledoutRevision": "sklearn-iris-predictor-00004"}
+    changed = knative(spec={"predictor": {"timeout": 60}}, status={"components": {"predictor": newer}})
+    await apply(api, namespace, changed)
+    recorder = OutcomeRecorder(
+        api,
+        RunStore(api),
+        events=EventRecorder(api, reporter="tests"),
+        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
+        installation=INSTALLATION,
+        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        defaults=Defaults,
+        prune=_nothing,
+    )
+    request = RecordInput(
+        run=run.ref, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", snapshot=launched.snapshot
+    )
+    await ActivityEnvironment().run(recorder.record_outcome, request)
+    model = (await status_of(api, run))["model"]
+    assert (model["generation"], model["endGeneration"]) == (1, 2)
+    assert (model["revision"], model["endRevision"]) == ("sklearn-iris-predictor-00003", "sklearn-iris-predictor-00004")
+    [event] = (await api.list(EVENTS, namespace, fieldSelector="reason=ModelChanged"))["items"]
+    assert event["message"] == (
+        f"InferenceService {namespace}/sklearn-iris changed while the run used it: generation 1 became 2 and revision "
+        "sklearn-iris-predictor-00003 became sklearn-iris-predictor-00004; its predictions may come from two models"
+    )
+
+
+async def _nothing(_: object) -> None:
+    """No history is pruned."""

@@ -16,6 +16,8 @@ from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun import plugins
 from inferrun.cli import parser
+from inferrun.kserve.inference_service import FAILED_TRANSITIONS
+from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
@@ -54,6 +56,7 @@ OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
     *("IfNotPresent", "InProgress", "ReadWriteOnce"),
+    *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),

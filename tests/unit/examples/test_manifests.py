@@ -10,6 +10,7 @@ import yaml
 
 from inferrun.resources.config import parse_config
 from inferrun.resources.run import parse_run
+from inferrun.resources.validation import config_problems
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MANIFESTS = sorted(EXAMPLES.glob("*.yaml"))
@@ -56,3 +57,15 @@ def test_every_pod_complies_with_pod_security_restricted(name: str, spec: Object
 
 def test_no_secret_is_committed() -> None:
     assert objects(kind="Secret") == []
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "kserve").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
+    service, config, run = yaml.safe_load_all(path.read_text())
+    parsed = parse_config(config)
+    reference = parsed.spec.model.service_ref
+    assert reference is not None
+    assert (reference.kind, reference.name) == (service["kind"], service["metadata"]["name"])
+    assert config_problems(parsed) == ()
+    assert parse_run(run).spec.config_ref.name == config["metadata"]["name"]
+    assert service["metadata"]["namespace"] == config["metadata"]["namespace"] == run["metadata"]["namespace"]

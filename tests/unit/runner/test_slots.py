@@ -35,3 +35,26 @@ async def test_a_cancelled_request_gives_its_slot_to_the_next() -> None:
     assert entered.is_set()
     async with asyncio.timeout(1), slots.slot(3):
         pass
+
+
+async def test_slots_that_were_withheld_are_added_one_by_one() -> None:
+    slots, running, most = Slots(3, start=1), 0, 0
+    done = asyncio.Event()
+
+    async def request(priority: int) -> None:
+        nonlocal running, most
+        async with slots.slot(priority):
+            running += 1
+            most = max(most, running)
+            await done.wait()
+            running -= 1
+
+    async with asyncio.TaskGroup() as group:
+        for priority in range(5):
+            group.create_task(request(priority))
+        for expected in (1, 2, 3, 3):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert most == expected
+            slots.grow()
+        done.set()

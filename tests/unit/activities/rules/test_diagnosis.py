@@ -191,3 +191,26 @@ def test_the_events_of_running_or_suspended_jobs_are_not_read() -> None:
     running = pod({"running": {"startedAt": STARTED}}, age=100)
     assert find_event_subject(job(age=100), running, now=NOW) is None
     assert find_event_subject(job(age=100, spec={"suspend": True}), None, now=NOW) is None
+
+
+def warming_up(state: Json) -> Json:
+    """A Pod whose init container is in that state."""
+    of = pod(waiting("PodInitializing"))
+    of["status"]["initContainerStatuses"] = [{"name": "warm-up", "state": state}]
+    return of
+
+
+def test_a_pod_that_waits_for_its_model_says_what_was_seen_last() -> None:
+    running = warming_up({"running": {"startedAt": STARTED}})
+    wait = diagnose(
+        job(), running, [], snapshot=snapshot(), namespace="models", now=NOW, seen="http://m/ready: status 503"
+    )
+    assert (wait.reason, wait.is_warning) == (Reason.MODEL_NOT_READY, False)
+    assert wait.message == "Pod inf-iris-abc waits until the model answers; last seen: http://m/ready: status 503"
+    assert wait_of(running).message == "Pod inf-iris-abc waits until the model answers"
+
+
+def test_an_init_container_whose_image_is_missing_is_reported_with_a_fix() -> None:
+    wait = wait_of(warming_up({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}))
+    assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_FAILED, True)
+    assert "kserve.warmUpSeconds: 0" in wait.message

@@ -2,13 +2,15 @@
 
 # ruff: noqa: S108 -- these paths are the contract with every runner image
 
+import json
 from typing import Any
 
 import pytest
 
 from activities.rules import manifests
+from activities.rules.job_comparison import difference
 from activities.rules.manifests import deadline_margin
-from activities.rules.snapshot import Claim, CompiledRun, Endpoint, HeaderSecret
+from activities.rules.snapshot import Claim, CompiledRun, Endpoint, HeaderSecret, ModelService
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -294,3 +296,99 @@ def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:
     limits = [deadline_margin(snapshot(), waits=waits) for waits in (0, 1, 2, 8, 100)]
     assert limits == [600, 1200, 2400, 86_400, 86_400]
     assert deadline_margin(snapshot(deadline_margin_seconds=100_000), waits=9) == 100_000
+
+
+SERVICE = ModelService(kind="InferenceService", namespace="models", name="iris")
+
+
+def job_with_model(*, model: Json | None = None, seconds_left: int | None = None, **changes: Any) -> Json:
+    """A Job of a run whose model an object of KServe serves."""
+    found = {"kind": "InferenceService", "namespace": "models", "name": "iris", **(model or {})}
+    contract = {"kserve": {"modelUrl": "http://m/v2/models/iris/infer", "service": found}}
+    defaults: Json = {"service": SERVICE, "warm_up_limit": 600, "warm_up_image": "runner:1"}
+    run = CompiledRun("inf-iris", json.dumps(contract), snapshot(**{**defaults, **changes}))
+    return manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=seconds_left)
+
+
+def spec_with_model(**changes: Any) -> Json:
+    spec: Json = job_with_model(**changes)["spec"]["template"]["spec"]
+    return spec
+
+
+def test_a_model_of_kserve_is_waited_for_by_an_init_container_with_our_image() -> None:
+    resources = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
+    [warm_up] = spec_with_model(image="custom:7", is_our_runner=False, resources=resources)["initContainers"]
+    assert (warm_up["name"], warm_up["image"]) == ("warm-up", "runner:1")
+    assert warm_up["command"] == ["python", "-m", "runner.warm_up"]
+    assert warm_up["resources"] == {"requests": {"cpu": "1"}}
+    assert {"name": "INFERRUN_WARM_UP_SECONDS", "value": "600"} in warm_up["env"]
+    assert [mount["mountPath"] for mount in warm_up["volumeMounts"]] == ["/tmp", "/tmp/contract.json"]
+    assert warm_up["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_wait_for_the_model_is_not_part_of_the_runs_time() -> None:
+    spec = spec_with_model(seconds_left=50, deadline_margin_seconds=5)
+    assert spec["activeDeadlineSeconds"] == 655
+    [container] = spec["containers"]
+    assert {"name": "INFERRUN_SECONDS_LEFT", "value": "50"} in container["env"]
+
+
+def test_a_model_with_a_url_has_neither_an_init_container_nor_limits_of_its_own() -> None:
+    assert "initContainers" not in pod_of()
+    assert "INFERRUN_START_CONCURRENCY" not in environment_of()
+
+
+@pytest.mark.parametrize(
+    ("model", "limits", "expected"),
+    [
+        ({}, {}, {}),
+        ({"concurrency": 6}, {}, {"CONCURRENCY": "6"}),
+        ({"concurrency": 6}, {"INFERRUN_CONCURRENCY": "2"}, {"CONCURRENCY": "2"}),
+        ({"requestSeconds": 60}, {}, {"REQUEST_TIMEOUT": "54"}),
+        ({"requestSeconds": 60}, {"INFERRUN_REQUEST_TIMEOUT": "20"}, {"REQUEST_TIMEOUT": "20"}),
+        ({"requestSeconds": 60}, {"INFERRUN_REQUEST_TIMEOUT": "90"}, {"REQUEST_TIMEOUT": "54"}),
+        ({"requestSeconds": 3600}, {}, {}),
+    ],
+)
+def test_the_runners_limits_follow_those_of_the_object(model: Json, limits: Json, expected: Json) -> None:
+    [container] = spec_with_model(model=model, limits=limits)["containers"]
+    found = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert found["INFERRUN_START_CONCURRENCY"] == "1"
+    names = ("CONCURRENCY", "REQUEST_TIMEOUT")
+    assert {name: found[f"INFERRUN_{name}"] for name in names if f"INFERRUN_{name}" in found} == expected
+
+
+def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
+    model = {"caSecret": "tiny-certs"}
+    spec = spec_with_model(model=model)
+    assert {"name": "model-ca", "secret": manifest_of_secret("tiny-certs")} in spec["volumes"]
+    for container in (*spec["containers"], *spec["initContainers"]):
+        assert "/etc/inferrun/endpoints/model-ca" in [mount["mountPath"] for mount in container["volumeMounts"]]
+    elsewhere = spec_with_model(model=model, service=SERVICE.model_copy(update={"is_at_home": False}))
+    assert "model-ca" not in [volume["name"] for volume in elsewhere["volumes"]]
+
+
+def manifest_of_secret(name: str) -> Json:
+    return {
+        "secretName": name,
+        "optional": True,
+        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+        "defaultMode": 0o444,
+    }
+
+
+def test_the_verification_of_an_output_does_not_wait_for_a_model() -> None:
+    run = CompiledRun("inf-iris", "{}", snapshot(service=SERVICE, warm_up_limit=600, warm_up_image="runner:1"))
+    body = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=False)
+    assert "initContainers" not in body["spec"]["template"]["spec"]
+
+
+def test_a_job_with_an_init_container_is_recognised_after_the_api_server_has_completed_it() -> None:
+    wanted = job_with_model(resources={"requests": {"cpu": "1000m"}})
+    stored = json.loads(json.dumps(wanted))
+    [warm_up] = stored["spec"]["template"]["spec"]["initContainers"]
+    warm_up |= {"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}
+    warm_up["resources"] = {"requests": {"cpu": "1"}}
+    assert difference(wanted, stored) == ""
+    warm_up["command"] = ["sh"]
+    assert difference(wanted, stored) == "spec.template.spec.initContainers.command"

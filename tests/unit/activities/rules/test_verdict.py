@@ -270,3 +270,13 @@ def test_our_runners_exit_code_and_result_must_agree_on_success() -> None:
     contradiction = RunnerResult(reason=Reason.OUTPUT_FAILED, message="the disk is full")
     verdict = judged(COMPLETE, succeeded(dump_result(contradiction)))
     assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
+
+
+def test_a_warm_up_that_gave_up_is_a_failure_that_is_retried_and_used_no_time() -> None:
+    of = pod(waiting("PodInitializing"), phase="Failed")
+    message = "the model did not answer within 600 s; last seen: http://m: status 503"
+    state = terminated(4, message=message)
+    of["status"]["initContainerStatuses"] = [{"name": "warm-up", "state": state}]
+    verdict = judged(FAILED, of)
+    assert (verdict.kind, verdict.reason, verdict.message) == (VerdictKind.FAILED, Reason.WARM_UP_FAILED, message)
+    assert (verdict.may_retry, verdict.started_at, verdict.exit_code) == (True, None, None)

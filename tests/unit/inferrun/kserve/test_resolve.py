@@ -339,7 +339,7 @@ OWN = Other("servingruntimes", "kserve-test", "own-runtime")
     ("model", "status", "others", "protocol"),
     [
         ({"protocolVersion": "v2"}, {}, {}, "v2"),
-        ({"protocolVersion": "v1"}, {"clusterServingRuntimeName": SHARED.name}, {SHARED: runtime("v1", "v2")}, "v2"),
+        ({"protocolVersion": "v1"}, {"clusterServingRuntimeName": SHARED.name}, {}, "v1"),
         ({}, {"clusterServingRuntimeName": SHARED.name}, {SHARED: runtime("v1", "v2")}, "v2"),
         ({}, {"servingRuntimeName": OWN.name}, {OWN: runtime("v2", "grpc-v2")}, "v2"),
         ({"runtime": SHARED.name}, {}, {SHARED: runtime("openai", "v1")}, "openai"),
@@ -359,19 +359,26 @@ def test_a_runtime_is_asked_for_only_if_the_object_leaves_the_protocol_open() ->
 
 
 @pytest.mark.parametrize("known", [runtime("v1"), None, UNREADABLE])
-def test_a_model_that_speaks_v1_only_is_refused_with_what_to_do(known: Any) -> None:
+def test_a_model_that_declares_no_protocol_speaks_v1_as_in_kserve(known: Any) -> None:
     item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
-    answer = ask(item, {SHARED: known})
+    answer = found(item, {SHARED: known})
+    assert (answer.protocol, answer.url) == ("v1", f"http://{HOST}/v1/models/sklearn-iris:predict")
+
+
+def test_a_model_that_speaks_grpc_only_is_refused_with_what_to_do() -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}), protocolVersion="grpc-v2")
+    answer = ask(item, {SHARED: runtime("grpc-v2")})
     assert isinstance(answer, Never)
-    assert "speaks v1, but the default runner speaks v2 and openai; set protocolVersion: v2" in answer.message
-    custom = found(item, {SHARED: known}, is_our_runner=False)
-    assert (custom.protocol, custom.url) == ("v1", f"http://{HOST}/v1/models/sklearn-iris:predict")
+    assert (
+        "speaks grpc-v2, but the default runner speaks v2 and openai and v1; set protocolVersion: v2" in answer.message
+    )
+    assert found(item, {SHARED: runtime("grpc-v2")}, is_our_runner=False).protocol == "grpc-v2"
 
 
 def test_a_custom_container_declares_its_protocol_in_its_environment() -> None:
     container = {"name": "kserve-container", "env": [{"name": "PROTOCOL", "value": "v1"}]}
     item = standard(spec={"predictor": {"containers": [container]}})
-    assert isinstance(ask(item), Never)
+    assert found(item).protocol == "v1"
     assert found(item, protocol="v2").protocol == "v2"
 
 

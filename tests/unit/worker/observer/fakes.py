@@ -15,7 +15,7 @@ from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from tests.unit.objects import Json
 from worker.observer.event_reader import OnEvents
-from worker.observer.progress_reader import OnProgress
+from worker.observer.progress_reader import OnProgress, OnWarmUp
 from worker.observer.run_signals import SignalNotSent
 from worker.observer.status_writer import Progress
 from workflows.signals import Ended, Started
@@ -142,12 +142,17 @@ class FakeProgress:
     """What is followed."""
 
     followed: dict[Key, tuple[str, OnProgress]] = field(default_factory=dict)
+    warming_up: dict[Key, tuple[str, OnWarmUp]] = field(default_factory=dict)
 
     def follow(self, key: Key, pod_name: str, on_progress: OnProgress) -> None:
         self.followed[key] = pod_name, on_progress
 
+    def follow_warm_up(self, key: Key, pod_name: str, on_warm_up: OnWarmUp) -> None:
+        self.warming_up[key] = pod_name, on_warm_up
+
     def forget(self, key: Key) -> None:
         self.followed.pop(key, None)
+        self.warming_up.pop(key, None)
 
     def report(self, key: Key, records: RecordCounts) -> None:
         """What a log read brings."""

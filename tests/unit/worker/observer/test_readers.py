@@ -42,7 +42,7 @@ class Logs:
         self.counts: list[tuple[Key, RecordCounts]] = []
         self._dead = dead
 
-    async def read(self, _namespace: str, pod_name: str) -> str:
+    async def read(self, _namespace: str, pod_name: str, _container: str) -> str:
         self.reads.append(pod_name)
         if pod_name.startswith(self._dead):
             await asyncio.Event().wait()

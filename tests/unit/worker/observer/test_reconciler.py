@@ -578,3 +578,22 @@ async def test_the_clock_of_a_replaced_pod_starts_with_its_own_signal(runner: St
     await until(lambda: len(runner.signals.sent_started) == 2)
     assert runner.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1, pod_uid="pod-a")]
     assert runner.signals.sent_started[1].pod_uid == "pod-b"
+
+
+async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no_clock(leader: Stage) -> None:
+    warm_up = {"name": "warm-up", "state": {"running": {"startedAt": at(5)}}}
+    pod = live_pod(waiting("PodInitializing"))
+    pod["status"]["initContainerStatuses"] = [warm_up]
+    await leader.deliver(pod=pod)
+    await until(lambda: KEY in leader.progress.warming_up)
+    name, on_warm_up = leader.progress.warming_up[KEY]
+    assert name == POD
+    on_warm_up(KEY, "http://m: status 503")
+    await leader.time.pass_by(10)
+    last = leader.writer.written[-1]
+    assert (last.reason, last.started_at) == ("ModelNotReady", "")
+    assert last.message == f"Pod {POD} waits until the model answers; last seen: http://m: status 503"
+    assert leader.signals.sent_started == []
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    await until(lambda: leader.signals.sent_started != [])
+    assert KEY not in leader.progress.warming_up

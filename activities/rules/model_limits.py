@@ -1,0 +1,32 @@
+"""Limits of the built-in runner that follow from the object of KServe that serves its model. Pure.
+
+A request that takes longer than the server allows is cut off, after it has cost a replica that time. More requests at a time than
+the replicas accept wait in a queue, where they use up their time.
+"""
+
+from typing import Final
+
+from activities.rules.snapshot import CompiledRun
+
+BELOW_THE_LIMIT: Final = 0.9
+"""Share of the server's time limit after which the runner gives a request up, so that it is the runner that decides."""
+
+DEFAULT_TIMEOUT: Final = 300
+"""As in `inferrun.plugins.Limits.request_timeout`."""
+
+MAX_CONCURRENCY: Final = 4096
+
+
+def model_limits(compiled: CompiledRun) -> dict[str, str]:
+    """Environment variables of the runner; those that the config sets keep their value, except for a timeout that is too long."""
+    service = compiled.model.service if compiled.snapshot.service is not None else None
+    if service is None:
+        return {}
+    given, found = compiled.snapshot.limits, {"INFERRUN_START_CONCURRENCY": "1"}
+    if service.concurrency and "INFERRUN_CONCURRENCY" not in given:
+        found["INFERRUN_CONCURRENCY"] = str(min(service.concurrency, MAX_CONCURRENCY))
+    wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", DEFAULT_TIMEOUT))
+    allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
+    if service.request_seconds and wanted > allowed:
+        found["INFERRUN_REQUEST_TIMEOUT"] = f"{allowed:g}"
+    return found

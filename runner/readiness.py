@@ -1,0 +1,99 @@
+"""What an answer of a model server says about its readiness. Pure.
+
+A server that can be reached is not ready before it says so about the model itself: an object of KServe is ready before its model is
+loaded, and a proxy in front of it answers while nothing is behind it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import orjson
+
+from inferrun.contract import Model
+from runner.openai.requests import base_url
+from runner.v2.address import infer_url
+
+REACHABLE: Final = frozenset({401, 403, 429})
+"""The server asks for credentials, which the probe does not have, or is busy: it is awake."""
+
+UNLISTED: Final = frozenset({404, 405, 501})
+"""Not every server with OpenAI's API lists its models."""
+
+OPENAI: Final = "openai"
+PROBED: Final = ("v1", "v2", OPENAI)
+"""Protocols that say whether a model is ready; of a server with another one it is only known that it answers."""
+
+ASLEEP: Final = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Whether the model answers, and what was seen, for people."""
+
+    is_ready: bool
+    seen: str
+
+
+def protocol_of(model: Model) -> str:
+    """The protocol in a contract; v2 by default."""
+    return (model.protocol_version or model.model_version or "v2").strip().lower()
+
+
+def probe_url(model: Model) -> str:
+    """The URL that says whether the model is ready. Raises ContractError."""
+    protocol = protocol_of(model)
+    if protocol == OPENAI:
+        return f"{base_url(model.model_url)}/v1/models"
+    if protocol == "v1":
+        return _of_v1(model.model_url)
+    if protocol not in PROBED:
+        parts = urlsplit(model.model_url if "://" in model.model_url else f"http://{model.model_url}")
+        return urlunsplit(("https" if parts.scheme in ("https", "grpcs") else "http", parts.netloc, "/", "", ""))
+    parts = urlsplit(infer_url(model.model_url, model.model_name))
+    return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.removesuffix('/infer')}/ready", parts.query, ""))
+
+
+def _of_v1(url: str) -> str:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    path = parts.path.removesuffix(":predict").removesuffix(":explain")
+    return urlunsplit((parts.scheme, parts.netloc, quote(path), parts.query, ""))
+
+
+def judge(model: Model, *, status: int, body: bytes) -> Finding:
+    """What an answer to the probe says."""
+    protocol = protocol_of(model)
+    if status in REACHABLE:
+        return Finding(is_ready=True, seen=f"status {status}, so the server is reachable")
+    if protocol not in PROBED:
+        return Finding(is_ready=status not in ASLEEP, seen=f"status {status}")
+    if protocol == OPENAI and status in UNLISTED:
+        return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
+    if status != 200:
+        return Finding(is_ready=False, seen=f"status {status}")
+    return _of_openai(body, model.model_name) if protocol == OPENAI else _of_ready(body)
+
+
+def _of_ready(body: bytes) -> Finding:
+    """V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"."""
+    ready = _json(body).get("ready", True)
+    is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
+    return Finding(
+        is_ready=is_ready, seen="the model is ready" if is_ready else "status 200, but the model is not ready"
+    )
+
+
+def _of_openai(body: bytes, name: str) -> Finding:
+    listed = _json(body).get("data")
+    models = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if not name or not models or name in models:
+        return Finding(is_ready=True, seen="the model is listed" if models else "status 200")
+    return Finding(is_ready=False, seen=f"status 200, but the server does not list the model {name!r}")
+
+
+def _json(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,142 @@
+"""`python -m runner.warm_up`: waits until the model answers, then exits with 0; the init container of a run's Pod.
+
+An object of KServe that is ready may have no replica, or one that is still loading. Requests during that time fail or hang, and the
+run's time would be spent on them. The probe asks the model itself, several times in a row, because a proxy may send the first
+requests to one replica and the next ones to another. It needs no credentials: a server that asks for them is awake.
+
+What was seen is logged, so that the run's status can show it.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+import aiohttp
+
+from inferrun.contract import Model
+from inferrun.exitcodes import ExitCode
+from inferrun.logs import log_as_json
+from inferrun.plugins import RunnerError
+from inferrun.runner_report import WarmUp
+from inferrun.text import public_url
+from runner.connector import AddressRefused, open_session
+from runner.contract_file import read_contract
+from runner.http_failures import describe_failure
+from runner.readiness import PROBED, Finding, judge, probe_url, protocol_of
+from runner.settings import Settings, read_settings
+from runner.tls import context_of
+
+_log = logging.getLogger("runner.warm_up")
+
+IN_A_ROW: Final = 3
+PAUSE: Final = 1.0
+"""Seconds between two probes that succeed."""
+
+MAX_PAUSE: Final = 5.0
+"""Seconds between two probes of a model that does not answer; doubled up to this."""
+
+PROBE_SECONDS: Final = 60.0
+"""Time limit of a probe. Knative holds a request until a replica runs; a replica goes on starting if the request is given up."""
+
+REPEATED_SECONDS: Final = 30.0
+"""What is seen is logged when it changes, and after this time."""
+
+MAX_BODY: Final = 64 * 1024
+
+
+class Seen:
+    """Logs what the probes see."""
+
+    def __init__(self) -> None:
+        self._last, self._at = "", 0.0
+        self._began = time.monotonic()
+
+    @property
+    def last(self) -> str:
+        """What was seen last."""
+        return self._last
+
+    def report(self, text: str) -> None:
+        """Log it if it is new, or was last logged a while ago."""
+        now = time.monotonic()
+        if text == self._last and now - self._at < REPEATED_SECONDS:
+            return
+        self._last, self._at = text, now
+        line = WarmUp(seen=text, seconds=round(now - self._began))
+        sys.stdout.write(line.model_dump_json() + "\n")
+        sys.stdout.flush()
+
+
+async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
+    """Return once the model was ready several times in a row. Raises AddressRefused and RunnerError; waits for anything else."""
+    url, count, wait = probe_url(model), 0, pause
+    timeout = aiohttp.ClientTimeout(total=PROBE_SECONDS, sock_connect=10)
+    tls = context_of(model, settings.endpoints_dir)
+    async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
+        while count < IN_A_ROW:
+            finding = await _probe(session, url, model)
+            seen.report(f"{public_url(url)}: {finding.seen}")
+            count = count + 1 if finding.is_ready else 0
+            wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
+            if count < IN_A_ROW:
+                await asyncio.sleep(wait)
+
+
+async def _probe(session: aiohttp.ClientSession, url: str, model: Model) -> Finding:
+    try:
+        async with session.get(url, allow_redirects=False) as response:
+            return judge(model, status=response.status, body=await response.content.read(MAX_BODY))
+    except AddressRefused:
+        raise
+    except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
+        is_other = protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
+        return Finding(is_ready=is_other, seen=describe_failure(error, seconds=PROBE_SECONDS))
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return Finding(is_ready=False, seen=describe_failure(error, seconds=PROBE_SECONDS))
+
+
+async def _warm_up(settings: Settings) -> NoReturn:
+    """Exits from inside the event loop, because closing the loop would wait for its threads."""
+    seen = Seen()
+    limit = settings.warm_up_seconds
+    try:
+        async with asyncio.timeout(limit or None):
+            await wait_until_ready(read_contract(settings.contract).kserve, settings, seen=seen)
+    except AddressRefused as error:
+        _exit(f"{describe_failure(error, seconds=0)}", ExitCode.INFERENCE, settings=settings)
+    except RunnerError as error:
+        _exit(str(error), error.code, settings=settings)
+    except TimeoutError:
+        last = seen.last or "no answer"
+        _exit(f"the model did not answer within {limit:g} s; last seen: {last}", ExitCode.INFERENCE, settings=settings)
+    _exit("the model is ready", ExitCode.DONE, settings=settings)
+
+
+def _exit(message: str, code: ExitCode, *, settings: Settings) -> NoReturn:
+    try:
+        settings.termination_log.write_text(message, encoding="utf-8")
+    except OSError as error:
+        _log.warning("cannot write the termination message", extra={"error": error.strerror})
+    _log.info("the warm-up ended", extra={"exit_code": int(code), "detail": message})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> NoReturn:
+    """Wait and exit."""
+    log_as_json(sys.stderr)
+    try:
+        settings = read_settings(os.environ)
+    except RunnerError as error:
+        _exit(str(error), error.code, settings=Settings(termination_log=Path("/dev/termination-log")))
+    asyncio.run(_warm_up(settings))
+    raise AssertionError("the warm-up returned without exiting")
+
+
+if __name__ == "__main__":
+    main()

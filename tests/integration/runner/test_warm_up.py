@@ -1,0 +1,153 @@
+"""The program of the init container, against real HTTP servers on loopback that wake up as KServe's do."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from inferrun.contract import Model
+from inferrun.runner_report import parse_warm_up
+from runner.settings import Settings
+from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
+from tests.integration.runner.pods import REPOSITORY
+
+ALLOWED = {"allowed_addresses": "127.0.0.1"}
+Answer = Callable[[int], tuple[int, str]]
+"""The answer to the n-th probe, from 0."""
+
+
+@asynccontextmanager
+async def server(answer: Answer) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server with that behaviour: its URL and the paths that were requested."""
+    paths: list[str] = []
+
+    async def respond(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        status, body = answer(len(paths) - 1)
+        return web.Response(status=status, text=body)
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", respond)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}", paths
+    finally:
+        await runner.cleanup()
+
+
+def settings() -> Settings:
+    return Settings.model_validate({"limits": ALLOWED})
+
+
+async def warm_up(url: str, **model: str) -> None:
+    async with asyncio.timeout(60):
+        await wait_until_ready(Model(model_url=url, **model), settings(), seen=Seen(), pause=0.01)
+
+
+async def test_a_model_that_is_ready_is_asked_several_times() -> None:
+    async with server(lambda _: (200, "")) as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert paths == ["/v2/models/iris/ready"] * IN_A_ROW
+
+
+async def test_answers_of_a_proxy_and_of_a_model_that_loads_are_part_of_waking_up() -> None:
+    waking = [(503, "no healthy upstream"), (502, ""), (504, ""), (200, '{"ready": false}'), (404, "")]
+    async with server(lambda at: waking[at] if at < len(waking) else (200, '{"ready": true}')) as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert len(paths) == len(waking) + IN_A_ROW
+
+
+async def test_a_success_that_does_not_last_does_not_count() -> None:
+    statuses = [200, 200, 503, 200, 200, 200]
+    async with server(lambda at: (statuses[at], "")) as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert len(paths) == len(statuses)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_asks_for_credentials_is_awake(status: int) -> None:
+    async with server(lambda _: (status, "")) as (url, _):
+        await warm_up(url, model_name="iris")
+
+
+async def test_a_server_that_is_started_by_the_first_request_is_waited_for() -> None:
+    """As with a Service that has no Pods: connections are refused until something listens."""
+    async with server(lambda _: (200, "")) as (url, _):
+        pass  # its port is free again
+    host, port = url.removeprefix("http://").split(":")
+    running = asyncio.create_task(warm_up(url, model_name="iris"))
+    await asyncio.sleep(0.2)
+    assert not running.done()
+    hits = 0
+
+    async def respond(_: web.Request) -> web.Response:
+        nonlocal hits
+        hits += 1
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/{tail:.*}", respond)
+    late = web.AppRunner(app)
+    await late.setup()
+    await web.TCPSite(late, host, int(port), reuse_address=True).start()
+    await running
+    await late.cleanup()
+    assert hits == IN_A_ROW
+
+
+async def run_program(tmp_path: Path, url: str, *, seconds: float, allowed: str = "127.0.0.1") -> tuple[int, str, str]:
+    """Exit code, termination message and log of the program as its Pod runs it."""
+    contract = {"jobId": "u", "jobName": "j", "kserve": {"modelUrl": url, "modelName": "iris"}}
+    (tmp_path / "contract.json").write_text(json.dumps(contract))
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "INFERRUN_CONTRACT": str(tmp_path / "contract.json"),
+        "INFERRUN_TERMINATION_LOG": str(tmp_path / "message"),
+        "INFERRUN_WARM_UP_SECONDS": str(seconds),
+        "INFERRUN_ALLOWED_ADDRESSES": allowed,
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "runner.warm_up",
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    log, _ = await asyncio.wait_for(process.communicate(), 90)
+    assert process.returncode is not None
+    return process.returncode, (tmp_path / "message").read_text(), log.decode()
+
+
+async def test_the_program_ends_when_the_model_is_ready(tmp_path: Path) -> None:
+    async with server(lambda at: (200, "") if at else (503, "")) as (url, _):
+        code, message, log = await run_program(tmp_path, url, seconds=60)
+    assert (code, message) == (0, "the model is ready")
+    seen = parse_warm_up(log.splitlines()[0])
+    assert seen is not None
+    assert seen.seen == f"{url}/v2/models/iris/ready: status 503"
+
+
+async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(tmp_path: Path) -> None:
+    async with server(lambda _: (503, "")) as (url, _):
+        code, message, _ = await run_program(tmp_path, url, seconds=3)
+    assert code == 4
+    assert message == f"the model did not answer within 3 s; last seen: {url}/v2/models/iris/ready: status 503"
+
+
+async def test_an_address_that_runs_must_not_reach_is_not_probed(tmp_path: Path) -> None:
+    async with server(lambda _: (200, "")) as (url, paths):
+        code, message, _ = await run_program(tmp_path, url, seconds=60, allowed="")
+    assert code == 4
+    assert "which runs must not reach" in message
+    assert paths == []
