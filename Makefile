@@ -94,7 +94,7 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
 
-interop: venv cluster images ## run the product with MLServer, and a thousand runs that wait for one model; needs a quiet machine
+interop: venv cluster images ## measure a thousand runs that wait for one model of KServe; needs a quiet machine
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
 
 fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine
