@@ -11,8 +11,8 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 # The stages of `make test` in order: the fastest first.
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
-.PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e interop \
-	demo demo-down bench bench-scale fairness attacks audit sbom faults storm recovery crowds
+.PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
+	demo demo-down bench bench-runner bench-scale fairness interop attacks audit sbom faults storm recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -107,6 +107,9 @@ attacks: venv cluster images ## attack the installed product as a tenant, as a T
 
 bench: venv cluster ## run the benchmarks on a control plane of their own
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
+
+bench-runner: venv ## measure the runner beside a load generator (about 3 min; needs a quiet machine; BENCH="--passes 2")
+	@$(IN_VENV)python -m benchmarks runner $(BENCH)
 
 bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks scale $(SCALE)

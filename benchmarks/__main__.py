@@ -1,4 +1,4 @@
-"""`python -m benchmarks burst|scale`: starts real servers, measures, and stops them.
+"""`python -m benchmarks burst|scale|runner`: starts real servers, measures, and stops them.
 
 Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster itself.
 """
@@ -14,6 +14,8 @@ from benchmarks.burst.job_watch import WaitTimeout
 from benchmarks.burst.run import Options, run
 from benchmarks.control_plane import MissingPrograms
 from benchmarks.processes import StartFailed
+from benchmarks.runner.report import page
+from benchmarks.runner.run import measure
 from benchmarks.scale.crowd import WAIT_SECONDS
 from benchmarks.scale.run import ScaleOptions, run_scale
 
@@ -50,7 +52,18 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     scale.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds for each step (default: 7200)")
     scale.set_defaults(run=_run_scale)
+    runner = commands.add_parser("runner", help="the runner beside a load generator")
+    runner.add_argument("--passes", type=int, default=5, help="number of passes (default: 5)")
+    runner.add_argument("--page", type=Path, help="file to which the report is written as a page of the documentation")
+    runner.set_defaults(run=_run_runner)
     return parser
+
+
+def _run_runner(arguments: argparse.Namespace) -> None:
+    report = page(list(measure(arguments.passes)))
+    print(report)
+    if arguments.page:
+        arguments.page.write_text(report)
 
 
 def _run_burst(arguments: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ started than the limit allows.
 
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 from inferrun.kube.informer import Key
@@ -52,6 +53,7 @@ class Admission:
         elif is_started(item):
             place = self._place(key)
             place.active.add(uid)
+            place.leave(key)  # another shim may have started it
             if place.launching.get(uid) != _what_is_known(item):
                 self.finish_launch(key, uid)
 
@@ -90,12 +92,11 @@ class Admission:
         return limit - len(place.active | place.launching.keys()) if limit else self._pace
 
     def finish_launch(self, key: Key, uid: str) -> None:
-        """The run counts as launched."""
+        """The run counts as launched. Others are resumed in any case: one that was resumed may have been launched since."""
         place = self._place(key)
-        if uid in place.launching:
-            del place.launching[uid]
+        if place.launching.pop(uid, None) is not None:
             place.active.add(uid)
-            self._resume_waiting(key[0])
+        self._resume_waiting(key[0])
 
     def _place(self, key: Key) -> "_Namespace":
         return self._namespaces.setdefault(key[0], _Namespace())
@@ -134,7 +135,7 @@ class _Namespace:
     @staticmethod
     def take(waiting: dict[Key, None], count: int) -> list[Key]:
         """Remove and return those that asked first, at most `count`."""
-        taken = list(waiting)[: max(0, count)]
+        taken = list(islice(waiting, max(0, count)))
         for key in taken:
             del waiting[key]
         return taken

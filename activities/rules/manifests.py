@@ -29,8 +29,10 @@ MODEL_CA_VOLUME = "model-ca"
 
 NOT_STARTED = 0
 STARTED = 1
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The `parallelism` of a launch's Job. It is created with the first, and gets no Pod: the request may reach the API server late,
-when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
+when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017). Except for a Job with
+the label of a queue: Kueue holds it, and would count a Job without Pods."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
@@ -100,7 +102,7 @@ def job(
         },
         "spec": {
             "completions": 1,
-            "parallelism": NOT_STARTED,
+            "parallelism": STARTED if QUEUE_LABEL in snapshot.labels else NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
             "podFailurePolicy": {

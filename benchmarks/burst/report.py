@@ -1,15 +1,13 @@
 """The report of the passes, as text and as JSON. Pure, except for the description of the machine."""
 
-import os
-import platform
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.burst.passes import CONCURRENT_CREATES, Pass
 from benchmarks.burst.requests import Requests
+from benchmarks.machine import machine
 from benchmarks.statistics import Spread, percentile, spread
 
 TARGET_RATIO = 4.0
@@ -64,14 +62,6 @@ def lines(passes: Sequence[Pass]) -> list[str]:
         "requests to the API server per run and life, by all clients (baseline)",
         *_request_lines(passes),
     ]
-
-
-def machine() -> str:
-    """One line with processor, cores, memory, operating system and load."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    system = f"Linux {platform.release()}, Python {platform.python_version()}"
-    return f"machine: {_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {system}; load average {load}"
 
 
 def values(passes: Sequence[Pass]) -> dict[str, Any]:  # Any: JSON
@@ -197,10 +187,3 @@ def _counted(one: Pass, cpu: dict[str, float]) -> float:
 def _milliseconds(one: Pass, cpu: dict[str, float], names: Sequence[str]) -> float:
     """CPU milliseconds per run of these processes."""
     return sum(cpu[name] for name in names) / len(one.burst.latencies) * 1000
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()

@@ -12,6 +12,7 @@ from benchmarks.burst import report
 from benchmarks.burst.passes import Bench, Pass, until
 from benchmarks.burst.product import product
 from benchmarks.control_plane import ControlPlane, control_plane
+from benchmarks.machine import machine
 from benchmarks.processes import Process
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
@@ -35,7 +36,7 @@ class Options:
 
 def run(options: Options) -> None:
     """Measure, print the report and write all measurements to a file."""
-    before = report.machine()
+    before = machine()
     with tempfile.TemporaryDirectory(prefix="inferrun-bench-") as name:
         folder = Path(name)
         print(
@@ -48,7 +49,7 @@ def run(options: Options) -> None:
         print()
         print("\n".join(report.lines(passes)))
     print()
-    print(f"before: {before}\nafter:  {report.machine()}")
+    print(f"before: {before}\nafter:  {machine()}")
     options.results.parent.mkdir(parents=True, exist_ok=True)
     options.results.write_text(json.dumps([report.values(passes) for passes in measured], indent=1))
     print(f"measurements: {options.results}")

@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.burst import report as burst_report
 from benchmarks.burst.run import install
 from benchmarks.control_plane import ControlPlane, control_plane
+from benchmarks.machine import machine
 from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
@@ -33,7 +33,7 @@ class ScaleOptions:
 
 def run_scale(options: ScaleOptions) -> None:
     """Measure, print the report and write all measurements to a file."""
-    before = burst_report.machine()
+    before = machine()
     with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
         folder = options.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,10 +46,10 @@ def run_scale(options: ScaleOptions) -> None:
             figures = asyncio.run(_measure(options, plane, programs))
     print()
     print("\n".join(lines(figures, waiting=options.waiting, running=options.running)))
-    print(f"\nbefore: {before}\nafter:  {burst_report.machine()}")
+    print(f"\nbefore: {before}\nafter:  {machine()}")
     options.results.parent.mkdir(parents=True, exist_ok=True)
     content = {"waiting": options.waiting, "running": options.running, **asdict(figures)}
-    options.results.write_text(json.dumps({**content, "machine": burst_report.machine()}, indent=1))
+    options.results.write_text(json.dumps({**content, "machine": machine()}, indent=1))
     print(f"measurements: {options.results}")
 
 

@@ -20,9 +20,12 @@ FROM ${BASE}
 ARG BASE
 LABEL org.opencontainers.image.base.name=${BASE}
 COPY requirements/runner.txt /opt/
+# Arrow's Flight and its S3 client are a third of pyarrow, and the runner does not use them (tests/unit/deploy/test_runner_image.py).
 RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && python3 -m venv --without-pip /opt/inferrun \
  && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \
     install --disable-pip-version-check --require-hashes -r /opt/runner.txt \
+ && cd /opt/inferrun/lib/python3*/site-packages/pyarrow \
+ && rm -r libarrow_flight* libarrow_python_flight* _flight* libarrow_s3* _s3fs* tests include \
  && rm -r /tmp/pip
 COPY --from=library /opt/inferrun /opt/inferrun
 # The program runs from the source tree: docs/decisions/0011-programs-run-from-the-source-tree.md.

@@ -1,5 +1,7 @@
 """Attacks with kubectl by a user who has the role `edit` in one namespace."""
 
+import asyncio
+import base64
 import json
 import re
 import time
@@ -8,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
 from tests.attacks.victim import LOADED_SECONDS, START_SECONDS, Victim, slowest
-from tests.e2e.stage import Object, Space, Stage, config, run, until
+from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until
 
 SECONDS = 30
 
@@ -265,3 +268,34 @@ def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage,
     status = tenant.wait_for("inside", phase="Failed", seconds=90)
     assert NOT_CALLED.search(status["message"]), status["message"]
     assert "HTTP" not in status["message"]
+
+
+def log_of(stage: Stage, component: str) -> str:
+    return stage.kubectl("-n", SYSTEM, "logs", f"deployment/inferrun-{component}", "--tail=20000")
+
+
+async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, stage: Stage, caller: Client) -> None:
+    """Searched are the status, the Events, the Pod with its log, Temporal's history, and the logs of shim and worker."""
+    canary = f"c4nary{uuid.uuid4().hex[:8]}"
+    address = f"--from-literal=server-url=http://user:{canary}@data.invalid"
+    tenant.kubectl("create", "secret", "generic", "own", address, f"--from-literal=token={canary}")
+    tenant.kubectl("create", "secret", "generic", "header", f"--from-literal=value={canary}")
+    hidden = [{"name": "X-Key", "secretKeyRef": {"name": "header", "key": "value"}}]
+    call = {"path": f"/x?key={canary}", "verb": "POST", "endpointRef": {"name": "own"}, "headersFrom": hidden}
+    storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": call}}}
+    tenant.apply(ours("secretive", storage=storage, backoffLimit=0), run("secretive", "secretive"))
+    status = await asyncio.to_thread(tenant.wait_for, "secretive", phase="Failed", seconds=90)
+    pods = tenant.items("pods")
+    assert pods
+    history = await caller.get_workflow_handle(status["workflow"]["id"]).fetch_history()
+    written = {
+        "status": json.dumps(status),
+        "contract": base64.b64decode(status["contract"]).decode(),
+        "events": json.dumps(tenant.items("events")),
+        "pods": json.dumps(pods),
+        "log": tenant.kubectl("logs", pods[0]["metadata"]["name"]),
+        "temporal": "".join(str(event) for event in history.events),
+        **{name: log_of(stage, name) for name in ("shim", "worker")},
+    }
+    assert [place for place, text in written.items() if canary in text] == []
+    assert "data.invalid" in written["status"], "the failure was described"

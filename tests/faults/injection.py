@@ -250,7 +250,7 @@ class FaultyKubeClient(KubeClient):
         super().__init__(plain._configuration)
         self._injector = injector
 
-    async def _json(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -258,9 +258,9 @@ class FaultyKubeClient(KubeClient):
         body: Object | None = None,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-    ) -> Object:
-        async def effect() -> Object:
-            return await super(FaultyKubeClient, self)._json(
+    ) -> bytes:
+        async def effect() -> bytes:
+            return await super(FaultyKubeClient, self)._request(
                 method, path, body=body, params=params, content_type=content_type
             )
 
@@ -282,7 +282,8 @@ def _kind_and_name(path: str) -> tuple[str, str]:
     return kind, parts[1] if len(parts) > 1 else ""
 
 
-_READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check")
+_READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check", "reset_sticky_")
+"""Requests without an effect on what is executed; the last one only changes which worker is asked first."""
 
 
 class FaultyServiceClient(ServiceClient):

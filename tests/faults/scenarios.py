@@ -469,19 +469,25 @@ async def _accept(stage: Stage) -> None:
 
 async def _fire_orphan(stage: Stage) -> None:
     """A schedule whose run does not exist fires, and deletes itself."""
-    identity = await _leave_schedule(stage, memo={})
+    identity = await _leave_schedule(stage, memo=await _memo_of(stage))
     handle = stage.world.temporal.get_schedule_handle(identity)
     await handle.trigger()
     await stage.until_temporal("the schedule is gone", lambda: _is_no_schedule(stage, identity))
 
 
-async def _leave_schedule(stage: Stage, *, memo: dict[str, Any]) -> str:
+async def _memo_of(stage: Stage) -> dict[str, str]:
+    """The memo of what the installation starts."""
+    settings = {"INFERRUN_RELEASE": stage.namespace, "POD_NAMESPACE": stage.namespace}
+    return {"installation": await installation_id(stage.world.api, CommonSettings.read(settings))}
+
+
+async def _leave_schedule(stage: Stage, *, memo: dict[str, str]) -> str:
     parent = RunRef(namespace=stage.namespace, name=stage.name, uid=f"uid-of-{stage.token}")
     identity = schedule_id(parent)
     argument = {"namespace": stage.namespace, "parent": {"name": stage.name, "uid": parent.uid}}
     action = ScheduleActionStartWorkflow(WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace)
     schedule = Schedule(action=action, spec=ScheduleSpec(cron_expressions=["0 0 1 1 *"]))
-    await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent} if memo else {})
+    await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent})
     stage.extra_schedules.append(identity)
     return identity
 
@@ -496,8 +502,7 @@ async def _is_no_schedule(stage: Stage, identity: str) -> bool:
 
 async def _leave_over(stage: Stage) -> None:
     """A workflow and a schedule of runs that do not exist, which a sweep finds soon after the shim starts."""
-    settings = {"INFERRUN_RELEASE": stage.namespace, "POD_NAMESPACE": stage.namespace}
-    memo = {"installation": await installation_id(stage.world.api, CommonSettings.read(settings))}
+    memo = await _memo_of(stage)
     identity = await _leave_schedule(stage, memo=memo)
     run = RunRef(namespace=stage.namespace, name=f"{stage.name}-workflow", uid=f"uid-of-{stage.token}-w")
     stage.submissions.append(run_workflow_id(run))

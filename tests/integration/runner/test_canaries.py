@@ -4,6 +4,7 @@ Canaries are planted in all of these, for a success and for each kind of failure
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -94,3 +95,43 @@ async def test_nothing_that_the_runner_writes_contains_a_canary(
             ended.result.output.location
             == f"{handler.url}{krateo.contract['output']['krateo']['api']['path'].split('?')[0]}"
         )
+
+
+def write_records(file: Machine, text: str) -> None:
+    (file.input / "data").mkdir(exist_ok=True)
+    (file.input / "data" / "rows.jsonl").write_text(text, encoding="utf-8")
+
+
+FILES: dict[str, tuple[int, str, Callable[[Machine, CountingModel], None]]] = {
+    "success": (0, f"[{RECORD}, 1.0]\n" * 3, lambda _machine, _model: None),
+    "broken record": (3, f'[{RECORD}, "c4nary\n' * 3, lambda _machine, _model: None),
+    "record of another shape": (3, f"[{RECORD}, 1.0]\n[[[{RECORD}]]]\n", lambda _machine, _model: None),
+    "record of another kind": (3, '{"c4nary": "c4nary"}\n', lambda _machine, _model: None),
+    "record that is no text": (3, "\x00c4nary\x00\n", lambda _machine, _model: None),
+    "model failed": (4, f"[{RECORD}, 1.0]\n", lambda _machine, model: setattr(model, "before", answer(500, ECHO))),
+    "model broken": (4, f"[{RECORD}, 1.0]\n", lambda _machine, model: setattr(model, "before", answer(200, ECHO))),
+    "input missing": (3, "", lambda machine, _model: (machine.input / "data" / "rows.jsonl").unlink()),
+}
+
+
+@pytest.mark.parametrize(("code", "records", "prepare"), FILES.values(), ids=FILES)
+async def test_nothing_that_the_runner_writes_besides_the_output_contains_a_record_of_a_file(
+    file: Machine, model: CountingModel, code: int, records: str, prepare: Callable[[Machine, CountingModel], None]
+) -> None:
+    write_records(file, records)
+    prepare(file, model)
+    ended = await file.process(INFERRUN_RETRY_SECONDS="0")
+    written = all_of(ended)
+    assert ended.code == code, written
+    assert [canary for canary in CANARIES if canary in written] == []
+
+
+async def test_a_link_from_the_input_to_a_secret_is_not_followed(file: Machine, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("c4nary-token\n", encoding="utf-8")
+    write_records(file, "")
+    rows = file.input / "data" / "rows.jsonl"
+    rows.unlink()
+    rows.symlink_to(tmp_path / "token")
+    ended = await file.process(INFERRUN_RETRY_SECONDS="0")
+    assert ended.code == 3
+    assert "c4nary" not in all_of(ended)

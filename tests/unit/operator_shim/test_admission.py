@@ -58,6 +58,17 @@ def test_a_status_that_the_shim_wrote_does_not_end_a_launch() -> None:
     assert stage.taken_resumed() == []
 
 
+def test_the_others_do_not_wait_for_a_run_that_another_shim_has_launched() -> None:
+    """Two shims run during an upgrade."""
+    stage = Stage(pace=1)
+    assert [stage.ask(name) for name in "1234"] == [Admitted.NOW, *[Admitted.SOON] * 3]
+    stage.observe("2")
+    stage.observe("1")
+    assert stage.taken_resumed() == ["3"]
+    stage.observe("3")  # launched by the other one before it could ask
+    assert stage.taken_resumed() == ["4"]
+
+
 def test_a_run_that_asks_twice_is_admitted_once() -> None:
     stage = Stage(pace=1)
     assert stage.ask("1") is Admitted.NOW

@@ -87,8 +87,11 @@ def test_what_the_api_server_and_queues_add_is_no_difference() -> None:
 
 
 def test_a_job_that_was_started_is_no_other_job() -> None:
-    assert difference(wanted(), stored(lambda job: job["spec"].update(parallelism=1))) == ""
-    assert difference(wanted(), stored(lambda job: job["spec"].update(parallelism=2))) == "spec.parallelism"
+    empty = wanted()
+    empty["spec"]["parallelism"] = 0
+    for parallelism, found in ((0, ""), (1, ""), (2, "spec.parallelism")):
+        job = stored(lambda job, parallelism=parallelism: job["spec"].update(parallelism=parallelism))  # type: ignore[misc]
+        assert difference(empty, job) == found
 
 
 def test_the_label_of_a_recorded_end_is_no_difference() -> None:

@@ -85,6 +85,10 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert "ttlSecondsAfterFinished" not in spec
 
 
+def test_a_job_of_a_queue_is_held_by_the_queue_alone() -> None:
+    assert job_of(labels={"kueue.x-k8s.io/queue-name": "small"})["spec"]["parallelism"] == 1
+
+
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
 def test_the_pod_complies_with_the_restricted_pod_security_standard(image: dict[str, Any]) -> None:
     pod, container = pod_of(**image), container_of(**image)

@@ -71,11 +71,13 @@ async def test_a_log_is_read_every_five_seconds(clock: FakeTime) -> None:
 async def test_all_logs_are_read_in_turn_within_twenty_reads_per_second(clock: FakeTime) -> None:
     logs = Logs()
     reader = ProgressReader(logs.read)
+    began = clock.now()
     async with reading(reader.run):
         for number in range(400):
             reader.follow(("models", f"job-{number}"), f"pod-{number}", logs.on_progress)
         await clock.pass_by(15, step=0.05)
-    assert len(logs.reads) <= 20 * 10 + READERS
+    passed = clock.now() - began  # more than 15 s on a busy machine
+    assert len(logs.reads) <= 20 * (passed - 5) + READERS
     assert len(logs.reads) >= 150
     assert len(set(logs.reads)) == len(logs.reads)
 

@@ -1,0 +1,56 @@
+"""What the runner's image omits from pyarrow is not needed for columns, Parquet and zstd."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow
+
+REPOSITORY = Path(__file__).parents[3]
+
+USE = """
+import io, pyarrow
+from pyarrow import parquet
+from runner.columns import row_major, row_texts
+from runner.parquet.format import PARQUET
+assert pyarrow.__file__.startswith({folder!r}), pyarrow.__file__
+table = pyarrow.table({{"a": [1, None, 3], "b": [0.5, 1.5, 2.5]}})
+out = io.BytesIO()
+parquet.write_table(table, out, compression="zstd")
+(batch,) = parquet.ParquetFile(io.BytesIO(out.getvalue())).iter_batches()
+assert row_texts(batch) == [b"[1,0.5]", b"[null,1.5]", b"[3,2.5]"]
+assert len(row_major(batch, "f")) == 24
+packed = pyarrow.Codec("zstd").compress(b"text", asbytes=True)
+assert pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read() == b"text"
+"""
+
+
+def omitted() -> tuple[str, ...]:
+    """The patterns of the files that the image omits."""
+    dockerfile = (REPOSITORY / "deploy" / "images" / "runner.Dockerfile").read_text()
+    (patterns,) = re.findall(r"site-packages/pyarrow \\\n && rm -r (.*) \\\n", dockerfile)
+    return tuple(str(patterns).split())
+
+
+def linked(source: str, target: str) -> None:
+    """Link a file, or copy it to another file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def test_pyarrow_works_without_the_files_that_the_image_omits(tmp_path: Path) -> None:
+    whole = Path(pyarrow.__file__).parent
+    for pattern in omitted():
+        assert list(whole.glob(pattern)), pattern
+    shutil.copytree(
+        whole, tmp_path / "pyarrow", ignore=shutil.ignore_patterns(*omitted(), "__pycache__"), copy_function=linked
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{REPOSITORY}", "PYTHONDONTWRITEBYTECODE": "1"}
+    code = USE.format(folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
