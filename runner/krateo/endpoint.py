@@ -75,6 +75,10 @@ def _check(values: Mapping[str, str], secret: str) -> None:
         raise ValueError(f"key server-url of Secret {secret!r} must be an http or https URL")
     if values["token"] and values["password"]:
         raise ValueError(f"Secret {secret!r} has both token and password; keep only one of them")
+    if "@" in urlsplit(values["server-url"]).netloc and (values["token"] or values["password"]):
+        raise ValueError(
+            f"Secret {secret!r} has user information in server-url besides token or password; keep only one of them"
+        )
     if values["proxy-url"] and urlsplit(values["proxy-url"]).scheme != "http":
         raise ValueError(f"key proxy-url of Secret {secret!r} must start with http://")
     if bool(values["client-certificate-data"]) != bool(values["client-key-data"]):

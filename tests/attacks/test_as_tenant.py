@@ -278,11 +278,14 @@ async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, s
     """Searched are the status, the Events, the Pod with its log, Temporal's history, and the logs of shim and worker."""
     canary = f"c4nary{uuid.uuid4().hex[:8]}"
     address = f"--from-literal=server-url=http://user:{canary}@data.invalid"
-    tenant.kubectl("create", "secret", "generic", "own", address, f"--from-literal=token={canary}")
+    tenant.kubectl("create", "secret", "generic", "own", address)
+    elsewhere = ("--from-literal=server-url=http://data.invalid", f"--from-literal=token={canary}")
+    tenant.kubectl("create", "secret", "generic", "other", *elsewhere)
     tenant.kubectl("create", "secret", "generic", "header", f"--from-literal=value={canary}")
     hidden = [{"name": "X-Key", "secretKeyRef": {"name": "header", "key": "value"}}]
     call = {"path": f"/x?key={canary}", "verb": "POST", "endpointRef": {"name": "own"}, "headersFrom": hidden}
-    storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": call}}}
+    other = {**call, "endpointRef": {"name": "other"}}
+    storage = {"input": {"krateo": {"api": call}}, "output": {"krateo": {"api": other}}}
     tenant.apply(ours("secretive", storage=storage, backoffLimit=0), run("secretive", "secretive"))
     status = await asyncio.to_thread(tenant.wait_for, "secretive", phase="Failed", seconds=90)
     pods = tenant.items("pods")

@@ -51,6 +51,8 @@ def test_the_certificate_of_an_insecure_endpoint_is_not_verified(tmp_path: Path)
         ({"server_url": "handler:8088"}, "server-url of Secret 'handler-endpoint' must be an http or https URL"),
         ({"server_url": "http://[::1"}, "server-url of Secret 'handler-endpoint' must be an http or https URL"),
         ({"token": "a", "username": "b", "password": "c"}, "both token and password"),
+        ({"server_url": "http://user:pw@handler", "token": "a"}, "user information in server-url besides token"),
+        ({"server_url": "http://user@handler", "password": "a"}, "user information in server-url besides token"),
         ({"proxy_url": "socks5://proxy"}, "proxy-url of Secret 'handler-endpoint' must start with http://"),
         ({"certificate_authority_data": "???"}, "certificate-authority-data .* neither PEM nor base64"),
         ({"certificate_authority_data": base64.b64encode(b"x").decode()}, "certificates .* cannot be used"),
