@@ -12,7 +12,7 @@ WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale fairness attacks audit sbom faults storm recovery crowds
+	demo demo-down bench bench-runner bench-scale fairness interop attacks audit sbom faults storm recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ integration: venv ## run the tests against the API server
 e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
+
+interop: venv cluster images ## measure a thousand runs that wait for one model of KServe; needs a quiet machine
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
 
 fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/integration/fairness

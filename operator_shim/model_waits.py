@@ -84,6 +84,10 @@ class ModelWaits:
         """Whether any run waits for the object."""
         return service in self._runs
 
+    def keys_of(self, service: Service) -> frozenset[RunKey] | set[RunKey]:
+        """The same, in no order."""
+        return self._runs.get(service, frozenset())
+
     def runs_of(self, service: Service) -> list[RunKey]:
         """The runs that wait for the object."""
         return sorted(self._runs.get(service, ()))

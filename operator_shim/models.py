@@ -55,6 +55,8 @@ class ModelWatches:
         self._recheck = recheck
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
+        self._changed_runs: dict[Service, set[Key]] = {}
+        self._changed_services: set[Service] = set()
         self._served: dict[str, Resource] | None = None
         self._watches: dict[str, _Watch] = {}
         self._fetched: dict[Service, Object] = {}
@@ -68,11 +70,13 @@ class ModelWatches:
         before, service = self._waits.service_of(key), self._waits.observe(key, run)
         if before is not None and before != service:
             self._sent.pop(key, None)
-            self._queue.add(before)
+            if not self._waits.is_awaited(before):
+                self._fetched.pop(before, None)
         if service is None:
             return
         if service.kind not in self._watches:
             self._is_wanted.set()
+        self._changed_runs.setdefault(service, set()).add(key)
         self._queue.add(service)
 
     def in_memory(self) -> dict[str, list[Key]]:
@@ -123,7 +127,12 @@ class ModelWatches:
             )
             self._watches[kind] = _Watch(resource, informer, tasks.create_task(informer.run()))
         for service in self._waits.services():
-            self._queue.add(service)
+            self._add(service)
+
+    def _add(self, service: Service) -> None:
+        """The object may have changed: compare all runs that wait for it."""
+        self._changed_services.add(service)
+        self._queue.add(service)
 
     def _take(self, kind: str, item: Object) -> Object | None:
         """The digest of an object that a run waits for; nothing is kept of the others."""
@@ -134,18 +143,29 @@ class ModelWatches:
     def _on_change(self, kind: str, key: Key, _before: Object | None, _after: Object | None) -> None:
         service = Service(kind, *key)
         self._fetched.pop(service, None)
-        self._queue.add(service)
+        self._add(service)
 
     async def _compare(self, service: Service) -> None:
-        """Have those runs look again that wait for something that is no longer so."""
+        """Have those runs look again that wait for something that is no longer so.
+
+        A thousand runs may wait for one object: if only some of them have changed, only these are compared.
+        """
+        is_whole = service in self._changed_services
+        self._changed_services.discard(service)
+        changed = self._changed_runs.pop(service, set())
         if not self._waits.is_awaited(service):
             self._fetched.pop(service, None)
             return
-        found = await self._state_of(service)
+        try:
+            found = await self._state_of(service)
+        except Exception:
+            self._changed_services.add(service)  # it is tried again
+            raise
         if found is None:
             return
         state, wait = found
-        waiting = [(key, self._read(key)) for key in self._waits.runs_of(service)]
+        keys = self._waits.runs_of(service) if is_whole else changed & self._waits.keys_of(service)
+        waiting = [(key, self._read(key)) for key in keys]
         for key in outdated_runs(waiting, wait=wait):
             if self._sent.get(key) != state:
                 self._sent[key] = state

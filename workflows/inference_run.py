@@ -55,7 +55,12 @@ FIRST_RECHECK_SECONDS = 15
 SUSPENDED_RECHECK_SECONDS = 6 * 3600
 """The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
 
-UNWATCHED_WAITS = (Reason.QUOTA_EXCEEDED, Reason.POD_REJECTED, Reason.CONFIG_NAMESPACE_NOT_ALLOWED)
+UNWATCHED_WAITS = (
+    Reason.QUOTA_EXCEEDED,
+    Reason.POD_REJECTED,
+    Reason.CONFIG_NAMESPACE_NOT_ALLOWED,
+    Reason.MODEL_NAMESPACE_NOT_ALLOWED,
+)
 
 R = TypeVar("R")
 

@@ -80,3 +80,15 @@ async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(
         assert (await stage.execute())["phase"] == "Succeeded"
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses == pytest.approx([15, 30, 60, 120, 240, 480, 600, 600], abs=3)
+
+
+async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and_for_a_grant_soon(
+    staged: Staged,
+) -> None:
+    """The shim watches the model, but no grant."""
+    cluster = Cluster(waits=[Reason.MODEL_NOT_READY, Reason.MODEL_NAMESPACE_NOT_ALLOWED])
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
+    assert pauses[0] > 500
+    assert pauses[1] < 300
