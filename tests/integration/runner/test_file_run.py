@@ -279,9 +279,12 @@ async def test_a_missing_input_is_reported_with_what_exists(file: Machine, spec:
 
 
 async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
-    file.contract["input"]["file"]["format"] = "csv"
+    file.contract["input"]["file"]["format"] = "orc"
     ended = await file.pod()
-    assert (ended.code, ended.message) == (2, "input.file.format: unknown name 'csv'; allowed: jsonl, openai, parquet")
+    assert (ended.code, ended.message) == (
+        2,
+        "input.file.format: unknown name 'orc'; allowed: csv, jsonl, openai, parquet",
+    )
 
 
 async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> None:

@@ -120,7 +120,7 @@ async def test_a_killed_pod_costs_only_its_uncommitted_chunk(machine: Machine, s
 
     llm.before = hold_in_the_middle
     pod = await machine.start(environment=SMALL)
-    await until(lambda: len(llm.prompts) >= COUNT // 2 and commits(s3) >= 3 and llm.in_flight > 0)
+    await until(lambda: len(llm.prompts) >= COUNT // 2 and commits(s3) >= 3 and llm.in_flight > 0, seconds=120)
     pod.signal(signal.SIGKILL)
     await pod.end()
     held.set()
