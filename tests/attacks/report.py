@@ -60,18 +60,18 @@ def write(part: Part, *, folder: Path = RECORDS) -> None:
 
 
 def read(folder: Path = RECORDS) -> list[Part]:
-    """All parts."""
+    """All parts, in the order in which they were executed."""
     parts = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         content = json.loads(path.read_text(encoding="utf-8"))
         parts.append(Part(**{**content, "outcomes": [Outcome(**item) for item in content["outcomes"]]}))
     return parts
 
 
 def page(parts: Iterable[Part]) -> str:
-    """The page."""
+    """The page. An attack that was executed again counts once, as last executed."""
     known = list(parts)
-    outcomes = [item for part in known for item in part.outcomes]
+    outcomes = list({item.test: item for part in known for item in part.outcomes}.values())
     repelled = sum(item.is_repelled for item in outcomes)
     harmed = sum(part.has_harm for part in known)
     lines = [
@@ -124,7 +124,8 @@ def main() -> int:
         return 2
     PAGE.write_text(page(parts), encoding="utf-8")
     sys.stdout.write(f"wrote {PAGE.relative_to(ROOT)}\n")
-    return int(any(part.has_harm or not all(item.is_repelled for item in part.outcomes) for part in parts))
+    last = {item.test: item for part in parts for item in part.outcomes}
+    return int(any(part.has_harm for part in parts) or not all(item.is_repelled for item in last.values()))
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Clie
 
 
 async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, caller: Client) -> None:
-    ref = await asyncio.to_thread(new_run, victim, parameters={"sleep": "5"})
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)
     await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=120)
@@ -257,7 +257,7 @@ async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, call
 
 async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(victim: Victim, caller: Client) -> None:
     """The attacker ends the run's workflow and occupies its id with one of another type."""
-    ref = await asyncio.to_thread(new_run, victim, parameters={"sleep": "5"})
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
     squatter = await caller.start_workflow("Squatter", id=run_workflow_id(ref), task_queue=f"nobody-{uuid.uuid4().hex}")
     await asyncio.sleep(3)

@@ -198,7 +198,7 @@ def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space
 
 
 def test_a_flood_of_runs_does_not_delay_others(tenant: Space, victim: Victim) -> None:
-    tenant.apply(*(run(f"flood-{number}", "missing") for number in range(300)))
+    tenant.apply(*(run(f"flood-{number}", "missing") for number in range(300)), seconds=240)
     _expect_prompt_starts(victim, seconds=20)
     tenant.apply(config("missing", resources={"requests": {"cpu": "64"}}))
     _expect_prompt_starts(victim, seconds=20)
@@ -206,9 +206,9 @@ def test_a_flood_of_runs_does_not_delay_others(tenant: Space, victim: Victim) ->
 
 def test_a_flood_of_deletions_does_not_delay_others(tenant: Space, victim: Victim) -> None:
     tenant.apply(config("huge", resources={"requests": {"cpu": "64"}}))
-    tenant.apply(*(run(f"flood-{number}", "huge") for number in range(150)))
-    until(lambda: len(tenant.items("pods")) == 150, seconds=90, what="all Pods")
-    tenant.kubectl("delete", "inferenceruns", "--all", "--wait=false")
+    tenant.apply(*(run(f"flood-{number}", "huge") for number in range(150)), seconds=240)
+    until(lambda: len(tenant.items("pods")) == 150, seconds=180, what="all Pods")
+    tenant.kubectl("delete", "inferenceruns", "--all", "--wait=false", seconds=240)
     _expect_prompt_starts(victim, seconds=20)
 
 

@@ -109,9 +109,10 @@ class Space:
         items: list[Object] = json.loads(self.kubectl(*words))["items"]
         return items
 
-    def apply(self, *manifests: Object) -> None:
+    def apply(self, *manifests: Object, seconds: float = 60) -> None:
         """Apply manifests."""
-        self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+        given = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        self.kubectl("apply", "-f", "-", given=given, seconds=seconds)
 
     def status(self, run: str) -> Object:
         """The status of a run; empty if it has none or does not exist."""
