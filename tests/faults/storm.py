@@ -403,6 +403,9 @@ async def model_server() -> AsyncIterator[str]:
 
 async def storm(options: Options) -> Account:
     """Start everything, play the storm, stop everything."""
+    defaults = options.folder / "defaults"
+    defaults.mkdir(parents=True, exist_ok=True)
+    (defaults / "allowedAddresses").write_text("127.0.0.1")  # where the model server listens
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(world(options.folder, behave=None))
         settings = {"FAULTS_LOG": "all"}
