@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -19,13 +19,36 @@ from temporalio.testing import WorkflowEnvironment
 
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import Cluster
-from tests.workflow.stage import Stage, on_stage
+from tests.workflow.stage import ServerDefect, Stage, on_stage
 from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
 
+RERUNS = 3
+"""Times that a test is executed again after a defect of the time-skipping server, which few tests meet."""
+
+HAS_FAILED = pytest.StashKey[bool]()
+"""Whether a test's call failed, for its fixtures."""
+
 CONTINUE_AS_NEW_AFTER = 200
 """Events after which the server suggests to continue as new: few, so that a test gets there; by default 4,096."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Execute a test again if a defect of the time-skipping server made it fail, and only then."""
+    again = pytest.mark.flaky(reruns=RERUNS, only_rerun=[ServerDefect.__name__])
+    for item in items:
+        if "skipping" in getattr(item, "fixturenames", ()):
+            item.add_marker(again)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Record the failure of a test's call."""
+    report = yield
+    if report.when == "call" and report.failed:
+        item.stash[HAS_FAILED] = True
+    return report
 
 
 def temporal_program() -> Path:
@@ -94,20 +117,50 @@ def task_queue() -> str:
     return f"test-{uuid.uuid4().hex[:12]}"
 
 
+class SkippingServer:
+    """Starts a server whose clock can be skipped when there is none."""
+
+    def __init__(self) -> None:
+        self._environment: WorkflowEnvironment | None = None
+
+    async def environment(self) -> WorkflowEnvironment:
+        """The server, which tests share with its time until it is stopped."""
+        if self._environment is None:
+            self._environment = await WorkflowEnvironment.start_time_skipping(
+                test_server_existing_path=str(server_program()),
+                plugins=[inferrun_plugin()],
+                test_server_startup_timeout=timedelta(seconds=START_SECONDS),
+            )
+        return self._environment
+
+    async def stop(self) -> None:
+        """Stop the server, if there is one."""
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            await environment.shutdown()
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def skipping() -> AsyncIterator[WorkflowEnvironment]:
-    """A server whose clock can be skipped; the tests that use it share its time and this loop."""
+async def skipping_server() -> AsyncIterator[SkippingServer]:
+    """The tests that use it share this loop."""
+    server = SkippingServer()
+    yield server
+    await server.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def skipping(
+    request: pytest.FixtureRequest, skipping_server: SkippingServer
+) -> AsyncIterator[WorkflowEnvironment]:
+    """A server whose clock can be skipped. One on which a test failed is not used again: it may have stopped skipping."""
     try:
-        program = server_program()
+        environment = await skipping_server.environment()
     except ServerMissing as missing:
         pytest.fail(str(missing))
-    environment = await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=str(program),
-        plugins=[inferrun_plugin()],
-        test_server_startup_timeout=timedelta(seconds=START_SECONDS),
-    )
-    async with environment:
-        yield environment
+    yield environment
+    if request.node.stash.get(HAS_FAILED, False):
+        request.node.stash[HAS_FAILED] = False
+        await skipping_server.stop()
 
 
 @pytest.fixture(params=[(1, 1000), (1, 0), (2, 1000)], ids=["polled-cached", "polled-replayed", "signalled"])
