@@ -140,8 +140,8 @@ async def _is_stuck(stage: Stage) -> bool:
 
 
 def has_two_tasks(kinds: list[EventType.ValueType]) -> bool:
-    """Whether the server handed out a workflow task while another one was in progress, because of a signal that arrived then. It
-    accepts the end of neither, and stops skipping time for everybody.
+    """Whether the server handed out a workflow task while another one was in progress: it had refused a command of that one, such
+    as the cancellation of a timer that has just fired (temporalio/sdk-java#3088), and stops skipping time for everybody.
     """
     ends = sum(kind in ENDS_OF_TASKS for kind in kinds)
     return kinds.count(EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED) > ends + 1
