@@ -69,8 +69,16 @@ def objects(s3: S3Server, folder: str) -> list[dict[str, Any]]:  # Any: JSON
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def commits(s3: S3Server) -> int:
-    return len(list((s3.bucket / "out" / "inf-batch-5be07ada" / "commits").glob("*")))
+def commits(s3: S3Server) -> list[Path]:
+    """The documents that commit a chunk each."""
+    return list((s3.bucket / "out" / "inf-batch-5be07ada" / "commits").glob("*"))
+
+
+def committed_ids(s3: S3Server) -> set[str]:
+    """The records in committed chunks. An object without a commit is that of a chunk that was being uploaded."""
+    folder = s3.bucket / "out" / "inf-batch-5be07ada"
+    parts = [folder / json.loads(document.read_text())["part"]["file"] for document in commits(s3)]
+    return {json.loads(line)["custom_id"] for part in parts for line in part.read_text().splitlines()}
 
 
 async def test_each_request_has_a_response_with_its_custom_id(
@@ -120,12 +128,12 @@ async def test_a_killed_pod_costs_only_its_uncommitted_chunk(machine: Machine, s
 
     llm.before = hold_in_the_middle
     pod = await machine.start(environment=SMALL)
-    await until(lambda: len(llm.prompts) >= COUNT // 2 and commits(s3) >= 3 and llm.in_flight > 0, seconds=120)
+    await until(lambda: len(llm.prompts) >= COUNT // 2 and len(commits(s3)) >= 3 and llm.in_flight > 0, seconds=120)
     pod.signal(signal.SIGKILL)
     await pod.end()
     held.set()
     await until(lambda: llm.in_flight == 0)
-    committed = {line["custom_id"] for line in objects(s3, "predictions")}
+    committed = committed_ids(s3)
     assert 0 < len(committed) < COUNT
     ended = await machine.process(**SMALL)
     assert (ended.code, ended.message) == (0, "300 of 300 records predicted"), ended.stderr
