@@ -14,7 +14,7 @@ from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.monitor import TemporalMonitor
-from inferrun.temporal.rotation import CredentialRotation, RotatingService
+from inferrun.temporal.rotation import rotations_of
 from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 from operator_shim.settings import ShimSettings
@@ -34,10 +34,7 @@ class ShimProcess:
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
         self._attributes = SearchAttributes(client, installation=installation)
-        service = client.service_client
-        self._rotations = (
-            [CredentialRotation(service, on_change=_nothing)] if isinstance(service, RotatingService) else []
-        )
+        self._rotations = rotations_of(client)
         self._workflows = RunWorkflows(
             client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
         )
@@ -81,7 +78,3 @@ class ShimProcess:
         logger.info("shim started")
         parts: list[Part] = [self._shim, self._defaults, self._monitor, self._attributes, *self._rotations]
         await work_until(stopped, [asyncio.create_task(part.run()) for part in parts])
-
-
-def _nothing() -> None:
-    """The shim has no worker."""

@@ -12,7 +12,7 @@ from inferrun.kube.objects import Object
 from operator_shim.model_waits import MODEL_WAITS
 
 CONTRACT: Final = "e30="
-"""Stands for a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
+"""Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
 
 _STATUS: Final = ("phase", "reason", "observedGeneration", "completionTime", "deleteAfter")
 _SPEC: Final = ("configRef", "timeoutSeconds", "suspend")

@@ -46,7 +46,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_search_attributes
 from inferrun.temporal.monitor import TemporalMonitor
-from inferrun.temporal.rotation import CredentialRotation, RotatingService
+from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers
@@ -150,7 +150,7 @@ class WorkerProcess:
             self._defaults,
             self._monitor,
             self._api_servers,
-            *self._rotations(),
+            *rotations_of(self._client, on_change=self._reconnect),
         ]
         background = [asyncio.create_task(part.run()) for part in parts]
         async with AsyncExitStack() as stack:
@@ -158,10 +158,6 @@ class WorkerProcess:
                 await stack.enter_async_context(worker)
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
-
-    def _rotations(self) -> list[CredentialRotation]:
-        service = self._client.service_client
-        return [CredentialRotation(service, on_change=self._reconnect)] if isinstance(service, RotatingService) else []
 
     def _reconnect(self) -> None:
         for worker in (self._main, self._followers, *self._lanes):

@@ -29,10 +29,11 @@ MODEL_CA_VOLUME = "model-ca"
 
 NOT_STARTED = 0
 STARTED = 1
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The `parallelism` of a launch's Job. It is created with the first, and gets no Pod: the request may reach the API server late,
-when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017). Except for a Job with
-the label of a queue: Kueue holds it, and would count a Job without Pods."""
+when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""A Job with this label is created started: Kueue holds it, and would count a Job without Pods."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
@@ -369,8 +370,7 @@ def config_map_of(job: Object) -> str:
 
 def _ca_secret(compiled: CompiledRun) -> str:
     """The Secret with the authority of a model's own certificate; a Pod can mount only Secrets of its namespace."""
-    target = compiled.snapshot.service
-    service = compiled.model.service if target is not None else None
+    target, service = compiled.snapshot.service, compiled.service
     if service is None or target is None or not target.is_at_home:
         return ""
     return service.ca_secret

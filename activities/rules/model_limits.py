@@ -19,7 +19,7 @@ MAX_CONCURRENCY: Final = 4096
 
 def model_limits(compiled: CompiledRun) -> dict[str, str]:
     """Environment variables of the runner; those that the config sets keep their value, except for a timeout that is too long."""
-    service = compiled.model.service if compiled.snapshot.service is not None else None
+    service = compiled.service
     if service is None:
         return {}
     given, found = compiled.snapshot.limits, {"INFERRUN_START_CONCURRENCY": "1"}

@@ -9,10 +9,10 @@ from inferrun.text import public_url
 
 def model_status(compiled: CompiledRun) -> dict[str, Any] | None:  # Any: a model's fields
     """The model as a launch uses it; None for one with a fixed URL."""
-    model = compiled.model if compiled.snapshot.service is not None else None
-    if model is None or model.service is None:
+    service = compiled.service
+    if service is None:
         return None
-    service = model.service
+    model = compiled.model
     return ModelStatus(
         kind=service.kind,
         name=service.name,

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -151,10 +152,15 @@ class CompiledRun:
         """The name of the ConfigMap."""
         return self.map_name or self.base_name
 
-    @property
+    @cached_property
     def model(self) -> Model:
-        """The model in the contract, for a run whose model is served by an object of KServe."""
+        """The model in the contract."""
         return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
+
+    @property
+    def service(self) -> contracts.ModelService | None:
+        """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""
+        return self.model.service if self.snapshot.service is not None else None
 
     def with_model(self, address: ModelAddress) -> "CompiledRun":
         """The same with the model at this address; itself, if that changes nothing."""
@@ -293,6 +299,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
     spec = config.spec
     credentials = spec.credentials_ref
     is_our_runner = spec.image in (None, defaults.runner_image)
+    warm_up_limit = _warm_up_seconds(spec.model, defaults)
     return Snapshot(
         image=spec.image or defaults.runner_image,
         is_our_runner=is_our_runner,
@@ -322,8 +329,8 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         allowed_addresses=defaults.allowed_addresses,
         refused_addresses=defaults.refused_addresses,
         service=service_of(run, config, runner_image=defaults.runner_image),
-        warm_up_limit=_warm_up_seconds(spec.model, defaults),
-        warm_up_image=defaults.runner_image if _warm_up_seconds(spec.model, defaults) else "",
+        warm_up_limit=warm_up_limit,
+        warm_up_image=defaults.runner_image if warm_up_limit else "",
     )
 
 

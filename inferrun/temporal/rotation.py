@@ -89,3 +89,9 @@ class CredentialRotation:
         self._on_change()
         self._settings = settings
         logger.info("connected to Temporal with changed credentials")
+
+
+def rotations_of(client: Client, *, on_change: Callable[[], None] = lambda: None) -> list[CredentialRotation]:
+    """The rotation of a client's credentials; none for a client whose connection cannot be replaced."""
+    service = client.service_client
+    return [CredentialRotation(service, on_change=on_change)] if isinstance(service, RotatingService) else []

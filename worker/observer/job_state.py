@@ -19,7 +19,7 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class WantedSignal:
-    """A signal that the workflow has not acknowledged: `RUNNING` means `started`, everything else for `ended`."""
+    """A signal that the workflow has not acknowledged: `RUNNING` is sent as `started`, everything else as `ended`."""
 
     doing: Doing
     pod_uid: str = ""
