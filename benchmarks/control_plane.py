@@ -35,6 +35,9 @@ class ControlPlane:
 
     kubeconfig: Path
     temporal_address: str
+    temporal_metrics: str
+    """The URL of the Temporal server's metrics."""
+
     programs: tuple[Process, ...]
 
 
@@ -45,7 +48,7 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
     _check(binaries)
-    ports = {name: free_port() for name in ("etcd", "etcd-peer", "api", "manager", "temporal")}
+    ports = {name: free_port() for name in ("etcd", "etcd-peer", "api", "manager", "temporal", "metrics")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     programs: list[Process] = []
     with ExitStack() as ends:
@@ -56,7 +59,7 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
             programs.append(program)
             program.wait_until(is_ready, seconds=START_SECONDS)
 
-        up("temporal", _temporal(folder, binaries, ports["temporal"]), listens(ports["temporal"]))
+        up("temporal", _temporal(folder, binaries, ports), listens(ports["temporal"]))
         up("etcd", _etcd(folder, ports["etcd"], ports["etcd-peer"]), listens(ports["etcd"]))
         _accounts_key(folder)
         up("kube-apiserver", _api_server(folder, binaries, ports), _is_ready(folder, ports["api"]))
@@ -64,7 +67,8 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
         limits = [f"--kube-api-qps={controller_requests}", f"--kube-api-burst={controller_requests * 3 // 2}"]
         manager = [*_controller_manager(folder, binaries, ports["manager"], kubeconfig), *limits]
         up("kube-controller-manager", manager, listens(ports["manager"]))
-        yield ControlPlane(kubeconfig, f"127.0.0.1:{ports['temporal']}", tuple(programs))
+        metrics = f"http://127.0.0.1:{ports['metrics']}/metrics"
+        yield ControlPlane(kubeconfig, f"127.0.0.1:{ports['temporal']}", metrics, tuple(programs))
 
 
 def _check(binaries: Path) -> None:
@@ -75,9 +79,10 @@ def _check(binaries: Path) -> None:
         raise MissingPrograms(f"{', '.join(missing)} not found; to install them, run `make cluster`")
 
 
-def _temporal(folder: Path, binaries: Path, port: int) -> list[str]:
+def _temporal(folder: Path, binaries: Path, ports: dict[str, int]) -> list[str]:
     """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck."""
-    flags = ["--ip", "127.0.0.1", "--port", str(port), "--headless", "--log-level", "error"]
+    flags = ["--ip", "127.0.0.1", "--port", str(ports["temporal"]), "--metrics-port", str(ports["metrics"])]
+    flags += ["--headless", "--log-level", "error"]
     storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
     return [
         str(binaries / "temporal"),
