@@ -1,7 +1,7 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold` and `canaryRecords` were added.
+`errorThreshold`, `canaryRecords` and `dryRun` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, unmodified.
 """
@@ -66,6 +66,7 @@ class Contract(BaseModel):
     parameters: dict[str, str] = Field(default_factory=dict)
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
+    dry_run: bool = Field(default=False, description="Whether the run is only checked; nothing is predicted or stored")
 
 
 def dump_contract(contract: Contract) -> str:

@@ -72,6 +72,7 @@ _RUN_FIELDS: Final = {
     "pending_timeout_seconds",
     "error_threshold",
     "canary_records",
+    "dry_run",
 }
 """What a submission says about the spec of the run."""
 
@@ -87,6 +88,7 @@ class Submission(_Part):
     pending_timeout_seconds: Seconds | None = None
     error_threshold: Threshold | None = None
     canary_records: CanaryRecords | None = None
+    dry_run: bool | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
     )

@@ -78,7 +78,7 @@ async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, paus
     tls = context_of(model, settings.endpoints_dir)
     async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
         while count < IN_A_ROW:
-            finding = await _probe(session, url, model)
+            finding = await probe(session, url, model)
             seen.report(f"{public_url(url)}: {finding.seen}")
             count = count + 1 if finding.is_ready else 0
             wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
@@ -86,7 +86,8 @@ async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, paus
                 await asyncio.sleep(wait)
 
 
-async def _probe(session: aiohttp.ClientSession, url: str, model: Model) -> Finding:
+async def probe(session: aiohttp.ClientSession, url: str, model: Model) -> Finding:
+    """Ask once whether the model is ready. Raises AddressRefused."""
     try:
         async with session.get(url, allow_redirects=False) as response:
             return judge(model, status=response.status, body=await response.content.read(MAX_BODY))

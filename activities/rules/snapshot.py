@@ -133,6 +133,12 @@ class Snapshot(BaseModel):
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
+    is_dry_run: bool = False
+
+    @property
+    def success(self) -> Reason:
+        """The reason with which our runner reports that it has done what it was asked."""
+        return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
 
 
 @dataclass(frozen=True)
@@ -200,6 +206,7 @@ def compile_run(
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    _check_image(run, snapshot)
     contract = _contract_of(run, config, base=base)
     if address is not None and snapshot.service is not None:
         contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
@@ -249,6 +256,16 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
     return model.model_copy(update=changes)
 
 
+def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
+    """Raise LaunchBlocked for what only our runner can do: another image would ignore it, and store predictions."""
+    if run.spec.dry_run and not snapshot.is_our_runner:
+        text = (
+            f'spec.dryRun is "true"; it requires the built-in runner, but the InferenceConfig names the image {snapshot.image!r}, '
+            "which would execute the run; remove spec.dryRun, or spec.image in the config"
+        )
+        raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+
+
 MAX_SNAPSHOT_BYTES = 8 * 1024
 """Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
 
@@ -284,6 +301,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         parameters=dict(run.spec.parameters or {}),
         error_threshold=_error_threshold_of(run, config),
         canary_records=run.spec.canary_records or config.spec.canary_records or 0,
+        dry_run=bool(run.spec.dry_run),
     )
 
 
@@ -338,6 +356,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         service=service_of(run, config, runner_image=defaults.runner_image),
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
+        is_dry_run=bool(run.spec.dry_run),
     )
 
 

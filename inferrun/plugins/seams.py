@@ -8,6 +8,7 @@ from typing import BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from inferrun.contract import Contract, Model
 from inferrun.plugins.limits import Limits
+from inferrun.plugins.records import Records
 from inferrun.plugins.values import (
     Batch,
     Block,
@@ -111,6 +112,15 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class PeekableSource(Protocol):
+    """A source that finds its first chunk without counting all records; optional for a `Source`. Checks use it."""
+
+    def first_chunk(self) -> Chunk | None:
+        """Return the first chunk, None if the input has no records. Blocks."""
+        ...
+
+
 class ChunkWriter(Protocol):
     """Writes the results of one chunk and commits them."""
 
@@ -177,6 +187,15 @@ class AbortableStore(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbedStore(Protocol):
+    """An opened output that can be checked for a dry run; optional for an `OutputStore`. `open` is not called before."""
+
+    async def probe(self) -> str:
+        """Verify that the output can be written, leave nothing behind, and return the location. Raises OutputError."""
+        ...
+
+
 class ModelProtocol(Protocol):
     """A connection to a model server."""
 
@@ -192,6 +211,15 @@ class ModelProtocol(Protocol):
 
         Raises Fault if the request failed, and InferenceError or ContractError if no request can succeed.
         """
+        ...
+
+
+@runtime_checkable
+class CheckedModel(Protocol):
+    """A protocol whose model describes its input; optional for a `ModelProtocol`."""
+
+    def mismatch(self, records: Records) -> str:
+        """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
         ...
 
 

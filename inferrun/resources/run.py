@@ -60,6 +60,10 @@ class InferenceRunSpec(ResourceModel):
     canary_records: CanaryRecords | None = None
     """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
 
+    dry_run: bool | None = None
+    """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can
+    be written, and says what it has checked. Only with the built-in runner. Not with schedule. Default: false."""
+
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.
     0 (default): no limit."""

@@ -137,6 +137,7 @@ def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) 
         _schedule_problems(run.spec, min_schedule_interval_seconds),
         _parameter_problems(run.spec.parameters or {}),
         _threshold_problems(run.spec.error_threshold),
+        _dry_run_problems(run.spec),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -192,6 +193,11 @@ def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Pr
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
             yield Problem(field="spec.timeZone", value=shown(spec.time_zone), allowed=str(wrong))
+
+
+def _dry_run_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
+    if spec.dry_run and spec.schedule is not None:
+        yield Problem(field="spec.dryRun", value="true", allowed="not allowed with spec.schedule; use a run of its own")
 
 
 def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:

@@ -137,6 +137,11 @@ class FileOutput:
         """Publish a document in place of the manifest, unless an attempt has published the manifest."""
         return await self._on_disk(self._publish_abort, committed=lambda run: run)
 
+    async def probe(self) -> str:
+        """Publish names in a temporary folder, as commits will be, in the deepest folder of the path that exists."""
+        await self._on_disk(self._probe_folder, committed=lambda _: None)
+        return f"output.file {self._location}"
+
     def close(self) -> None:
         """Discard uncommitted work.
 
@@ -229,8 +234,22 @@ class FileOutput:
         for folder in (self._layout.predictions, self._layout.commits, self._own):
             with opened_folder(self._layout.folder, str(folder.relative_to(self._layout.folder)), create=True):
                 pass  # neither they nor their parents are links that lead elsewhere
+        self._check_volume(self._own)
+
+    def _probe_folder(self) -> None:
+        for parent in (self._path, *map(str, PurePosixPath(self._path).parents)):
+            with suppress(FileNotFoundError), opened_folder(self._root, parent) as folder:
+                draft = folder / f".inferrun-probe-{self._attempt}"
+                draft.mkdir()
+                try:
+                    self._check_volume(draft)
+                finally:
+                    draft.rmdir()
+                return
+
+    def _check_volume(self, folder: Path) -> None:
         try:
-            check_volume(self._own)
+            check_volume(folder)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise

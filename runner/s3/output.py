@@ -125,6 +125,11 @@ class S3Output:
         """Write a document in place of the manifest, unless an attempt has written the manifest."""
         return await self._on_thread(self._store_abort)
 
+    async def probe(self) -> str:
+        """Verify that conditional writes work, with an object that is deleted."""
+        await self._on_thread(self._probe)
+        return f"output.s3 {self._location}"
+
     def close(self) -> None:
         """Delete the spooled files."""
         for part in self._parts.values():
