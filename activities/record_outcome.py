@@ -8,12 +8,14 @@ after the outcome has been stored, and again by a retry.
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.cluster.afterwards import Step, execute_at_once
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
@@ -45,6 +47,9 @@ from workflows.messages import RecordInput, StatusResult
 
 logger = logging.getLogger(__name__)
 
+Follow = Callable[[str, tuple[Step, ...]], Awaitable[None]]
+"""Executes steps, of which a run has one list, now or soon (`activities.cluster.afterwards`)."""
+
 Prune = Callable[[RunRef], Awaitable[object]]
 """Prunes the finished runs of a schedule; raises KubeError or pydantic.ValidationError."""
 
@@ -63,6 +68,7 @@ class OutcomeRecorder:
         configs: ConfigReader,
         defaults: Callable[[], Defaults],
         prune: Prune,
+        afterwards: Follow = execute_at_once,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -73,6 +79,7 @@ class OutcomeRecorder:
         self._models = ModelReader(api)
         self._defaults = defaults
         self._prune = prune
+        self._afterwards = afterwards
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
@@ -91,13 +98,25 @@ class OutcomeRecorder:
         if written.run is None:
             await self._notify(request.submitter, request.run)
             return result
-        is_warning = result.phase is not Phase.SUCCEEDED
-        message = result.message or "done"
-        await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        if changed := drift(written.run.status.model):
-            await self._events.record(request.run, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
         await self._follow_up(written.run, snapshot, auto_delete, request)
+        await self._afterwards(request.run.uid, self._steps(written.run, result, snapshot, request))
         return result
+
+    def _steps(
+        self, run: InferenceRun, result: StatusResult, snapshot: Snapshot | None, request: RecordInput
+    ) -> tuple[Step, ...]:
+        """What nobody waits for: the Event, and that the Job is marked."""
+        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
+        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+
+        async def record_events() -> None:
+            is_warning = result.phase is not Phase.SUCCEEDED
+            message = result.message or "done"
+            await self._events.record(run.ref, reason=result.reason, message=message, is_warning=is_warning)
+            if changed := drift(run.status.model):
+                await self._events.record(run.ref, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
+
+        return record_events, partial(set_time_to_live, self._api, jobs, seconds=seconds)
 
     async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
         """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
@@ -165,9 +184,6 @@ class OutcomeRecorder:
         self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None, request: RecordInput
     ) -> None:
         schedule = schedule_of(run)
-        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
-        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
-        await set_time_to_live(self._api, jobs, seconds=seconds)
         if schedule is None and auto_delete is not None:
             await self._schedule_deletion(run, auto_delete)
         await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)

@@ -7,7 +7,7 @@ system becomes idle, so that no phase is slowed down by the previous one. The ru
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,9 @@ class Pass:
     baseline_single: tuple[float, ...]
     ends: tuple[float, ...]
     """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
+    job_ends: tuple[float, ...]
+    """From the same moment until each Job was seen to be finished, which its controller decides."""
+    baseline_job_ends: tuple[float, ...]
     cpu: LifeCpu
     baseline_cpu: LifeCpu
     events: tuple[int, ...]
@@ -86,6 +89,7 @@ class _Baseline:
     single: list[float]
     cpu: LifeCpu
     requests: Requests
+    job_ends: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Bench:
             requests = await read_requests(self.api) - first
             objects = await self._objects(seen, namespace)
             first, before = await read_requests(self.api), self._cpu()
-            ends = await self._live(seen)
+            ends, job_ends = await self._live(seen)
             cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
             requests += await read_requests(self.api) - first
             events = await self._events(seen)
@@ -125,6 +129,8 @@ class Bench:
             baseline=bare.burst,
             baseline_single=tuple(bare.single),
             ends=ends,
+            job_ends=job_ends,
+            baseline_job_ends=bare.job_ends,
             cpu=cpu,
             baseline_cpu=bare.cpu,
             events=events,
@@ -162,8 +168,8 @@ class Bench:
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
         return _measured(sent, seen, began)
 
-    async def _live(self, seen: JobWatch) -> tuple[float, ...]:
-        """Let the containers of the burst start and end; returns how long the statuses took to say so."""
+    async def _live(self, seen: JobWatch) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Let the containers of the burst start and end; returns how long the statuses and the Jobs took to say so."""
         await self._start_pods(seen)
         await seen.wait(
             lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()), what="the runs to be running"
@@ -172,7 +178,7 @@ class Bench:
         ended = time.monotonic()
         await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
         await until(self._has_no_open_workflow, what="the workflows of the burst to close")
-        return tuple(max(0.0, at - ended) for at in seen.ended_at.values())
+        return _since(ended, seen.ended_at), _since(ended, seen.finished_at)
 
     async def _start_pods(self, seen: JobWatch) -> None:
         await seen.wait(lambda: len(seen.pods()) >= self.size, what="the Pods of the burst")
@@ -215,11 +221,14 @@ class Bench:
             burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
             await self._start_pods(seen)
             await Kubelet(self.api).end(seen.pods())
+            ended = time.monotonic()
             await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
             cpu = LifeCpu(to_job, _difference(before, self._cpu()))
             requests = await read_requests(self.api) - first
+            ends = _since(ended, seen.finished_at)
             await asyncio.sleep(IDLE_SECONDS)
-            return _Baseline(burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu, requests)
+            single = await self._baseline_single(objects[: self.single], seen, namespace)
+            return _Baseline(burst, single, cpu, requests, ends)
 
     async def _baseline_single(
         self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str
@@ -325,6 +334,10 @@ async def until(condition: Callable[[], Awaitable[bool]], *, what: str) -> None:
         if time.monotonic() > deadline:
             raise WaitTimeout(f"timed out after {IDLE_LIMIT_SECONDS:.0f} s waiting for {what}")
         await asyncio.sleep(0.2)
+
+
+def _since(moment: float, seen_at: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(max(0.0, at - moment) for at in seen_at.values())
 
 
 def _measured(sent: dict[str, float], seen: JobWatch, began: float) -> Burst:
