@@ -1,8 +1,9 @@
 """`RecordOutcome`: writes the outcome of a run and starts what follows from it.
 
-The outcome is written once: a terminal status that already exists is kept, and is the result. What follows (the Jobs'
-time to live, the clean-up workflow, the signal to the submitter, the pruning of a schedule's history) is started only
-after the outcome has been stored, and again by a retry.
+The outcome is written once: a terminal status that already exists is kept, and is the result. What follows (the clean-up
+workflow, the signal to the submitter, the pruning of a schedule's history, the Event, the Jobs' time to live) is started
+only after the outcome has been stored, and again by a retry. Nobody waits for the last two: they make way for the outcomes
+of other runs.
 """
 
 import logging
@@ -21,12 +22,15 @@ from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
+from activities.cluster.launch_reader import WatchedJob
 from activities.cluster.model_reader import ModelReader
 from activities.installation import Installation
+from activities.rules import job_state
 from activities.rules.auto_delete import AutoDelete
 from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.model_status import at_the_end, drift
+from activities.rules.object_metadata import uid_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
@@ -69,6 +73,7 @@ class OutcomeRecorder:
         defaults: Callable[[], Defaults],
         prune: Prune,
         afterwards: Follow = execute_at_once,
+        watched_job: WatchedJob = lambda _namespace, _name: None,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -80,6 +85,7 @@ class OutcomeRecorder:
         self._defaults = defaults
         self._prune = prune
         self._afterwards = afterwards
+        self._watched_job = watched_job
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
@@ -98,7 +104,7 @@ class OutcomeRecorder:
         if written.run is None:
             await self._notify(request.submitter, request.run)
             return result
-        await self._follow_up(written.run, snapshot, auto_delete, request)
+        await self._follow_up(written.run, auto_delete)
         await self._afterwards(request.run.uid, self._steps(written.run, result, snapshot, request))
         return result
 
@@ -116,7 +122,13 @@ class OutcomeRecorder:
             if changed := drift(run.status.model):
                 await self._events.record(run.ref, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
 
-        return record_events, partial(set_time_to_live, self._api, jobs, seconds=seconds)
+        mark = partial(set_time_to_live, self._api, jobs, seconds=seconds)
+        return Step(record_events), Step(mark, is_early=partial(self._is_finishing, jobs))
+
+    def _is_finishing(self, jobs: JobsOfRun) -> bool:
+        """Whether the only Job's controller has yet to finish it: a change in between would make its own fail."""
+        job = self._watched_job(jobs.run.namespace, jobs.only_name)
+        return job is not None and uid_of(job) == jobs.only_uid and not job_state.is_finished(job)
 
     async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
         """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
@@ -180,9 +192,7 @@ class OutcomeRecorder:
             return None
         return compiled.snapshot if compiled is not None else None
 
-    async def _follow_up(
-        self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None, request: RecordInput
-    ) -> None:
+    async def _follow_up(self, run: InferenceRun, auto_delete: AutoDelete | None) -> None:
         schedule = schedule_of(run)
         if schedule is None and auto_delete is not None:
             await self._schedule_deletion(run, auto_delete)

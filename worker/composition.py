@@ -222,6 +222,7 @@ class WorkerProcess:
             defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
             afterwards=self._afterwards.add,
+            watched_job=self._watch.jobs.get,
         )
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [

@@ -332,6 +332,14 @@ async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: 
     assert runner.reasons[-1] == "QuotaExceeded"
 
 
+async def test_a_pod_that_succeeds_is_signalled_before_its_job_is_finished(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
+    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
+    assert len(leader.signals.sent_ended) == 1
+    await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
+    assert len(leader.signals.sent_ended) == 1
+
+
 async def test_a_pod_that_ends_by_itself_is_not_signalled_before_its_job(runner: Stage) -> None:
     await runner.deliver(pod=live_pod(terminated(0), phase="Succeeded", version=2))
     await runner.time.pass_by(60)
