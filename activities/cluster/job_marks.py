@@ -40,10 +40,14 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
 
 
 async def start_job(api: KubeClient, job: Object) -> None:
-    """Let the Job create its Pod, if it has not been started; one that is gone, or was replaced, is left alone."""
+    """Let the Job create its Pod, if it has not been started; one that is gone, or was replaced, is left alone.
+
+    Its managed fields are removed: nobody applies Jobs of ours, and the API server need not keep them up to date for
+    each of the five writes that follow.
+    """
     if (job.get("spec") or {}).get("parallelism") != NOT_STARTED:
         return
-    body = {"metadata": {"uid": uid_of(job)}, "spec": {"parallelism": STARTED}}
+    body = {"metadata": {"uid": uid_of(job), "managedFields": [{}]}, "spec": {"parallelism": STARTED}}
     await _patch(api, job["metadata"]["namespace"], name_of(job), body)
 
 
