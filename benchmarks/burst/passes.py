@@ -1,6 +1,7 @@
 """One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs without our product.
 
-A life begins with the request that creates the run and ends when its outcome is in the status and its workflow is closed.
+A life begins with the request that creates the run and ends when its outcome is in the status, its workflow is closed and
+its Job is marked as ended.
 The baseline creates the same ConfigMaps and Jobs directly; their Pods start and end in the same way. Between phases the
 system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
 """
@@ -58,7 +59,7 @@ class LifeCpu:
     to_job: dict[str, float]
     """From the first create request until the status of every run names its Job, or until all baseline Jobs exist."""
     whole: dict[str, float]
-    """From the same request until the last workflow is closed, or until all baseline Jobs are finished."""
+    """From the same request until the last Job is marked as ended, or until all baseline Jobs are finished."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class Bench:
         ended = time.monotonic()
         await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
         await until(self._has_no_open_workflow, what="the workflows of the burst to close")
+        await seen.wait(lambda: all(map(_is_marked, seen.jobs())), what="the Jobs of the burst to be marked")
         return _since(ended, seen.ended_at), _since(ended, seen.finished_at)
 
     async def _start_pods(self, seen: JobWatch) -> None:
@@ -351,6 +353,10 @@ def _names_its_job(run: Object) -> bool:
 
 def _phase_of(run: Object) -> object:
     return (run.get("status") or {}).get("phase")
+
+
+def _is_marked(job: Object) -> bool:
+    return wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
 
 
 def _has_pod(job: Object) -> bool:
