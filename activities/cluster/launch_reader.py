@@ -41,7 +41,7 @@ class LaunchReader:
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
-        job = await self._job(request)
+        job = await self.job(request)
         shape = request.pod_shape or await self._shape(request, job)
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
         ended, foreign = split_by_shape(self._ended_pods(request.job_uid), shape=shape)
@@ -74,7 +74,8 @@ class LaunchReader:
         events = await list_events(self._api, request.run.namespace, pod)
         return report.model_copy(update={"started_at": start_in(events)})
 
-    async def _job(self, request: InspectInput) -> Object | None:
+    async def job(self, request: InspectInput) -> Object | None:
+        """The launch's Job; None if it is gone."""
         namespace, name = request.run.namespace, request.job_name
         seen = self._watched_job(namespace, name) if self._watched_job is not None else None
         if seen is not None and uid_of(seen) == request.job_uid and job_state.is_finished(seen):
