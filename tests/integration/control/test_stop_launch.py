@@ -31,7 +31,7 @@ async def node(api: KubeClient) -> AsyncIterator[str]:
     name = f"played-{token_hex(4)}"
     node = await api.create(NODES, None, {"metadata": {"name": name}, "spec": {"unschedulable": True}})
     yield name
-    await api.delete(NODES, None, name, uid=node["metadata"]["uid"])
+    await api.delete(NODES, "", name, uid=node["metadata"]["uid"])
 
 
 @pytest.fixture
