@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from activities.rules import job_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch
@@ -55,6 +56,14 @@ def test_a_job_that_is_labelled_as_ended_is_not_kept() -> None:
     assert trim_job(job) is None
 
 
+def test_a_job_that_was_stopped_is_known_to_be() -> None:
+    job = live_job()
+    job["metadata"]["annotations"][wellknown.ANNOTATION_STOPPED] = "true"
+    trimmed = trim_job(job)
+    assert trimmed is not None
+    assert job_state.was_stopped(trimmed)
+
+
 def test_a_suspended_job_stays_suspended() -> None:
     trimmed = trim_job(live_job(spec={"suspend": True, "template": {"spec": {"containers": []}}}))
     assert trimmed is not None
@@ -91,7 +100,7 @@ def test_a_trimmed_pod_ends_like_the_untrimmed_one() -> None:
     pod = live_pod(terminated(3, message="x" * 3000), phase="Running")
     trimmed = trim_pod(pod)
     assert trimmed is not None
-    assert PodEnd.of_pod(trimmed) == PodEnd.of_pod(pod)
+    assert PodEnd.of_pod(trimmed) == PodEnd.of_pod(pod).without_message()
     assert "message" not in trimmed["status"]["containerStatuses"][0]["state"]["terminated"]
 
 

@@ -1,6 +1,7 @@
 """The observer's loop: what is signalled and written, how often, and what is not."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 
 from inferrun import wellknown
 from inferrun.names import job_name
+from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from tests.unit.launches import (
     DISRUPTED,
@@ -22,7 +24,7 @@ from tests.unit.launches import (
     live_run,
     running,
 )
-from tests.unit.objects import Json, at, event, terminated, waiting
+from tests.unit.objects import RUN, Json, at, event, terminated, waiting
 from tests.unit.worker.observer.fakes import (
     FakeApiServer,
     FakeEvents,
@@ -34,7 +36,7 @@ from tests.unit.worker.observer.fakes import (
     settle,
     until,
 )
-from worker.observer.reconciler import Reconciler
+from worker.observer.reconciler import REST_EVERY, Reconciler
 from workflows.signals import Ended
 
 POD = f"{JOB_NAME}-pod-a"
@@ -135,8 +137,16 @@ async def test_a_wait_that_passes_quickly_is_not_written(leader: Stage) -> None:
 
 async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(3)
+    await leader.time.pass_by(11)
     assert leader.reasons == ["PodScheduled"]
+
+
+async def test_a_pod_that_takes_seconds_to_start_costs_one_write(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(8)
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    await leader.time.pass_by(20)
+    assert leader.reasons == ["Running"]
 
 
 async def test_a_status_is_written_at_most_every_five_seconds(leader: Stage) -> None:
@@ -322,6 +332,14 @@ async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: 
     await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
     await runner.time.pass_by(12)
     assert runner.reasons[-1] == "QuotaExceeded"
+
+
+async def test_a_pod_that_succeeds_is_signalled_before_its_job_is_finished(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
+    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
+    assert len(leader.signals.sent_ended) == 1
+    await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
+    assert len(leader.signals.sent_ended) == 1
 
 
 async def test_a_pod_that_ends_by_itself_is_not_signalled_before_its_job(runner: Stage) -> None:
@@ -517,6 +535,33 @@ async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(st
     async with leading(stage):
         await stage.time.pass_by(1)
     assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+def of_another_run(number: int, item: Json) -> Json:
+    """The object, with the names and UIDs of another run and its Job."""
+    text = json.dumps(item).replace(RUN.uid, f"run-uid-{number}").replace(f'"{RUN.name}"', f'"run-{number}"')
+    changed: Json = json.loads(text.replace(JOB_UID, f"uid-{number}").replace(JOB_NAME, f"job-{number}"))
+    return changed
+
+
+async def test_a_new_leader_signals_first_what_ended_while_nobody_acted(stage: Stage) -> None:
+    for number in range(200):
+        pod = live_pod(node=None, conditions=[UNSCHEDULED], uid=f"pod-{number}")
+        for kind, item in (("job", live_job()), ("pod", pod), ("run", live_run())):
+            stage.workloads.put(**{kind: of_another_run(number, item)})
+    stage.workloads.put(job=live_job(condition="Complete"), run=live_run())
+    written: list[int] = []
+
+    class Signals(FakeSignals):
+        async def ended(self, run: RunRef, signal: Ended, *, is_repeated: bool) -> bool:
+            written.append(len(stage.writer.written))
+            return await super().ended(run, signal, is_repeated=is_repeated)
+
+    stage.signals = Signals()
+    async with leading(stage):
+        await stage.time.pass_by(1)
+    assert len(stage.writer.written) == 200
+    assert written[0] <= REST_EVERY
 
 
 async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(leader: Stage) -> None:
