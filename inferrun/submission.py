@@ -18,7 +18,7 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
-from inferrun.resources.scalars import NamespaceName, Seconds
+from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 
 WORKFLOW_TYPE: Final = "SubmitInferenceRun"
@@ -73,6 +73,7 @@ _RUN_FIELDS: Final = {
     "error_threshold",
     "canary_records",
     "dry_run",
+    "retry_of",
 }
 """What a submission says about the spec of the run."""
 
@@ -89,6 +90,7 @@ class Submission(_Part):
     error_threshold: Threshold | None = None
     canary_records: CanaryRecords | None = None
     dry_run: bool | None = None
+    retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
     )

@@ -15,6 +15,7 @@ from runner import checks
 from runner.connector import open_session
 from runner.error_budget import budget_of
 from runner.readiness import PROBED, probe_url, protocol_of
+from runner.retrying import find_earlier
 from runner.settings import Settings
 from runner.tls import context_of
 from runner.warm_up import probe
@@ -49,6 +50,8 @@ async def check_run(
         else:
             found += [f"input.{input_label}: {first.found}", await checks.check_model(model, first, is_strict=True)]
         found.append(await _check_readiness(contract.kserve, settings))
+        if earlier := await find_earlier(contract, sink, source):
+            found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
         found.append(await checks.check_output(sink, label=output_label))
     message = f"dry run: {checks.summary(found)}; nothing was predicted or stored"
     record_success(RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message=message))

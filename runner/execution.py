@@ -11,6 +11,7 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InferenceError,
     InputError,
     InputPlan,
@@ -32,6 +33,8 @@ from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
 from runner.pipeline import Pipeline
+from runner.recall import Recall
+from runner.retrying import find_earlier
 from runner.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -110,11 +113,14 @@ async def _predict(
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
     is_checked = checkpoint.plan is None and await _check_first(source, model)
-    plan = await _adopt_plan(source, sink, checkpoint)
+    earlier = await find_earlier(contract, sink, source)
+    plan = await _adopt_plan(source, sink, checkpoint, earlier)
     if not is_checked and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     budget = budget_of(contract, total=plan.total)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget)
+    pipeline = Pipeline(
+        source, model, sink, limits=limits, report=report, budget=budget, recall=Recall(earlier) if earlier else None
+    )
     counts = await pipeline.run(plan, checkpoint)
     _check_errors(counts, budget)
     return await _commit(source, sink, counts)
@@ -147,9 +153,12 @@ def store_context(contract: Contract, settings: Settings) -> StoreContext:
     )
 
 
-async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint) -> InputPlan:
-    """Agree with all attempts of the run on one plan, and verify that it fits the input."""
-    proposed = await asyncio.to_thread(source.plan) if checkpoint.plan is None else checkpoint.plan
+async def _adopt_plan(
+    source: Source, sink: OutputStore, checkpoint: Checkpoint, earlier: EarlierResults | None
+) -> InputPlan:
+    """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
+    known = checkpoint.plan or (earlier.plan if earlier else None)
+    proposed = await asyncio.to_thread(source.plan) if known is None else known
     plan = await sink.begin(proposed)
     if plan.fingerprint != source.fingerprint:
         raise InputError(

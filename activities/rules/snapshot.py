@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.retried_run import check_storage, retried_run
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
@@ -208,8 +209,10 @@ def compile_run(
     defaults: Defaults,
     runner_account: str,
     address: ModelAddress | None = None,
+    earlier: InferenceRun | None = None,
 ) -> CompiledRun:
-    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it.
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it, and
+    `earlier` is the run that this one retries.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked if the
     result is too large.
@@ -218,6 +221,9 @@ def compile_run(
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
     _check_image(run, snapshot)
     contract = _contract_of(run, config, base=base)
+    if earlier is not None:
+        contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
+        check_storage(run, earlier, contract)
     if address is not None and snapshot.service is not None:
         contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
     contract_json = dump_contract(contract)
@@ -268,10 +274,12 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
 
 def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
     """Raise LaunchBlocked for what only our runner can do: another image would ignore it, and store predictions."""
-    if run.spec.dry_run and not snapshot.is_our_runner:
+    asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
+    field, value = next(((field, value) for field, value in asked.items() if value), ("", ""))
+    if field and not snapshot.is_our_runner:
         text = (
-            f'spec.dryRun is "true"; it requires the built-in runner, but the InferenceConfig names the image {snapshot.image!r}, '
-            "which would execute the run; remove spec.dryRun, or spec.image in the config"
+            f'spec.{field} is "{value}"; it requires the built-in runner, but the InferenceConfig names the image '
+            f"{snapshot.image!r}, which would execute the whole run; remove spec.{field}, or spec.image in the config"
         )
         raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
 

@@ -67,6 +67,12 @@ RUN_ONLY: Final = Rule(
     field=".dryRun",
 )
 
+NO_RETRY_BY_SCHEDULE: Final = Rule(
+    holds="!has(self.schedule) || !has(self.retryOf)",
+    message="""'retryOf is "' + self.retryOf + '" and schedule is set; allowed is one of them'""",
+    field=".retryOf",
+)
+
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
@@ -156,6 +162,7 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
         "spec": (
             *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
             RUN_ONLY,
+            NO_RETRY_BY_SCHEDULE,
         ),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),

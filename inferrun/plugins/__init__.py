@@ -12,7 +12,7 @@ its arguments before doing any I/O, raising ContractError with the field and the
 It does not read the environment.
 """
 
-from inferrun.contract import Contract, Model
+from inferrun.contract import Contract, Model, RetriedRun
 from inferrun.plugins.errors import (
     ContractError,
     Fault,
@@ -28,6 +28,7 @@ from inferrun.plugins.seams import (
     AbortableStore,
     CheckedModel,
     ChunkWriter,
+    EarlierResults,
     InputFile,
     Json,
     ModelContext,
@@ -39,8 +40,10 @@ from inferrun.plugins.seams import (
     PeekableSource,
     Piece,
     ProbedStore,
+    ReadableResults,
     RecordFormat,
     ResultWriter,
+    RetriedStore,
     Source,
     StorageObject,
     StoreContext,
@@ -81,6 +84,7 @@ __all__ = [
     "Counts",
     "CustomId",
     "Delivery",
+    "EarlierResults",
     "Fault",
     "FaultKind",
     "InferenceError",
@@ -102,12 +106,15 @@ __all__ = [
     "PeekableSource",
     "Piece",
     "ProbedStore",
+    "ReadableResults",
     "RecordError",
     "RecordFormat",
     "Records",
     "ResultCounts",
     "ResultWriter",
     "Results",
+    "RetriedRun",
+    "RetriedStore",
     "RunnerError",
     "Source",
     "StorageObject",

@@ -27,16 +27,19 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InputPlan,
     OutputError,
     OutputStore,
     RecordFormat,
     ResultCounts,
     Results,
+    RetriedRun,
     StorageObject,
     StoreContext,
 )
 from runner.file.beneath import open_folder, opened_folder, path_of
+from runner.file.earlier import read_earlier
 from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.layout import Layout
 from runner.file.spec import FileSpec, read_spec
@@ -141,6 +144,14 @@ class FileOutput:
         """Publish names in a temporary folder, as commits will be, in the deepest folder of the path that exists."""
         await self._on_disk(self._probe_folder, committed=lambda _: None)
         return f"output.file {self._location}"
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Read the folder of an ended run beside that of this run."""
+        location = f"{self._spec.claim_name}/{self._spec.path}/{Path(run.job_name).name}"
+        return await self._on_disk(
+            lambda: read_earlier(self._root, self._spec.path, run, record_format=self._format, location=location),
+            committed=lambda _: None,
+        )
 
     def close(self) -> None:
         """Discard uncommitted work.

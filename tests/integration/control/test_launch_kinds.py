@@ -86,3 +86,37 @@ async def test_an_image_that_would_execute_a_dry_run_gets_no_job(
     assert "spec.dryRun" in result.message
     with pytest.raises(NotFound):
         await api.get(JOBS, run.metadata.namespace, job_base_name(run.metadata.name, run.metadata.uid))
+
+
+FILES = {
+    "input": {"file": {"claimName": "data", "path": "in.jsonl"}},
+    "output": {"file": {"claimName": "data", "path": "out"}},
+}
+
+
+async def test_a_retry_names_the_ended_run_in_its_contract(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config(storage=FILES)
+    before = await make_run(configRef={"name": config}, status={"phase": "Failed", "reason": "InferenceFailed"})
+    run = await make_run(configRef={"name": config}, retryOf=before.metadata.name)
+    result = await launch(api, run)
+    assert result.state is LaunchState.LAUNCHED, result.message
+    assert (await contract_of(api, run))["retryOf"] == {
+        "name": before.metadata.name,
+        "runId": before.metadata.uid,
+        "jobName": job_base_name(before.metadata.name, before.metadata.uid),
+    }
+
+
+async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config(storage=FILES)
+    missing = await launch(api, await make_run(configRef={"name": config}, retryOf="nowhere"))
+    assert (missing.state, missing.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
+    assert 'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
+    running = await make_run(configRef={"name": config}, status={"phase": "Running"})
+    refused = await launch(api, await make_run(configRef={"name": config}, retryOf=running.metadata.name))
+    assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
+    assert "it is Running; only a run that has ended can be retried" in refused.message

@@ -10,6 +10,7 @@ FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflow
 
 EXPORTS = {
     *("AbortableStore", "ProbedStore", "PeekableSource", "CheckedModel"),
+    *("RetriedRun", "RetriedStore", "EarlierResults", "ReadableResults"),
     *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("ChunkWriter", "ModelContext", "InputFile", "Piece", "ResultWriter"),
