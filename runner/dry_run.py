@@ -2,9 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Final
-
-import aiohttp
 
 from inferrun.contract import Contract, Model
 from inferrun.plugins import InferenceError, ModelContext, OpenInput, OpenModel, OpenOutput, StorageObject, StoreContext
@@ -12,16 +9,11 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult
 from inferrun.text import public_url
 from runner import checks
-from runner.connector import open_session
 from runner.error_budget import budget_of
-from runner.readiness import PROBED, probe_url, protocol_of
+from runner.readiness import GRPC, PROBED, protocol_of
 from runner.retrying import find_earlier
 from runner.settings import Settings
-from runner.tls import context_of
-from runner.warm_up import probe
-
-PROBE_SECONDS: Final = 15.0
-"""Seconds for the question whether the model is ready."""
+from runner.warm_up import open_probe
 
 
 async def check_run(
@@ -59,13 +51,11 @@ async def check_run(
 
 async def _check_readiness(model: Model, settings: Settings) -> str:
     """Ask the model server once whether the model is ready. Raises InferenceError if it is not."""
-    if protocol_of(model) not in PROBED:
+    if protocol_of(model) not in (*PROBED, GRPC):
         return ""
-    url = probe_url(model)
-    timeout = aiohttp.ClientTimeout(total=PROBE_SECONDS, sock_connect=10)
-    tls = context_of(model, settings.endpoints_dir)
-    async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
-        finding = await probe(session, url, model)
+    async with open_probe(model, settings) as probe:
+        finding = await probe()
     if not finding.is_ready:
-        raise InferenceError(f"the model at {public_url(url)} is not ready: {finding.seen}", is_retryable=False)
+        where = public_url(model.model_url)
+        raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
     return finding.seen

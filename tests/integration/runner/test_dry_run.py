@@ -81,7 +81,7 @@ async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: Count
     model.is_ready = False
     ended = await checked.pod()
     assert (ended.code, ended.result.retryable) == (4, False)
-    assert ended.message.endswith("/v2/models/sum/ready is not ready: status 200, but the model is not ready")
+    assert ended.message.endswith("/v2/models/sum/infer is not ready: status 200, but the model is not ready")
 
 
 async def test_a_missing_model_is_found(checked: Machine) -> None:
