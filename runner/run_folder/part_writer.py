@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +93,11 @@ class PartWriter:
         self._writer = record_format.writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
         self._usage = NO_USAGE
 
-    def append(self, batch: Batch, results: Results) -> None:
-        """Write the results of a batch."""
-        self._writer.write(batch, results)
-        self._usage += results.usage
+    def append_all(self, written: Sequence[tuple[Batch, Results]]) -> None:
+        """Write the results of consecutive batches."""
+        for batch, results in written:
+            self._writer.write(batch, results)
+            self._usage += results.usage
 
     def finish(self) -> PartDraft:
         """Complete the files and make them durable."""

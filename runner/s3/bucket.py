@@ -19,8 +19,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import S3Store
 
 from inferrun.plugins import Limits, RunnerError
-from runner.connector import CONNECT_SECONDS, AddressRefused, open_connections
-from runner.http_failures import describe_failure
+from runner.connections import CONNECT_SECONDS, AddressRefused, open_connections
+from runner.network_failures import describe_refusal
 from runner.s3.gate import Gate, Server, open_gate
 from runner.s3.spec import S3Spec
 
@@ -198,7 +198,7 @@ async def open_bucket(
     try:
         await connections.check(server.host, server.port)
     except AddressRefused as refused:
-        text = describe_failure(refused, seconds=limits.handler_timeout)
+        text = describe_refusal(refused)
         raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
     with open_gate(server, connections) as gate:
         yield Bucket(spec, _store(spec, config, limits, proxy=gate.url), gate, side=side, error=error)

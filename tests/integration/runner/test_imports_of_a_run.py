@@ -10,6 +10,10 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
 OWNERS = {
+    "aiohttp": {"krateo"},
+    "grpc": {"grpc-v2"},
+    "psycopg": {"sql"},
+    "runner.v1": {"v1"},
     "obstore": {"s3"},
     "pyarrow": {"parquet"},
     "runner.s3": {"s3"},
