@@ -8,6 +8,8 @@ DEVCLUSTER := python3 -m tools.devcluster
 IN_VENV := .venv/bin/
 # Exports the addresses and paths in the env file that `make cluster` writes.
 WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
+# Tests on real components are executed once more if they fail; at most a few may need it.
+TWICE := -p tests.second_attempts --reruns 1 --reruns-delay 5
 # The stages of `make test` in order: the fastest first.
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
@@ -88,11 +90,11 @@ workflow: venv ## run the workflow tests on a Temporal server
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/workflow
 
 integration: venv ## run the tests against the API server
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q --ignore=tests/integration/fairness tests/integration
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) --ignore=tests/integration/fairness tests/integration
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone' tests/e2e
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m alone tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 3 -m 'not alone' tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -m alone tests/e2e
 
 interop: venv cluster images ## measure a thousand runs that wait for one model of KServe; needs a quiet machine
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop

@@ -1,14 +1,11 @@
 """`DeleteSchedule`: deletes the Temporal schedule of a scheduled run that no longer exists."""
 
-from collections.abc import Mapping
-
-from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
+from inferrun.control.memo import read_memo, run_of_memo
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
-from inferrun.run_ref import RunRef
 from inferrun.temporal.errors import ignore_not_found
 from workflows import activity_options
 from workflows.messages import DeleteScheduleInput, DeletionResult
@@ -30,15 +27,7 @@ class ScheduleDeleter:
         """
         with ignore_not_found():
             handle = self._temporal.get_schedule_handle(schedule_id(request.parent))
-            run = self._run_of(await (await handle.describe()).memo())
+            run = run_of_memo(await read_memo(await handle.describe()), installation=self._installation)
             if run is not None and await self._runs.read(run) is None:
                 await handle.delete()
         return DeletionResult()
-
-    def _run_of(self, memo: Mapping[str, object]) -> RunRef | None:
-        if memo.get("installation") != self._installation:
-            return None
-        try:
-            return RunRef.model_validate(memo.get("run"))
-        except ValidationError:
-            return None

@@ -8,7 +8,7 @@ from temporalio import activity
 
 from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
-from activities.cluster.job_marks import mark_ended
+from activities.cluster.job_marks import mark_ended, start_job
 from activities.cluster.job_objects import list_pods
 from activities.installation import Installation
 from activities.rules import job_state, manifests, pod_state
@@ -22,7 +22,7 @@ from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid
 from inferrun.kube.objects import JOBS, Object
-from inferrun.kube.runs import RunStore
+from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.runner_report import OutputFinding, parse_finding
@@ -75,7 +75,10 @@ class OutputVerifier:
             return await self._conclude(request, job, await self._finding(job))
         if request.must_conclude:
             return await self._give_up(request, job)
-        await self._publish(request, run)
+        written = await self._publish(request, run)
+        if written.run is None or written.run.status.is_terminal:
+            return await self._withdraw(request, job)
+        await start_job(self._api, job)
         return VerifyResult(job_uid=uid_of(job))
 
     async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:
@@ -113,7 +116,12 @@ class OutputVerifier:
         await delete_if_present(self._api, JOBS, namespace, name, uid=uid_of(job))
         return VerifyResult(finding=unknown(f"Job {name} did not end in time"), job_uid=uid_of(job))
 
-    async def _publish(self, request: VerifyInput, run: InferenceRun) -> None:
+    async def _withdraw(self, request: VerifyInput, job: Object) -> VerifyResult:
+        """Delete a Job that was created after its run had ended: nobody would read what it finds."""
+        await delete_if_present(self._api, JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
+        return VerifyResult(gone=True)
+
+    async def _publish(self, request: VerifyInput, run: InferenceRun) -> Written:
         """Say that it is under way; the Job of the launch is done with."""
         message = (
             f"a Pod checks whether the output is committed, because attempt {request.attempt} left no readable result: "
@@ -131,6 +139,7 @@ class OutputVerifier:
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )
 
-        await self._runs.update_status(request.run, decide, read=run)
+        written = await self._runs.update_status(request.run, decide, read=run)
         if request.job_name:
             await mark_ended(self._api, request.run, request.job_name)
+        return written

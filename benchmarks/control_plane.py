@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import Process, free_port, listens, start
+from benchmarks.processes import Launch, Process, free_port, listens, serve
 
 TOKEN = "benchmark"
 """A fixed token is sufficient for a server that listens on loopback for a few minutes."""
@@ -35,6 +35,9 @@ class ControlPlane:
 
     kubeconfig: Path
     temporal_address: str
+    temporal_metrics: str
+    """The URL of the Temporal server's metrics."""
+
     programs: tuple[Process, ...]
 
 
@@ -45,26 +48,37 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
     _check(binaries)
-    ports = {name: free_port() for name in ("etcd", "etcd-peer", "api", "manager", "temporal")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     programs: list[Process] = []
     with ExitStack() as ends:
 
-        def up(name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
-            program = start(name, command, logs=folder, environment=environment)
+        def up(name: str, launch: Callable[[int], Launch]) -> int:
+            program, port = serve(name, launch, logs=folder, environment=environment, seconds=START_SECONDS)
             ends.callback(program.stop)
             programs.append(program)
-            program.wait_until(is_ready, seconds=START_SECONDS)
+            return port
 
-        up("temporal", _temporal(folder, binaries, ports["temporal"]), listens(ports["temporal"]))
-        up("etcd", _etcd(folder, ports["etcd"], ports["etcd-peer"]), listens(ports["etcd"]))
+        metrics = 0
+
+        def temporal_server(port: int) -> Launch:
+            nonlocal metrics
+            metrics = free_port()
+            return Launch(_temporal(folder, binaries, port, metrics), listens(port))
+
+        temporal = up("temporal", temporal_server)
+        etcd = up("etcd", lambda port: Launch(_etcd(folder, port, free_port()), listens(port)))
         _accounts_key(folder)
-        up("kube-apiserver", _api_server(folder, binaries, ports), _is_ready(folder, ports["api"]))
-        kubeconfig = _kubeconfig(folder, ports["api"])
+        api = up(
+            "kube-apiserver", lambda port: Launch(_api_server(folder, binaries, port, etcd), _is_ready(folder, port))
+        )
+        kubeconfig = _kubeconfig(folder, api)
         limits = [f"--kube-api-qps={controller_requests}", f"--kube-api-burst={controller_requests * 3 // 2}"]
-        manager = [*_controller_manager(folder, binaries, ports["manager"], kubeconfig), *limits]
-        up("kube-controller-manager", manager, listens(ports["manager"]))
-        yield ControlPlane(kubeconfig, f"127.0.0.1:{ports['temporal']}", tuple(programs))
+
+        def manager(port: int) -> Launch:
+            return Launch([*_controller_manager(folder, binaries, port, kubeconfig), *limits], listens(port))
+
+        up("kube-controller-manager", manager)
+        yield ControlPlane(kubeconfig, f"127.0.0.1:{temporal}", f"http://127.0.0.1:{metrics}/metrics", tuple(programs))
 
 
 def _check(binaries: Path) -> None:
@@ -75,9 +89,19 @@ def _check(binaries: Path) -> None:
         raise MissingPrograms(f"{', '.join(missing)} not found; to install them, run `make cluster`")
 
 
-def _temporal(folder: Path, binaries: Path, port: int) -> list[str]:
+def _temporal(folder: Path, binaries: Path, port: int, metrics: int) -> list[str]:
     """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck."""
-    flags = ["--ip", "127.0.0.1", "--port", str(port), "--headless", "--log-level", "error"]
+    flags = [
+        "--ip",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--metrics-port",
+        str(metrics),
+        "--headless",
+        "--log-level",
+        "error",
+    ]
     storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
     return [
         str(binaries / "temporal"),
@@ -114,15 +138,15 @@ def _accounts_key(folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
-def _api_server(folder: Path, binaries: Path, ports: dict[str, int]) -> list[str]:
+def _api_server(folder: Path, binaries: Path, port: int, etcd: int) -> list[str]:
     (folder / "tokens").write_text(f"{TOKEN},benchmark,benchmark,system:masters\n")
     return [
         str(binaries / "kube-apiserver"),
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
-        f"--secure-port={ports['api']}",
+        f"--secure-port={port}",
         f"--cert-dir={folder / 'certificates'}",
-        f"--etcd-servers=http://127.0.0.1:{ports['etcd']}",
+        f"--etcd-servers=http://127.0.0.1:{etcd}",
         f"--token-auth-file={folder / 'tokens'}",
         "--authorization-mode=Node,RBAC",
         "--service-cluster-ip-range=10.97.0.0/16",

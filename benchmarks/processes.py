@@ -4,6 +4,7 @@ Assumes Linux (`/proc`). Stops only processes that it has started.
 """
 
 import os
+import random
 import socket
 import subprocess
 import time
@@ -14,11 +15,18 @@ from pathlib import Path
 
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
+START_ATTEMPTS = 3
+"""Times that a server is started, each on another port: another process may take a port between its choice and its use."""
+SERVER_PORTS = range(15_000, 30_000)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class StartFailed(Exception):
-    """A program exited or was not ready in time; the message contains the end of its log."""
+    """A program was not ready in time, or exited; the message contains the end of its log."""
+
+
+class ExitedAtStart(StartFailed):
+    """A program exited before it was ready."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Process:
         deadline = time.monotonic() + seconds
         while not is_ready():
             if self.child.poll() is not None:
-                raise StartFailed(f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}")
+                raise ExitedAtStart(f"{self.name} exited with code {self.child.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
                 raise StartFailed(f"{self.name} was not ready after {seconds:.0f} s:\n{self.tail()}")
             time.sleep(POLL_SECONDS)
@@ -82,6 +90,40 @@ def start(
     return Process(name, child, log)
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How to start a server on a certain port, and how to know that it is ready."""
+
+    command: Sequence[str]
+    is_ready: Callable[[], bool]
+
+
+def serve(
+    name: str,
+    launch: Callable[[int], Launch],
+    *,
+    logs: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+) -> tuple[Process, int]:
+    """Start a server on a free loopback port, and on another port if it exits; returns it and its port. Raises StartFailed."""
+    for attempt in range(1, START_ATTEMPTS + 1):
+        port = free_port()
+        planned = launch(port)
+        program = start(name, planned.command, logs=logs, environment=environment)
+        try:
+            program.wait_until(planned.is_ready, seconds=seconds)
+        except ExitedAtStart:
+            if attempt == START_ATTEMPTS:
+                raise
+        except BaseException:
+            program.stop()
+            raise
+        else:
+            return program, port
+    raise AssertionError("unreachable")
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -95,11 +137,12 @@ def memory_mib(pid: int, field: str) -> float:
 
 
 def free_port() -> int:
-    """A loopback port that is currently unused."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A loopback port that is currently unused, below those that the kernel gives to outgoing connections."""
+    while True:
+        port = random.choice(SERVER_PORTS)  # noqa: S311 -- not a secret
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def listens(port: int) -> Callable[[], bool]:

@@ -1,6 +1,7 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
-The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion` and `kserve.service` were added.
+The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
+`errorThreshold` and `canaryRecords` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, unmodified.
 """
@@ -63,6 +64,8 @@ class Contract(BaseModel):
     input: FreeForm = Field(default_factory=dict, description="Storage object by label")
     output: FreeForm = Field(default_factory=dict, description="Storage object by label")
     parameters: dict[str, str] = Field(default_factory=dict)
+    error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
+    canary_records: int = Field(default=0, description="Number of records that are predicted first")
 
 
 def dump_contract(contract: Contract) -> str:

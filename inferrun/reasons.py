@@ -49,6 +49,7 @@ class Reason(StrEnum):
     INPUT_FAILED = "InputFailed"
     INFERENCE_FAILED = "InferenceFailed"
     OUTPUT_FAILED = "OutputFailed"
+    ERROR_THRESHOLD_EXCEEDED = "ErrorThresholdExceeded"
     RUNNER_ERROR = "RunnerError"
     RUNNER_FAILED = "RunnerFailed"
     STOPPED = "Stopped"

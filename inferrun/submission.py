@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
-from inferrun.resources.config import BackoffLimit
+from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
 from inferrun.resources.scalars import NamespaceName, Seconds
@@ -64,6 +64,18 @@ class Following(_Part):
     uid: str
 
 
+_RUN_FIELDS: Final = {
+    "config_ref",
+    "parameters",
+    "timeout_seconds",
+    "backoff_limit",
+    "pending_timeout_seconds",
+    "error_threshold",
+    "canary_records",
+}
+"""What a submission says about the spec of the run."""
+
+
 class Submission(_Part):
     """A request for one run. `parent` and `following` are internal; programs do not set them."""
 
@@ -73,6 +85,8 @@ class Submission(_Part):
     timeout_seconds: Seconds | None = None
     backoff_limit: BackoffLimit | None = None
     pending_timeout_seconds: Seconds | None = None
+    error_threshold: Threshold | None = None
+    canary_records: CanaryRecords | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
     )
@@ -117,8 +131,7 @@ class Submission(_Part):
 
     def run_spec(self) -> dict[str, Any]:  # Any: JSON of a resource
         """The spec of the InferenceRun to create."""
-        wanted = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=wanted)
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=_RUN_FIELDS)
 
 
 def parse_submission(argument: object) -> Submission:

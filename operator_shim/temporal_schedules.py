@@ -26,13 +26,13 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
+from inferrun.control.memo import read_memo, run_of_memo
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.search_attributes import SearchAttributes, Send
-from operator_shim.memo import read_memo, run_of_memo
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
 OVERLAPS = {

@@ -11,6 +11,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from inferrun import wellknown
+from inferrun.control.memo import read_memo, run_of_memo
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
@@ -21,7 +22,6 @@ from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.temporal.submissions import notify_submitter
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
-from operator_shim.memo import read_memo, run_of_memo
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
 from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged

@@ -2,17 +2,31 @@
 
 RunnerError
 ├── DeadlineReached   6  the time limit of this launch expired
+├── TooManyErrors     4  more records failed than errorThreshold allows
 └── Stopped         143  SIGTERM
 """
 
+from typing import ClassVar
+
 from inferrun.exitcodes import ExitCode
 from inferrun.plugins import RunnerError
+from inferrun.reasons import Reason
 
 
 class DeadlineReached(RunnerError):
     """The time limit of this launch expired."""
 
     code = ExitCode.DEADLINE
+
+
+class TooManyErrors(RunnerError):
+    """More records failed than `errorThreshold` allows. Another attempt would find the same."""
+
+    code = ExitCode.INFERENCE
+    reason: ClassVar[Reason] = Reason.ERROR_THRESHOLD_EXCEEDED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_retryable=False)
 
 
 class Stopped(RunnerError):

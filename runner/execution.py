@@ -20,7 +20,6 @@ from inferrun.plugins import (
     ModelProtocol,
     OpenModel,
     OutputStore,
-    RecordError,
     RunnerError,
     Source,
     StorageObject,
@@ -31,6 +30,7 @@ from inferrun.runner_report import RecordCounts, RunnerResult
 from runner import registry
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
+from runner.error_budget import ErrorBudget, budget_of
 from runner.pipeline import Pipeline
 from runner.settings import Settings
 
@@ -66,7 +66,9 @@ async def execute(
                 _log.info("the run was already committed by an earlier attempt")
             else:
                 source = await stack.enter_async_context(open_input(input_spec, context))
-                committed_run = await _predict(source, model, sink, checkpoint, limits=settings.limits, report=report)
+                committed_run = await _predict(
+                    source, model, sink, checkpoint, contract=contract, limits=settings.limits, report=report
+                )
         except (RunnerError, ExceptionGroup, asyncio.CancelledError):
             committed_run = await find_commit(sink)
             if committed_run is None:
@@ -89,6 +91,7 @@ async def _predict(
     sink: OutputStore,
     checkpoint: Checkpoint,
     *,
+    contract: Contract,
     limits: Limits,
     report: Callable[[Counts], None],
 ) -> CommittedRun:
@@ -96,9 +99,10 @@ async def _predict(
     plan = await _adopt_plan(source, sink, checkpoint)
     if len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
-    pipeline = Pipeline(source, model, sink, limits=limits, report=report)
+    budget = budget_of(contract, total=plan.total)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget)
     counts = await pipeline.run(plan, checkpoint)
-    _require_a_prediction(counts, pipeline.first_record_error)
+    _check_errors(counts, budget)
     return await _commit(source, sink, counts)
 
 
@@ -139,9 +143,12 @@ async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint)
     return plan
 
 
-def _require_a_prediction(counts: Counts, error: RecordError | None) -> None:
-    """A run of which every record failed has not succeeded."""
-    if counts.total > 0 and counts.completed == 0:
+def _check_errors(counts: Counts, budget: ErrorBudget) -> None:
+    """A run with too many errors has not succeeded; without a threshold, that is a run of which every record failed."""
+    if budget.is_limited:
+        budget.check_end(counts)
+    elif counts.total > 0 and counts.completed == 0:
+        error = budget.first_error
         detail = f": {error.message}" if error else ""
         raise InferenceError(
             f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False

@@ -23,12 +23,12 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
-    RecordError,
     ResultCounts,
     Results,
     Source,
 )
 from runner.batching import Batching
+from runner.error_budget import ErrorBudget
 from runner.reorder_window import ReorderWindow
 from runner.sender import Sender
 
@@ -52,19 +52,24 @@ class Pipeline:
         *,
         limits: Limits,
         report: Callable[[Counts], None],
+        budget: ErrorBudget | None = None,
     ) -> None:
         self._source = source
         self._sink = sink
         self._report = report
+        self._budget = budget or ErrorBudget(total=0)
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
-        self._sender = Sender(model, self._window, limits=limits)
+        self._sender = Sender(model, self._window, limits=limits, budget=self._budget)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
-        self.first_record_error: RecordError | None = None
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
 
     async def run(self, plan: InputPlan, checkpoint: Checkpoint) -> Counts:
-        """Predict and commit the missing chunks, and return the counts of the whole run."""
+        """Predict and commit the missing chunks, and return the counts of the whole run.
+
+        Raises TooManyErrors, alone or in a group, if more records fail than may.
+        """
         missing = [chunk for chunk in plan.chunks if chunk.index not in checkpoint.committed]
+        self._budget.begin(missing, checkpoint.committed, plan)
         progress = _Progress(total=plan.total, report=self._report, reports_chunks=self._sink.commits_chunks)
         for commit in checkpoint.committed.values():
             progress.add(commit)
@@ -88,11 +93,19 @@ class Pipeline:
         while (block := await asyncio.to_thread(_next, blocks)) is not None:
             if first + len(block.records) > chunk.stop:
                 break
-            self._batching.add(block, first=first)
-            first += len(block.records)
-            await self._dispatch(self._batching.full(), group)
+            for part in _cut(block, first=first, at=self._budget.canary):
+                await self._wait_for_canary(first, group)
+                self._batching.add(part, first=first)
+                first += len(part.records)
+                await self._dispatch(self._batching.full(), group)
         if block is not None or first != chunk.stop:
             raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
+
+    async def _wait_for_canary(self, first: int, group: asyncio.TaskGroup) -> None:
+        """Send nothing after the canary before it is known how many of its records failed."""
+        if first >= self._budget.canary and not self._budget.is_canary_done:
+            await self._dispatch(self._batching.rest(), group)
+            await self._budget.canary_passed()
 
     async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
         await self._sender.wait_for_lookahead()
@@ -106,10 +119,9 @@ class Pipeline:
         writing = _ChunkWriting(self._sink, chunks, progress)
         while (item := await self._pending.get()) is not None:
             results = await item.results
+            self._budget.add(item.batch, results)
             await writing.write(item.batch, results)
             self._window.leave(results)
-            if self.first_record_error is None and results.errors:
-                self.first_record_error = results.errors[min(results.errors)]
 
 
 class _ChunkWriting:
@@ -166,6 +178,16 @@ class _Progress:
         """Report the counts if a committed chunk is durable."""
         if self._reports_chunks:
             self.report()
+
+
+def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
+    """Divide a block, whose first record has the index `first`, before the record `at` if it contains that one."""
+    before = at - first
+    if not 0 < before < len(block.records):
+        yield block
+        return
+    for start, stop in ((0, before), (before, len(block.records))):
+        yield Block(block.records.part(start, stop), block.ids[start:stop])
 
 
 def _next(blocks: Iterator[Block]) -> Block | None:

@@ -19,6 +19,7 @@ from inferrun.plugins import (
 )
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
+from runner.error_budget import ErrorBudget
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried
 from runner.slots import Slots
@@ -36,8 +37,9 @@ _REJECTIONS_IN_A_ROW = 1000
 class Sender:
     """Turns batches into results."""
 
-    def __init__(self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits) -> None:
+    def __init__(self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits, budget: ErrorBudget) -> None:
         self._model = model
+        self._budget = budget
         self._window = window
         self._retry_seconds = limits.retry_seconds
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
@@ -49,6 +51,7 @@ class Sender:
         self._has_sent = asyncio.Event()
         self._has_succeeded = False
         self._rejections = 0
+        self._rejected_in_total = 0
 
     def wanted_records(self) -> int:
         """Return how many records the next request should have."""
@@ -93,11 +96,18 @@ class Sender:
         return with_blanks(join_results(parts))
 
     def _rejected(self, fault: Fault) -> Results:
-        """Return the error of a single record that the server rejects, unless it seems to reject every record."""
+        """Return the error of a single record that the server rejects, unless more are rejected than may fail.
+
+        If the contract does not say how many may, a server that seems to reject every record ends the run.
+        """
         self._rejections += 1
-        if self._rejections >= (_REJECTIONS_IN_A_ROW if self._has_succeeded else _REJECTIONS_WITHOUT_SUCCESS):
+        self._rejected_in_total += 1
+        error = RecordError(code=str(fault.kind), message=str(fault.error))
+        self._budget.check_rejections(self._rejected_in_total, error)
+        most = _REJECTIONS_IN_A_ROW if self._has_succeeded else _REJECTIONS_WITHOUT_SUCCESS
+        if self._rejections >= most and not self._budget.is_limited:
             raise fault.error from fault
-        return fault.results or failed(RecordError(code=str(fault.kind), message=str(fault.error)))
+        return fault.results or failed(error)
 
     async def _try(self, batch: Batch) -> Results:
         while True:

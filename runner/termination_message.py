@@ -6,6 +6,7 @@ from pathlib import Path
 from inferrun.exitcodes import reason_of
 from inferrun.plugins import Counts, RunnerError
 from inferrun.runner_report import RecordCounts, RunnerResult, dump_result
+from runner.errors import TooManyErrors
 
 _log = logging.getLogger(__name__)
 
@@ -16,9 +17,8 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
         RecordCounts(total=counts.total, completed=counts.completed, failed=counts.failed) if counts else RecordCounts()
     )
     if isinstance(error, RunnerError):
-        return RunnerResult(
-            reason=reason_of(error.code), message=str(error), records=records, retryable=error.is_retryable
-        )
+        reason = error.reason if isinstance(error, TooManyErrors) else reason_of(error.code)
+        return RunnerResult(reason=reason, message=str(error), records=records, retryable=error.is_retryable)
     text = f"internal error: {type(error).__name__}; see the traceback in the Pod's log"
     return RunnerResult(reason=reason_of(RunnerError.code), message=text, records=records)
 

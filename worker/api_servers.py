@@ -1,8 +1,8 @@
 """The addresses of the API server itself, behind its Service: runs must not reach it there either.
 
 A program in the cluster only knows the address of the Service `kubernetes`. The addresses behind it are in the EndpointSlice of
-that name, which the API servers maintain. Without the permission to read it, they are not known, and the operator can list
-them in the setting refusedAddresses.
+that name, which the API servers maintain. If the chart was installed without the permission to read it
+(rbac.readApiServers=false), they are not known, and the operator can list them in the setting refusedAddresses.
 """
 
 import asyncio

@@ -7,7 +7,14 @@ whose result nobody has read. Marked Jobs are no longer watched.
 from contextlib import suppress
 from dataclasses import dataclass
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, NOT_STARTED, STARTED, labels_of
+from activities.rules.manifests import (
+    ANNOTATION_SECONDS_LEFT,
+    NO_QUEUE,
+    NOT_STARTED,
+    QUEUE_LABEL,
+    STARTED,
+    labels_of,
+)
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
 from activities.rules.observation import Launch
 from inferrun import wellknown
@@ -40,11 +47,18 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
 
 
 async def start_job(api: KubeClient, job: Object) -> None:
-    """Let the Job create its Pod, if it has not been started; one that is gone, or was replaced, is left alone."""
-    if (job.get("spec") or {}).get("parallelism") != NOT_STARTED:
+    """Let the Job create its Pod, or queue for it, if it has not been started; one that is gone, or was replaced, is left
+    alone.
+    """
+    spec = job.get("spec") or {}
+    if spec.get("parallelism") != NOT_STARTED:
         return
-    body = {"metadata": {"uid": uid_of(job)}, "spec": {"parallelism": STARTED}}
-    await _patch(api, job["metadata"]["namespace"], name_of(job), body)
+    metadata: Object = {"uid": uid_of(job)}
+    if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
+        metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
+    await _patch(
+        api, job["metadata"]["namespace"], name_of(job), {"metadata": metadata, "spec": {"parallelism": STARTED}}
+    )
 
 
 async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) -> None:

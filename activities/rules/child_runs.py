@@ -20,7 +20,15 @@ from inferrun.run_result import RunResult
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 
-CHILD_FIELDS = {"config_ref", "parameters", "timeout_seconds", "backoff_limit", "pending_timeout_seconds"}
+CHILD_FIELDS = {
+    "config_ref",
+    "parameters",
+    "timeout_seconds",
+    "backoff_limit",
+    "pending_timeout_seconds",
+    "error_threshold",
+    "canary_records",
+}
 """The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
 
 

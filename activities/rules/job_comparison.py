@@ -8,7 +8,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from activities.rules.manifests import NOT_STARTED, STARTED
+from activities.rules.manifests import NO_QUEUE, NOT_STARTED, QUEUE_LABEL, STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 
@@ -69,11 +69,19 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 
 def difference(wanted: Object, stored: Object) -> str:
     """The first path at which the stored Job differs from the wanted one; empty if it does not."""
-    labels = _difference_of_labels(wanted["metadata"].get("labels") or {}, stored["metadata"].get("labels") or {})
-    spec = stored.get("spec")
+    labels, spec = stored["metadata"].get("labels") or {}, stored.get("spec")
     if isinstance(spec, dict) and (spec.get("parallelism"), wanted["spec"]["parallelism"]) == (STARTED, NOT_STARTED):
         spec = {**spec, "parallelism": NOT_STARTED}  # an earlier try, or an earlier version, has started it
-    return labels or _difference(wanted["spec"], spec, path="spec")
+        labels = _labels_before_start(wanted, labels)
+    return _difference_of_labels(wanted["metadata"].get("labels") or {}, labels) or _difference(
+        wanted["spec"], spec, path="spec"
+    )
+
+
+def _labels_before_start(wanted: Object, labels: Object) -> Object:
+    """The labels that a Job had if it was given its own queue when it was started."""
+    own = (wanted["spec"]["template"]["metadata"].get("labels") or {}).get(QUEUE_LABEL)
+    return {**labels, QUEUE_LABEL: NO_QUEUE} if own and labels.get(QUEUE_LABEL) == own else labels
 
 
 def _difference_of_labels(wanted: Object, stored: Object) -> str:

@@ -29,11 +29,14 @@ MODEL_CA_VOLUME = "model-ca"
 
 NOT_STARTED = 0
 STARTED = 1
-"""The `parallelism` of a launch's Job. It is created with the first, and gets no Pod: the request may reach the API server late,
+"""The `parallelism` of a Job. It is created with the first, and gets no Pod: the request may reach the API server late,
 when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""A Job with this label is created started: Kueue holds it, and would count a Job without Pods."""
+
+NO_QUEUE = "inferrun-not-started"
+"""The queue of a Job that has not been started. There is none of that name, so Kueue holds the Job and never admits it; it gets
+its own queue when it is started. Kueue would admit a Job without Pods at once, and could start its Pod before it counts again."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
@@ -88,6 +91,7 @@ def job(
         wellknown.LABEL_LAUNCH: str(launch),
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
+    held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
     annotations = {wellknown.ANNOTATION_RUN: run.name, **_observer_annotations(snapshot, run)}
     if seconds_left is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
@@ -97,13 +101,13 @@ def job(
         "metadata": {
             "name": job_name(compiled.base_name, launch),
             "namespace": run.namespace,
-            "labels": labels,
+            "labels": {**labels, **held},
             "annotations": annotations,
             "ownerReferences": [owner_reference(run)],
         },
         "spec": {
             "completions": 1,
-            "parallelism": STARTED if QUEUE_LABEL in snapshot.labels else NOT_STARTED,
+            "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
             "podFailurePolicy": {
@@ -123,6 +127,7 @@ def verify_job(
     run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
 ) -> Object:
     """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch.
+    Not started yet; if it never is, its time limit ends it.
 
     It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
     """
@@ -147,7 +152,7 @@ def verify_job(
         },
         "spec": {
             "completions": 1,
-            "parallelism": 1,
+            "parallelism": NOT_STARTED,
             "backoffLimit": VERIFY_RETRIES,
             "activeDeadlineSeconds": VERIFY_SECONDS,
             "ttlSecondsAfterFinished": VERIFY_TTL_SECONDS,

@@ -282,7 +282,14 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         input=dict(storage.input or {}),
         output=dict(storage.output or {}),
         parameters=dict(run.spec.parameters or {}),
+        error_threshold=_error_threshold_of(run, config),
+        canary_records=run.spec.canary_records or config.spec.canary_records or 0,
     )
+
+
+def _error_threshold_of(run: InferenceRun, config: InferenceConfig) -> str:
+    values = (run.spec.error_threshold, config.spec.error_threshold)
+    return next((str(value) for value in values if value is not None), "")
 
 
 def _contract_model(model: KServeModel) -> Model:

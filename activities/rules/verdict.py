@@ -20,6 +20,9 @@ from inferrun.timestamps import parse
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
+FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
+"""Reasons that our runner reports instead of that of its exit code, because the model server did what it was asked."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -150,6 +153,8 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
         message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
+    if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason in FINER_REASONS:
+        return _verdict(VerdictKind.FAILED, result.reason, one_line(result.message), end, result, may_retry=False)
     last_message = _last_message(evidence.snapshot, end, result)
     if end.reason == "OOMKilled":
         limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")

@@ -6,7 +6,7 @@ shim reports it on the config's status.
 
 from typing import Final
 
-from deploy.crds.rules import Rule, either
+from deploy.crds.rules import ERROR_THRESHOLD, Rule, either
 from inferrun.resources.config import MODEL_VERSIONS
 from inferrun.resources.storage import HTTP_VERBS
 
@@ -69,6 +69,7 @@ CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "spec": (*(_one_placement(field) for field in MODEL_FIELDS), ONE_MODEL),
     "spec.modelVersion": (MODEL_VERSION,),
     "spec.kserve.modelVersion": (MODEL_VERSION,),
+    "spec.errorThreshold": (ERROR_THRESHOLD,),
     "spec.resources.requests[]": (QUANTITY,),
     "spec.resources.limits[]": (QUANTITY,),
     **STORAGE_RULES,

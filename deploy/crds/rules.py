@@ -8,6 +8,8 @@ can still be updated. Only transition rules are attached to the root. A rule on 
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferrun.error_threshold import ALLOWED, PATTERN
+
 ROOT: Final = ""
 """The path of the resource itself."""
 
@@ -37,6 +39,12 @@ def text(value: str) -> str:
 def either(*names: str) -> str:
     """`names` as a CEL list literal."""
     return "[" + ", ".join(text(name) for name in names) + "]"
+
+
+ERROR_THRESHOLD: Final = Rule(
+    holds=f"type(self) == int ? self >= 0 && self <= 999999999 : self.matches({text(PATTERN)})",
+    message=f"""'errorThreshold is "' + string(self) + '"; allowed is {ALLOWED}'""",
+)
 
 
 def unchanged(path: str) -> str:

@@ -6,7 +6,7 @@ never fires and a time zone that does not exist.
 
 from typing import Final
 
-from deploy.crds.rules import ROOT, Rule, either, text, unchanged
+from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
 from inferrun.resources.run import RESERVED_PARAMETERS
@@ -150,5 +150,6 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
         "spec": tuple(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
+        "spec.errorThreshold": (ERROR_THRESHOLD,),
         "spec.parameters": (PARAMETERS,),
     }

@@ -138,7 +138,7 @@ class _Translation:
 
 
 def _is_int_or_string(source: Schema) -> bool:
-    return {choice.get("type") for choice in source.get("anyOf", ())} == {"integer", "string"}
+    return {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}
 
 
 def _int_or_string(source: Schema) -> Schema:

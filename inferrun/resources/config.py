@@ -23,6 +23,8 @@ MODEL_VERSIONS: Final = ("v1", "v2")
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
 BackoffLimit = Annotated[int, Field(ge=0, le=100)]
+Threshold = int | Annotated[str, Field(max_length=16)]
+CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 
@@ -163,6 +165,14 @@ class InferenceConfigSpec(ResourceModel):
 
     backoff_limit: BackoffLimit | None = None
     """Maximum number of retries of a failed run. Default: 2, for a total of three attempts."""
+
+    error_threshold: Threshold | None = None
+    """How many records may fail: a number, or a percentage of the records such as 5%. If more fail, the run fails at once and is
+    not retried. Default: a run fails only if all of its records fail. Custom images find it in the contract."""
+
+    canary_records: CanaryRecords | None = None
+    """Number of records that are predicted first. If more of them fail than errorThreshold allows (without errorThreshold: if all
+    of them fail), the run fails before the other records are sent. Default: none. Custom images find it in the contract."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the runner's container."""

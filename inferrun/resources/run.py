@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field
 
 from inferrun import wellknown
-from inferrun.resources.config import BackoffLimit
+from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Seconds
@@ -53,6 +53,12 @@ class InferenceRunSpec(ResourceModel):
 
     backoff_limit: BackoffLimit | None = None
     """Maximum number of retries of a failed run. Default: the value in the config."""
+
+    error_threshold: Threshold | None = None
+    """How many records may fail: a number, or a percentage of the records such as 5%. Default: the value in the config."""
+
+    canary_records: CanaryRecords | None = None
+    """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
 
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.

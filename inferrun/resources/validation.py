@@ -18,6 +18,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from inferrun.contract import MAX_BYTES
+from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
@@ -133,7 +134,9 @@ def _outline(value: dict[str, object] | list[object]) -> str:
 def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
     """The first problems of a run or a schedule, which must not fire more often than every so many seconds."""
     problems = chain(
-        _schedule_problems(run.spec, min_schedule_interval_seconds), _parameter_problems(run.spec.parameters or {})
+        _schedule_problems(run.spec, min_schedule_interval_seconds),
+        _parameter_problems(run.spec.parameters or {}),
+        _threshold_problems(run.spec.error_threshold),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -145,6 +148,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _placement_problems(spec),
         _model_problems(spec),
         _storage_problems(spec),
+        _threshold_problems(spec.error_threshold),
         _resource_problems(spec),
         _requests_beyond_limits(spec.resources or ResourceRequirements()),
     )
@@ -188,6 +192,15 @@ def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Pr
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
             yield Problem(field="spec.timeZone", value=shown(spec.time_zone), allowed=str(wrong))
+
+
+def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
+    if threshold is None:
+        return
+    try:
+        ErrorThreshold.parse(threshold)
+    except ValueError as wrong:
+        yield Problem(field="spec.errorThreshold", value=shown(threshold), allowed=str(wrong))
 
 
 def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:

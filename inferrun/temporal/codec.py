@@ -53,7 +53,7 @@ class Keys:
 
     @classmethod
     def read(cls, folder: Path) -> "Keys":
-        """The keys in the folder. Raises InvalidKeys with the name of the file."""
+        """The keys in the folder. Raises InvalidKeys with the name of the file; someone may have put a key into any of them."""
         try:
             files = {path.name: path.read_bytes().strip() for path in folder.iterdir() if path.is_file()}
         except OSError as error:
@@ -61,7 +61,8 @@ class Keys:
         active = files.pop(ACTIVE, b"").decode(errors="replace")
         keys = {name: _key(folder / name, text) for name, text in files.items() if _ID.fullmatch(name)}
         if active not in keys:
-            raise InvalidKeys(f"{folder / ACTIVE} must contain the name of a key in that folder, not {active[:64]!r}")
+            problem = f"names no key in that folder, which has {len(keys)}" if active else "is missing or empty"
+            raise InvalidKeys(f"{folder / ACTIVE} {problem}; it must contain the name of the key to encrypt with")
         return cls(active, keys)
 
 

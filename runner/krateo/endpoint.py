@@ -45,10 +45,18 @@ class Endpoint:
         return ""
 
 
-def read_endpoint(folder: Path, *, secret: str) -> Endpoint:
-    """Read an endpoint from a mounted Secret. Raises ValueError with the Secret and the key."""
+def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False) -> Endpoint:
+    """Read an endpoint from a mounted Secret; `has_authorization`: the config itself sets the header Authorization.
+
+    Raises ValueError with the Secret and the key.
+    """
     values = {key: _value(folder, key, secret) for key in _KEYS}
     _check(values, secret)
+    if has_authorization and _has_user_information(values["server-url"]):
+        raise ValueError(
+            f"Secret {secret!r} has user information in server-url, and headers or headersFrom set Authorization; "
+            "keep only one of them"
+        )
     return Endpoint(
         server_url=values["server-url"],
         tls=_tls(values, secret),
@@ -75,7 +83,7 @@ def _check(values: Mapping[str, str], secret: str) -> None:
         raise ValueError(f"key server-url of Secret {secret!r} must be an http or https URL")
     if values["token"] and values["password"]:
         raise ValueError(f"Secret {secret!r} has both token and password; keep only one of them")
-    if "@" in urlsplit(values["server-url"]).netloc and (values["token"] or values["password"]):
+    if _has_user_information(values["server-url"]) and (values["token"] or values["password"]):
         raise ValueError(
             f"Secret {secret!r} has user information in server-url besides token or password; keep only one of them"
         )
@@ -87,6 +95,10 @@ def _check(values: Mapping[str, str], secret: str) -> None:
         )
     if unsupported := [key for key in _UNSUPPORTED if values[key]]:
         raise ValueError(f"Secret {secret!r} has key {unsupported[0]}, but AWS signatures are not supported; remove it")
+
+
+def _has_user_information(url: str) -> bool:
+    return "@" in urlsplit(url).netloc
 
 
 def _is_address(url: str) -> bool:

@@ -45,7 +45,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     api = read_spec(spec, side="input").api
     limits = context.limits
     try:
-        endpoint = read_endpoint(context.endpoints_dir / "input", secret=api.endpoint_ref.name)
+        endpoint = read_endpoint(
+            context.endpoints_dir / "input", secret=api.endpoint_ref.name, has_authorization=api.has_authorization
+        )
     except ValueError as error:
         raise InputError(f"input.krateo.api.endpointRef: {error}") from error
     try:

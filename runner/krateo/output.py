@@ -262,7 +262,9 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     api = read_spec(spec, side="output").api
     members = _members(api, context)
     try:
-        endpoint = read_endpoint(context.endpoints_dir / "output", secret=api.endpoint_ref.name)
+        endpoint = read_endpoint(
+            context.endpoints_dir / "output", secret=api.endpoint_ref.name, has_authorization=api.has_authorization
+        )
     except ValueError as error:
         raise OutputError(f"output.krateo.api.endpointRef: {error}") from error
     try:

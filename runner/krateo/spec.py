@@ -88,6 +88,12 @@ class Api(BaseModel):
         given = _json(self.payload) if self.payload.strip() else {}
         return {**given, **contract.parameters}
 
+    @property
+    def has_authorization(self) -> bool:
+        """Whether the config sets the header Authorization, directly or from a Secret."""
+        names = [name for name, _ in self.header_items()] + [source.name for source in self.headers_from]
+        return "authorization" in (name.lower() for name in names)
+
     def header_items(self) -> list[tuple[str, str]]:
         """Return the headers as pairs; the last one of a name wins, as in the Krateo controller."""
         return list({name.lower(): (name, value) for name, value in map(split_header, self.headers)}.values())

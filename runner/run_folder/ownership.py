@@ -35,9 +35,11 @@ class RunFolder:
     def check_complete(self, manifest: Manifest, counts: Counts) -> None:
         """Raise OutputError if the committed chunks do not have all results."""
         stored = sum(part.records for part in manifest.parts)
-        if stored != counts.completed + counts.failed:
+        failed = sum(part.failed for part in manifest.parts)
+        if (stored, failed) != (counts.completed + counts.failed, counts.failed):
             raise OutputError(
-                f"{self.label}: {self.location} contains {stored} results, expected {counts.total}; the run was not "
+                f"{self.label}: {self.location} contains {stored} results with {failed} errors, expected {counts.total} with "
+                f"{counts.failed}; the run was not "
                 "committed; do not modify its files during a run"
             )
 

@@ -63,6 +63,7 @@ CALLS = frozenset(
         ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
+        ("activities.verify_output:OutputVerifier._withdraw", "delete jobs"),
         # The observer
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
         ("worker.observer.run_signals:RunSignals._send", "signal ended"),
@@ -83,6 +84,7 @@ CALLS = frozenset(
 NOT_PLAYED = frozenset(
     {
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
+        ("activities.verify_output:OutputVerifier._withdraw", "delete jobs"),
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
         ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
@@ -90,7 +92,8 @@ NOT_PLAYED = frozenset(
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
     }
 )
-"""Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a launcher
+"""Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a
+verifying Job is created while its run is cancelled; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
 clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.
 """

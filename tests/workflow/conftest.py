@@ -3,8 +3,6 @@ clock can be skipped."""
 
 import os
 import shutil
-import socket
-import subprocess
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -17,6 +15,7 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from benchmarks.processes import Launch, listens, serve
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import Cluster
 from tests.workflow.stage import ServerDefect, Stage, on_stage
@@ -64,41 +63,21 @@ def temporal_program() -> Path:
     return Path(found)
 
 
-def free_port() -> int:
-    """A loopback port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="session")
 def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a dev server that lives as long as the tests."""
-    port = free_port()
-    log = tmp_path_factory.mktemp("temporal") / "server.log"
-    command = [str(temporal_program()), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    command = [str(temporal_program()), "server", "start-dev", "--headless", "--log-level", "error"]
     command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={CONTINUE_AS_NEW_AFTER}"]
-    with log.open("w") as output:
-        server = subprocess.Popen([*command, "--log-level", "error"], stdout=output, stderr=subprocess.STDOUT)
-        try:
-            _wait_until_it_listens(server, port, log)
-            yield f"127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(timeout=20)
 
+    def at(port: int) -> Launch:
+        return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], listens(port))
 
-def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            pytest.fail(f"the Temporal server ended at once: {log.read_text()[-2000:]}")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail(f"the Temporal server did not listen within {START_SECONDS} s")
+    logs = tmp_path_factory.mktemp("temporal")
+    server, port = serve("temporal", at, logs=logs, environment=os.environ, seconds=START_SECONDS)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop()
 
 
 @pytest.fixture

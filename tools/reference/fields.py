@@ -36,6 +36,8 @@ def _below(properties: dict[str, Schema], *, required: Iterable[str], prefix: st
 
 
 def _type_of(schema: Schema) -> str:
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer or string"
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     match schema.get("type"):

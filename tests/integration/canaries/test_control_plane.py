@@ -1,18 +1,21 @@
 """Nothing that shim and worker write contains a header value, a token, or the user information or query of a URL.
 
 Canaries are planted in configs and in what Pods report. Searched are the statuses of runs and configs, Events, Jobs, the logs
-of both processes, and Temporal: its histories and its whole database. The run's ConfigMap is the one place for a contract.
+of both processes, what they serve over HTTP, the metrics of the API server and of Temporal, which name what they were asked for,
+and Temporal: its histories and its whole database. The run's ConfigMap is the one place for a contract.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
-from benchmarks.burst.product import product
+from benchmarks.burst.product import MODULES, START_SECONDS, is_ready, start_program
 from benchmarks.control_plane import ControlPlane, control_plane
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import Invalid
@@ -49,6 +52,8 @@ INVALID: dict[str, Object] = {
 class Stage:
     api: KubeClient
     folder: Path
+    served: dict[str, str]
+    """The addresses at which anybody in the cluster can read what a program says of itself, by title."""
 
     async def until_ended(self, name: str) -> Object:
         async with asyncio.timeout(60):
@@ -108,6 +113,10 @@ class Stage:
         for path in self.folder.rglob("*"):
             if path.is_file() and (path.name.startswith("temporal.db") or path.name in ("shim.log", "worker.log")):
                 found[path.name] = path.read_bytes()
+        async with httpx.AsyncClient(timeout=60) as client:
+            for title, url in self.served.items():
+                found[title] = (await client.get(url)).content
+        found["api server metrics"] = (await self.api.text("/metrics")).encode()
         return found
 
     async def all_of(self, resource: Resource) -> list[Object]:
@@ -116,19 +125,24 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path]]:
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("canaries")
-    with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane:
+    with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane, ExitStack() as ends:
         asyncio.run(install(plane))
-        with product(folder, plane):
-            yield plane, folder
+        served = {"temporal metrics": plane.temporal_metrics}
+        for kind in MODULES:
+            program, port = start_program(folder, plane, kind, identity="benchmark")
+            ends.callback(program.stop)
+            program.wait_until(is_ready(port), seconds=START_SECONDS)
+            served |= {f"{kind} {path}": f"http://127.0.0.1:{port}/{path}" for path in ("livez", "readyz", "metrics")}
+        yield plane, folder, served
 
 
 @pytest.fixture
-async def stage(planted: tuple[ControlPlane, Path]) -> AsyncIterator[Stage]:
-    plane, folder = planted
+async def stage(planted: tuple[ControlPlane, Path, dict[str, str]]) -> AsyncIterator[Stage]:
+    plane, folder, served = planted
     api = await connect(kubeconfig=plane.kubeconfig)
-    yield Stage(api, folder)
+    yield Stage(api, folder, served)
     await api.close()
 
 
@@ -159,6 +173,9 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     written = await stage.written()
     assert {"shim.log", "worker.log", "temporal.db", "run succeeds", "config good"} <= written.keys()
     assert b"inferencerun/canaries/succeeds" in written["temporal.db"] + written.get("temporal.db-wal", b"")
+    assert written["worker livez"] == written["shim livez"] == b"ok\n"
+    assert b"workflow_success" in written["temporal metrics"], "metrics that know nothing of the runs prove nothing"
+    assert b"inferenceruns" in written["api server metrics"]
     assert [place for place, content in written.items() if CANARY in content] == []
     ready = (await api.get(CONFIGS, NAMESPACE, "good"))["status"]["conditions"][0]["message"]
     assert "headers.0 (Authorization) can be seen by everyone who may read this config; use headersFrom" in ready

@@ -46,7 +46,7 @@ def test_helm_lint_passes(helm: Callable[..., str]) -> None:
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
 def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
-    assert len(roles) == (8 if not settings else 6)
+    assert len(roles) == (8 if not settings else 7)
     for role in roles:
         for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
@@ -54,7 +54,9 @@ def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: t
 
 
 def test_with_listed_namespaces_all_permissions_are_limited_to_them_and_to_the_releases_own(render: Render) -> None:
-    manifests = render("watchNamespace={models,data}", "rbac.aggregateToDefaultRoles=false")
+    manifests = render(
+        "watchNamespace={models,data}", "rbac.aggregateToDefaultRoles=false", "rbac.readApiServers=false"
+    )
     namespaced = of_kind(manifests, "Role", "RoleBinding")
     own = [item for item in namespaced if item["metadata"]["namespace"] == "inferrun-system"]
     assert {item["metadata"]["name"] for item in own} == {"inferrun-leader-election", "inferrun-identity"}
@@ -64,6 +66,17 @@ def test_with_listed_namespaces_all_permissions_are_limited_to_them_and_to_the_r
     (rule,) = [rule for role in of_kind(own, "Role") for rule in role["rules"] if "namespaces" in rule["resources"]]
     assert (rule["resourceNames"], rule["verbs"]) == (["inferrun-system"], ["get"])
     assert of_kind(manifests, "ClusterRole", "ClusterRoleBinding") == []
+
+
+@pytest.mark.parametrize("settings", [(), ("watchNamespace={models,data}",)], ids=["all namespaces", "listed"])
+def test_in_the_namespace_default_only_the_addresses_of_the_api_servers_may_be_read(
+    render: Render, settings: tuple[str, ...]
+) -> None:
+    (role,) = [role for role in of_kind(render(*settings), "Role") if role["metadata"]["namespace"] == "default"]
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["endpointslices"], ["kubernetes"], ["get"])
+    without = render(*settings, "rbac.readApiServers=false")
+    assert not [item for item in without if item["metadata"].get("namespace") == "default"]
 
 
 def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Render) -> None:
@@ -77,7 +90,7 @@ def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Rend
         }
         bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
         assert used == accounts
-        assert len(bindings) == (6 if not settings else 4)
+        assert len(bindings) == (6 if not settings else 5)
         for binding in bindings:
             assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
             assert {subject["name"] for subject in binding["subjects"]} <= accounts

@@ -17,6 +17,7 @@ MODES = {
     "one-namespace": ("watchNamespace=team-a",),
     "two-namespaces": ("watchNamespace={team-a,team-b}",),
 }
+API_SERVERS = "namespace default: endpointslices.discovery.k8s.io named kubernetes: get"
 
 
 def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
@@ -57,7 +58,9 @@ def test_with_listed_namespaces_nothing_is_permitted_cluster_wide(render: Render
         assert lines
         assert not [line for line in lines if line.startswith("cluster")]
         places = {line.partition(":")[0] for line in lines}
-        assert places <= {f"namespace {name}" for name in ("team-a", "team-b", "inferrun-system")}
+        assert places <= {f"namespace {name}" for name in ("team-a", "team-b", "inferrun-system", "default")}
+        elsewhere = [line for line in lines if line.startswith("namespace default")]
+        assert elsewhere == ([API_SERVERS] if component == "worker" else [])
 
 
 def test_each_listed_namespace_has_the_permissions_of_a_single_one(render: Render) -> None:

@@ -73,10 +73,15 @@ def make_run(api: KubeClient, namespace: str) -> MakeRun:
     """Creates a run that the installed product leaves alone."""
 
     async def made(
-        *, status: dict[str, Any] | None = None, annotations: dict[str, str] | None = None, **spec: Any
+        *,
+        status: dict[str, Any] | None = None,
+        annotations: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        **spec: Any,
     ) -> InferenceRun:
         name = f"run-{token_hex(4)}"
-        metadata = {"name": name, "namespace": namespace, "annotations": {**LEFT_ALONE, **(annotations or {})}}
+        noted = {"annotations": {**LEFT_ALONE, **(annotations or {})}, "labels": labels or {}}
+        metadata = {"name": name, "namespace": namespace, **noted}
         body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": metadata}
         stored = await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
         if status is not None:

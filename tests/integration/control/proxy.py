@@ -18,6 +18,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from activities.rules.manifests import QUEUE_LABEL
 from inferrun.kube.client import KubeClient, connect
 
 Json = dict[str, Any]  # Any: what goes over the wire is open JSON
@@ -72,6 +73,8 @@ class Proxy:
     delay_post_to: str = ""
     """The next POST to a path that ends like this is forwarded only after `is_arriving` is set, although its client may have
     given up by then."""
+    holds_jobs_of_queues: bool = False
+    """A Job with the label of a queue is created suspended, as by the webhook of Kueue."""
     is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
     is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: set[web.StreamResponse] = field(default_factory=set)
@@ -136,6 +139,8 @@ class Proxy:
             self.delay_post_to = ""
             self.is_delaying.set()
             await self.is_arriving.wait()
+        if request.method == "POST" and self.holds_jobs_of_queues and seen.body and request.path.endswith("/jobs"):
+            body = json.dumps(_held(seen.body)).encode()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:
@@ -182,6 +187,11 @@ class Proxy:
             task.cancel()
             self._streams.discard(task)
             self._watches.discard(response)
+
+
+def _held(job: Json) -> Json:
+    is_of_queue = QUEUE_LABEL in (job["metadata"].get("labels") or {})
+    return {**job, "spec": {**job["spec"], "suspend": True}} if is_of_queue else job
 
 
 @asynccontextmanager

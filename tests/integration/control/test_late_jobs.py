@@ -12,6 +12,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.new_runs import NewRuns
 from activities.launch_job import JobLauncher
+from activities.rules.manifests import NO_QUEUE, QUEUE_LABEL
 from activities.stop_launch import LaunchStopper
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -38,6 +39,12 @@ def launcher(api: KubeClient) -> JobLauncher:
 @pytest.fixture
 async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
     return await make_run(configRef={"name": await make_config(resources=NOWHERE)})
+
+
+@pytest.fixture
+async def queued(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+    """A run whose Job waits in a queue."""
+    return await make_run(configRef={"name": await make_config(resources=NOWHERE)}, labels={QUEUE_LABEL: "batch"})
 
 
 def launching(launcher: JobLauncher, run: InferenceRun, *, launch: int = 1) -> Awaitable[LaunchResult]:
@@ -88,6 +95,18 @@ async def arrived(proxy: Proxy, api: KubeClient, run: InferenceRun, *, after: st
         return job if is_seen else None
 
     return await eventually(look, what="the Job controller has seen the late Job")
+
+
+async def admit(api: KubeClient, job: Object) -> Object:
+    """What Kueue does when there is capacity; returns the Job once its controller has dealt with it."""
+    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    await api.patch(JOBS, namespace, name, {"spec": {"suspend": False}})
+
+    async def look() -> Object | None:
+        seen = await api.get(JOBS, namespace, name)
+        return seen if (seen.get("status") or {}).get("startTime") else None
+
+    return await eventually(look, what="the Job controller has seen the admitted Job")
 
 
 async def pods_of(api: KubeClient, job: Object) -> list[Object]:
@@ -164,3 +183,54 @@ async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
     assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 0
     await launching(launcher, run)
     assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 1
+
+
+async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
+) -> None:
+    proxy.holds_jobs_of_queues = True
+    await gives_up(await delayed(proxy, launcher, queued))
+    await end(api, queued)
+    proxy.is_arriving.set()
+    name = job_base_name(queued.metadata.name, queued.metadata.uid)
+
+    async def look() -> Object | None:
+        try:
+            return await api.get(JOBS, queued.metadata.namespace, name)
+        except NotFound:
+            return None
+
+    late = await eventually(look, what="the late Job")
+    assert (late["spec"]["suspend"], late["metadata"]["labels"][QUEUE_LABEL]) == (True, NO_QUEUE)
+    assert await pods_of(api, await admit(api, late)) == []
+
+
+async def test_a_launch_lets_its_job_wait_in_its_queue(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
+) -> None:
+    proxy.holds_jobs_of_queues = True
+    launched = await launching(launcher, queued)
+    job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
+    assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
+    assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
+    again = await launching(launcher, queued)
+    assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
+    await admit(api, job)
+
+    async def look() -> list[Object] | None:
+        return await pods_of(api, job) or None
+
+    assert len(await eventually(look, what="the Job's Pod")) == 1
+
+
+async def test_a_job_with_the_label_of_a_queue_runs_where_no_queue_holds_it(
+    api: KubeClient, launcher: JobLauncher, queued: InferenceRun
+) -> None:
+    launched = await launching(launcher, queued)
+    job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
+    assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
+
+    async def look() -> list[Object] | None:
+        return await pods_of(api, job) or None
+
+    assert len(await eventually(look, what="the Job's Pod")) == 1

@@ -1,8 +1,11 @@
 """`VerifyOutput` on a real API server: one Job that asks, its result, and what is published meanwhile."""
 
+import asyncio
+
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.job_objects import list_pods_and_orphans
 from activities.launch_job import JobLauncher
 from activities.rules import manifests
 from activities.verify_output import OutputVerifier
@@ -14,7 +17,7 @@ from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, launched
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import VerifyInput, VerifyResult
 
@@ -151,3 +154,40 @@ async def test_nothing_is_created_for_a_run_that_was_deleted(
 ) -> None:
     await api.delete(RUNS, ours.namespace, ours.run.metadata.name, uid=ours.run.metadata.uid)
     assert (await verify(verifier, ours)).gone
+
+
+async def test_a_verifying_job_that_arrives_after_the_end_of_its_run_starts_no_container(
+    proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
+) -> None:
+    proxy.delay_post_to = "/jobs"
+    first = asyncio.ensure_future(verify(verifier, ours))
+    async with asyncio.timeout(60):
+        await proxy.is_delaying.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    ended = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
+    await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
+    proxy.is_arriving.set()
+    late = verifying(ours)
+
+    async def look() -> Object | None:
+        found = [job for job in await jobs_of(ours) if job["metadata"]["name"] == late.result.job_name]
+        return found[0] if found and (found[0].get("status") or {}).get("startTime") else None
+
+    job = await eventually(look, what="the Job controller has seen the late Job")
+    assert await list_pods_and_orphans(api, ours.namespace, job["metadata"]["uid"]) == ([], [])
+
+
+async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_job(
+    proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
+) -> None:
+    proxy.delay_post_to = "/jobs"
+    frozen = asyncio.ensure_future(verify(verifier, ours))
+    async with asyncio.timeout(60):
+        await proxy.is_delaying.wait()
+    ended = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
+    await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
+    proxy.is_arriving.set()
+    assert (await frozen).gone
+    assert [job["metadata"]["name"] for job in await jobs_of(ours)] == [ours.result.job_name]

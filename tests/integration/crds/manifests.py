@@ -103,6 +103,12 @@ ACCEPTED: Final = (
         serviceAccountName="runner",
         resources={"requests": {"cpu": 1, "memory": "256Mi"}, "limits": {"cpu": "1.5", "nvidia.com/gpu": 1}},
     ),
+    *(
+        config(f"an error threshold of {value!r}", errorThreshold=value)
+        for value in (0, 10, "10", "5%", "0.1%", "100%")
+    ),
+    config("a canary", canaryRecords=100),
+    run("a run with an error threshold and a canary", errorThreshold="5%", canaryRecords=1),
     run("a run of five lines"),
     run(
         "a run for the older controller", timeoutSeconds=3600, parameters={"input_table_name": "a", "key_value": "512"}
@@ -187,7 +193,13 @@ REJECTED: Final = (
     config("no quantity", resources={"limits": {"cpu": "1x"}}, field="spec.resources.limits", value="1x"),
     config("a negative quantity", resources={"requests": {"cpu": "-1"}}, field="spec.resources.requests", value="-1"),
     config("a negative number", resources={"requests": {"memory": -5}}, field="spec.resources.requests", value="-5"),
+    *(
+        config(f"an error threshold of {value!r}", errorThreshold=value, field="errorThreshold", value=str(value))
+        for value in (-1, "-1", "101%", "5 %", "many", "1e3", 10**9)
+    ),
+    config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
     # InferenceRun
+    run("an error threshold without a number", errorThreshold="%", field="errorThreshold", value="%"),
     run("no config", configRef=None, field="spec.configRef"),
     run("a config without a name", configRef={"namespace": "a"}, field="configRef.name"),
     run("a config by plain text", configRef="iris", field="spec.configRef", value="string"),

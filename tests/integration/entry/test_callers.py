@@ -7,22 +7,33 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.api.common.v1 import Payload
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from activities.delete_schedule import ScheduleDeleter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, JOBS, RUNS
-from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id
+from inferrun.kube.runs import RunStore
+from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import Until
 from worker.composition import WorkerProcess
 from workflows import activity_options, messages
-from workflows.messages import CleanupInput, RunInput, SpecChanged
+from workflows.messages import CleanupInput, DeleteScheduleInput, RunInput, SpecChanged
 
 WAIT_SECONDS = 30
 FORGED = {
@@ -246,3 +257,21 @@ async def test_a_forged_submitter_is_not_signalled_and_does_not_keep_the_outcome
     if submitter == "other":
         history = await temporal.get_workflow_handle(identity).fetch_history()
         assert not [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
+
+
+async def test_a_schedule_with_a_memo_that_cannot_be_read_is_left_alone(
+    temporal: Client, api: KubeClient, namespace: str
+) -> None:
+    """Anybody with access to the Temporal namespace can create one under the id of ours."""
+    parent = RunRef(namespace=namespace, name="nightly", uid=str(uuid.uuid4()))
+    unreadable = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b"{"))
+    foreign = Schedule(
+        action=ScheduleActionStartWorkflow(WORKFLOW_TYPE, {}, id="foreign", task_queue=namespace),
+        spec=ScheduleSpec(),
+    )
+    handle = await temporal.create_schedule(schedule_id(parent), foreign, memo={"installation": unreadable})
+    deleter = ScheduleDeleter(temporal, RunStore(api), installation=namespace)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await deleter.delete_schedule(DeleteScheduleInput(parent=parent))
+        assert (await handle.describe()).id == schedule_id(parent)
+        await handle.delete()

@@ -15,8 +15,19 @@ from tests.integration.chart.conftest import Render
 from tests.integration.chart.test_permissions import RECORDED
 from tests.integration.namespaces.installation import KINDS, install, running
 from tests.integration.shim.conftest import Until
+from worker.api_servers import ENDPOINT_SLICES
 
 SECONDS = 60
+API_SERVERS: Object = {
+    "apiVersion": "discovery.k8s.io/v1",
+    "kind": "EndpointSlice",
+    "metadata": {"name": "kubernetes"},
+    "addressType": "IPv4",
+    "endpoints": [{"addresses": ["192.0.2.7"]}],
+    "ports": [{"name": "https", "port": 443, "protocol": "TCP"}],
+}
+"""As the API servers write it; those of the test do not."""
+
 CreateNamespace = Callable[[str], Awaitable[str]]
 
 
@@ -38,9 +49,9 @@ async def create_namespace(api: KubeClient) -> AsyncIterator[CreateNamespace]:
         await api.delete(NAMESPACES, "", item["metadata"]["name"], uid=item["metadata"]["uid"])
 
 
-async def create_run(api: KubeClient, namespace: str, *, name: str = "run") -> None:
+async def create_run(api: KubeClient, namespace: str, *, name: str = "run", config: str = "own") -> None:
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}}
-    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "own"}}})
+    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": config}}})
 
 
 async def status_of(api: KubeClient, namespace: str, *, name: str = "run") -> Object:
@@ -77,6 +88,35 @@ async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
     [job] = (await api.list(JOBS, first))["items"]
     uid = (await api.get(NAMESPACES, None, system))["metadata"]["uid"]
     assert job["metadata"]["labels"]["inferrun.dev/installation"].endswith(f".{uid}")
+
+
+async def test_the_api_servers_own_addresses_are_refused_to_runs(
+    *,
+    api: KubeClient,
+    plane: ControlPlane,
+    temporal: Client,
+    render: Render,
+    create_namespace: CreateNamespace,
+    until: Until,
+    tmp_path: Path,
+) -> None:
+    system, first = [await create_namespace(name) for name in ("system", "first")]
+    stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
+    claim = {"file": {"claimName": "data", "path": "rows.jsonl"}}
+    spec = {"modelUrl": "http://model/v2/models/a/infer", "storage": {"input": claim, "output": claim}}
+    config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "ours"}, "spec": spec}
+    await api.create(CONFIGS, first, config)
+    release = await install(api, plane, render, namespace=system, watched=(first,), folder=tmp_path)
+    try:
+        async with running(release, until):
+            await create_run(api, first, config="ours")
+            await until(has_job(api, first), seconds=SECONDS)
+    finally:
+        await api.delete(ENDPOINT_SLICES, "default", "kubernetes", uid=stored["metadata"]["uid"])
+    [job] = (await api.list(JOBS, first))["items"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    [refused] = [entry["value"] for entry in container["env"] if entry["name"] == "INFERRUN_REFUSED_ADDRESSES"]
+    assert "192.0.2.7:443" in refused.split(",")
 
 
 async def test_a_namespace_without_permissions_does_not_keep_the_others_from_being_served(
@@ -150,7 +190,7 @@ async def test_the_api_server_reports_the_recorded_permissions_and_no_others(
     mode: str,
 ) -> None:
     system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
-    names = {"team-a": first, "team-b": second, "inferrun-system": system}
+    names = {"team-a": first, "team-b": second, "inferrun-system": system, "default": "default"}
     watched = (first, second) if mode == "listed" else ()
     await install(api, plane, render, namespace=system, watched=watched, folder=tmp_path)
     for component in ("shim", "worker"):

@@ -121,6 +121,26 @@ async def test_user_and_password_are_sent_unless_the_config_sets_the_header(krat
     assert (second["Authorization"], second["X-Extra"]) == ("Custom abc", "1")
 
 
+@pytest.mark.parametrize("source", ["headers", "headersFrom"])
+async def test_user_information_in_the_address_besides_a_configured_authorization_is_reported(
+    krateo: Machine, handler: Handler, source: str
+) -> None:
+    krateo.endpoint("input", {"token": "", "server-url": handler.url.replace("http://", "http://user:c4nary@")})
+    api = krateo.contract["input"]["krateo"]["api"]
+    if source == "headers":
+        api["headers"] = ["authorization: Custom c4nary"]
+    else:
+        api["headersFrom"] = [{"name": "Authorization", "secretKeyRef": {"name": "handler", "key": "key"}}]
+        folder = krateo.folder / "endpoints" / "input-headers"
+        folder.mkdir()
+        (folder / "0").write_text("Custom c4nary")
+    ended = await krateo.pod()
+    assert (ended.code, handler.headers) == (3, [])
+    assert "input.krateo.api.endpointRef: Secret 'handler-endpoint' has user information in server-url" in ended.message
+    assert "keep only one of them" in ended.message
+    assert "c4nary" not in ended.message
+
+
 @asynccontextmanager
 async def proxy() -> AsyncIterator[tuple[str, list[str]]]:
     """Start an HTTP proxy that responds to every request itself; yields its URL and the request lines it received."""

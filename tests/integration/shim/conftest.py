@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane, control_plane
-from benchmarks.processes import free_port, listens, start
+from benchmarks.processes import Launch, listens, serve
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient, connect
@@ -47,11 +47,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def other_temporal(tmp_path: Path) -> Iterator[str]:
     """The address of a Temporal server with an empty database."""
-    port = free_port()
     command = [str(CLUSTER_FILES / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
-    program = start("temporal", [*command, "--ip", "127.0.0.1", "--port", str(port)], logs=tmp_path, environment={})
+
+    def at(port: int) -> Launch:
+        return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], listens(port))
+
+    program, port = serve("temporal", at, logs=tmp_path, environment={}, seconds=60)
     try:
-        program.wait_until(listens(port), seconds=60)
         yield f"127.0.0.1:{port}"
     finally:
         program.stop()

@@ -282,7 +282,20 @@ def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> 
 
 def test_kubectl_commands_name_resources_that_exist() -> None:
     known = {"inferenceruns", "inferencerun", "inferenceconfigs", "inferenceconfig"}
-    known |= {"jobs", "cronjob", "events", "deployment", "namespace", "secret", "crd", "pods", "lease", "node", "nodes"}
+    known |= {
+        "jobs",
+        "cronjob",
+        "events",
+        "deployment",
+        "namespace",
+        "secret",
+        "crd",
+        "pods",
+        "lease",
+        "endpointslice",
+        "node",
+        "nodes",
+    }
     named = {
         found[1].split("/")[0].split(".")[0]
         for command in commands()

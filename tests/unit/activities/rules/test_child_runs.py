@@ -19,6 +19,8 @@ SPEC = {
     "timeoutSeconds": 60,
     "backoffLimit": 0,
     "pendingTimeoutSeconds": 30,
+    "errorThreshold": "5%",
+    "canaryRecords": 10,
     "schedule": "0 9 * * *",
     "timeZone": "Europe/Rome",
     "concurrencyPolicy": "Allow",
@@ -50,7 +52,7 @@ def finished(number: int, phase: Phase) -> InferenceRun:
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
     made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)
-    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:5]}
+    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:7]}
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:

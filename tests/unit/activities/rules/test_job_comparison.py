@@ -94,6 +94,16 @@ def test_a_job_that_was_started_is_no_other_job() -> None:
         assert difference(empty, job) == found
 
 
+def test_a_job_that_was_given_its_queue_is_no_other_job_once_it_was_started() -> None:
+    for parallelism, queue, is_ours in ((1, "small", True), (1, "big", False), (0, "small", False), (0, "big", False)):
+
+        def change(job: Json, parallelism: int = parallelism, queue: str = queue) -> None:
+            job["spec"].update(parallelism=parallelism)
+            job["metadata"]["labels"].update({"kueue.x-k8s.io/queue-name": queue})
+
+        assert (difference(wanted(), stored(change)) == "") is is_ours
+
+
 def test_the_label_of_a_recorded_end_is_no_difference() -> None:
     assert (
         difference(wanted(), stored(lambda job: job["metadata"]["labels"].update({"inferrun.dev/ended": "true"}))) == ""

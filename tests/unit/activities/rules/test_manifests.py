@@ -85,8 +85,11 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert "ttlSecondsAfterFinished" not in spec
 
 
-def test_a_job_of_a_queue_is_held_by_the_queue_alone() -> None:
-    assert job_of(labels={"kueue.x-k8s.io/queue-name": "small"})["spec"]["parallelism"] == 1
+def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
+    job = job_of(labels={manifests.QUEUE_LABEL: "small"})
+    assert job["spec"]["parallelism"] == 0
+    assert job["metadata"]["labels"][manifests.QUEUE_LABEL] == manifests.NO_QUEUE
+    assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
 
 
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
@@ -230,9 +233,9 @@ def test_resources_come_from_the_config() -> None:
 
 
 def test_queue_labels_are_on_the_job_and_cannot_override_ours() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "small", "inferrun.dev/run-uid": "forged"}
+    labels = {"kueue.x-k8s.io/priority-class": "high", "inferrun.dev/run-uid": "forged"}
     metadata = job_of(labels=labels)["metadata"]
-    assert metadata["labels"]["kueue.x-k8s.io/queue-name"] == "small"
+    assert metadata["labels"]["kueue.x-k8s.io/priority-class"] == "high"
     assert metadata["labels"]["inferrun.dev/run-uid"] == UID
 
 

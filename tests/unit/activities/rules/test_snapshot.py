@@ -48,6 +48,24 @@ def test_the_runs_backoff_limit_overrides_the_configs_which_overrides_the_instal
     assert compiled(spec={"backoffLimit": of_config}, backoffLimit=of_run).backoff_limit == expected
 
 
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"),
+    [(None, None, None), (None, "5%", "5%"), ("1%", "5%", "1%"), (0, 5, "0"), (None, 0, "0"), (7, None, "7")],
+)
+def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contract(
+    of_run: int | str | None, of_config: int | str | None, expected: str | None
+) -> None:
+    made = compile_run(
+        run(errorThreshold=of_run),
+        config(errorThreshold=of_config, canaryRecords=9),
+        defaults=Defaults(),
+        runner_account="",
+    )
+    contract = json.loads(made.contract_json)
+    assert contract.get("errorThreshold") == expected
+    assert contract["canaryRecords"] == 9
+
+
 def test_limits_and_policies_are_copied() -> None:
     snapshot = compiled(
         spec={

@@ -48,6 +48,19 @@ def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
     assert judged(FAILED, failed(3, dump_result(result))).may_retry == retryable
 
 
+def test_too_many_errors_are_final_and_have_a_reason_of_their_own() -> None:
+    result = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="6 of 100 records failed", retryable=False)
+    verdict = judged(FAILED, failed(4, dump_result(result)))
+    assert (verdict.reason, verdict.may_retry, verdict.exit_code) == (Reason.ERROR_THRESHOLD_EXCEEDED, False, 4)
+    assert verdict.message == "6 of 100 records failed"
+
+
+def test_another_exit_code_keeps_its_reason() -> None:
+    result = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="6 of 100 records failed")
+    assert judged(FAILED, failed(5, dump_result(result))).reason is Reason.OUTPUT_FAILED
+    assert judged(FAILED, failed(4, dump_result(result)), by=FOREIGN).reason is Reason.INFERENCE_FAILED
+
+
 def test_our_runners_success_includes_its_result() -> None:
     verdict = judged(COMPLETE, succeeded(dump_result(RESULT)))
     assert (verdict.kind, verdict.reason, verdict.exit_code) == (VerdictKind.SUCCEEDED, Reason.SUCCEEDED, 0)

@@ -77,8 +77,9 @@ async def test_a_payload_that_was_changed_is_rejected(folder: Path, part: str) -
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("active", "missing", "must contain the name of a key"),
-        ("active", "", "must contain the name of a key"),
+        ("active", "missing", "names no key in that folder, which has 2; it must contain the name of the key"),
+        ("active", base64.b64encode(b"short-and-secret").decode(), "names no key in that folder"),
+        ("active", "", "is missing or empty; it must contain the name of the key"),
         ("old", "not base64!", "is not base64"),
         ("old", base64.b64encode(b"short-and-secret").decode(), "has 16 bytes"),
     ],
@@ -91,6 +92,7 @@ def test_invalid_keys_are_reported_with_the_file_and_without_their_content(
         Keys.read(folder)
     assert name in str(failure.value)
     assert "short-and-secret" not in str(failure.value)
+    assert base64.b64encode(b"short-and-secret").decode() not in str(failure.value)
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:

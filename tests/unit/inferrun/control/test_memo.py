@@ -2,7 +2,7 @@
 
 import pytest
 
-from operator_shim.memo import run_of_memo
+from inferrun.control.memo import run_of_memo
 from tests.unit.objects import RUN
 
 
