@@ -19,7 +19,7 @@ from inferrun.runner_report import last_messages
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
-from workflows.messages import InspectInput, LaunchReport, LaunchStage
+from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
 LOG_SECONDS = 2.0
 """How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead and the
@@ -41,18 +41,26 @@ class LaunchInspector:
     async def inspect_launch(self, request: InspectInput) -> LaunchReport:
         """The state of the launch, with its verdict if it ended."""
         snapshot = await self._launches.snapshot(request)
+        seen = self._launches.watched_end(request)
+        if seen is not None:
+            report = self._report(request, seen, snapshot)
+            if report.verdict is not None and report.verdict.kind is VerdictKind.SUCCEEDED:
+                return report
         objects = await self._launches.objects(request)
-        report = report_on(
+        report = self._report(request, objects, snapshot)
+        report = await self._launches.with_start(request, report)
+        if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
+            await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
+        return await self._with_log_tail(request, objects, report, snapshot)
+
+    def _report(self, request: InspectInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
+        return report_on(
             objects,
             snapshot=snapshot,
             pod_uid=request.pod_uid,
             node_lost_seconds=self._defaults().node_lost_seconds,
             now=utc_now(),
         )
-        report = await self._launches.with_start(request, report)
-        if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
-            await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
-        return await self._with_log_tail(request, objects, report, snapshot)
 
     async def _with_log_tail(
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None

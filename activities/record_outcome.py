@@ -1,30 +1,36 @@
 """`RecordOutcome`: writes the outcome of a run and starts what follows from it.
 
-The outcome is written once: a terminal status that already exists is kept, and is the result. What follows (the Jobs'
-time to live, the clean-up workflow, the signal to the submitter, the pruning of a schedule's history) is started only
-after the outcome has been stored, and again by a retry.
+The outcome is written once: a terminal status that already exists is kept, and is the result. What follows (the clean-up
+workflow, the signal to the submitter, the pruning of a schedule's history, the Event, the Jobs' time to live) is started
+only after the outcome has been stored, and again by a retry. Nobody waits for the last two: they make way for the outcomes
+of other runs.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.cluster.afterwards import Step, execute_at_once
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
+from activities.cluster.launch_reader import WatchedJob
 from activities.cluster.model_reader import ModelReader
 from activities.installation import Installation
+from activities.rules import job_state
 from activities.rules.auto_delete import AutoDelete
 from activities.rules.child_runs import schedule_of
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.model_status import at_the_end, drift
+from activities.rules.object_metadata import uid_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
@@ -45,6 +51,9 @@ from workflows.messages import RecordInput, StatusResult
 
 logger = logging.getLogger(__name__)
 
+Follow = Callable[[str, tuple[Step, ...]], Awaitable[None]]
+"""Executes steps, of which a run has one list, now or soon (`activities.cluster.afterwards`)."""
+
 Prune = Callable[[RunRef], Awaitable[object]]
 """Prunes the finished runs of a schedule; raises KubeError or pydantic.ValidationError."""
 
@@ -63,6 +72,8 @@ class OutcomeRecorder:
         configs: ConfigReader,
         defaults: Callable[[], Defaults],
         prune: Prune,
+        afterwards: Follow = execute_at_once,
+        watched_job: WatchedJob = lambda _namespace, _name: None,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -73,6 +84,8 @@ class OutcomeRecorder:
         self._models = ModelReader(api)
         self._defaults = defaults
         self._prune = prune
+        self._afterwards = afterwards
+        self._watched_job = watched_job
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
@@ -91,13 +104,31 @@ class OutcomeRecorder:
         if written.run is None:
             await self._notify(request.submitter, request.run)
             return result
-        is_warning = result.phase is not Phase.SUCCEEDED
-        message = result.message or "done"
-        await self._events.record(request.run, reason=result.reason, message=message, is_warning=is_warning)
-        if changed := drift(written.run.status.model):
-            await self._events.record(request.run, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
-        await self._follow_up(written.run, snapshot, auto_delete, request)
+        await self._follow_up(written.run, auto_delete)
+        await self._afterwards(request.run.uid, self._steps(written.run, result, snapshot, request))
         return result
+
+    def _steps(
+        self, run: InferenceRun, result: StatusResult, snapshot: Snapshot | None, request: RecordInput
+    ) -> tuple[Step, ...]:
+        """What nobody waits for: the Event, and that the Job is marked."""
+        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
+        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+
+        async def record_events() -> None:
+            is_warning = result.phase is not Phase.SUCCEEDED
+            message = result.message or "done"
+            await self._events.record(run.ref, reason=result.reason, message=message, is_warning=is_warning)
+            if changed := drift(run.status.model):
+                await self._events.record(run.ref, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
+
+        mark = partial(set_time_to_live, self._api, jobs, seconds=seconds)
+        return Step(record_events), Step(mark, is_early=partial(self._is_finishing, jobs))
+
+    def _is_finishing(self, jobs: JobsOfRun) -> bool:
+        """Whether the only Job's controller has yet to finish it: a change in between would make its own fail."""
+        job = self._watched_job(jobs.run.namespace, jobs.only_name)
+        return job is not None and uid_of(job) == jobs.only_uid and not job_state.is_finished(job)
 
     async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
         """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
@@ -161,13 +192,8 @@ class OutcomeRecorder:
             return None
         return compiled.snapshot if compiled is not None else None
 
-    async def _follow_up(
-        self, run: InferenceRun, snapshot: Snapshot | None, auto_delete: AutoDelete | None, request: RecordInput
-    ) -> None:
+    async def _follow_up(self, run: InferenceRun, auto_delete: AutoDelete | None) -> None:
         schedule = schedule_of(run)
-        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
-        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
-        await set_time_to_live(self._api, jobs, seconds=seconds)
         if schedule is None and auto_delete is not None:
             await self._schedule_deletion(run, auto_delete)
         await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)

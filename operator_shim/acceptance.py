@@ -21,7 +21,7 @@ from operator_shim.decisions import Action, ActionKind, RunRules, decide, may_wr
 DELAY: Final = 0.3
 """Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
 
-LAUNCH_DELAY: Final = 1.5
+LAUNCH_DELAY: Final = 5.0
 """Further seconds that the launch of a run gets if Temporal has accepted its workflow; more only if the workers are busy."""
 
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")

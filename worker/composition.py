@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cancel_run import RunCanceller
+from activities.cluster.afterwards import Afterwards
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.history_pruner import HistoryPruner
@@ -110,6 +111,7 @@ class WorkerProcess:
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
+        self._afterwards = Afterwards()
         self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
@@ -150,6 +152,7 @@ class WorkerProcess:
             self._defaults,
             self._monitor,
             self._api_servers,
+            self._afterwards,
             *rotations_of(self._client, on_change=self._reconnect),
         ]
         background = [asyncio.create_task(part.run()) for part in parts]
@@ -218,6 +221,8 @@ class WorkerProcess:
             ),
             defaults=self._defaults.current,
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
+            afterwards=self._afterwards.add,
+            watched_job=self._watch.jobs.get,
         )
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [

@@ -49,6 +49,9 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
 async def start_job(api: KubeClient, job: Object) -> None:
     """Let the Job create its Pod, or queue for it, if it has not been started; one that is gone, or was replaced, is left
     alone.
+
+    Unless a queue writes to it, its managed fields are removed: nobody applies Jobs of ours, and the API server need not
+    keep them up to date for each of the writes that follow.
     """
     spec = job.get("spec") or {}
     if spec.get("parallelism") != NOT_STARTED:
@@ -56,6 +59,8 @@ async def start_job(api: KubeClient, job: Object) -> None:
     metadata: Object = {"uid": uid_of(job)}
     if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
         metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
+    else:
+        metadata["managedFields"] = [{}]
     await _patch(
         api, job["metadata"]["namespace"], name_of(job), {"metadata": metadata, "spec": {"parallelism": STARTED}}
     )

@@ -1,6 +1,7 @@
 """Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind.
 
-Only a Job that the watch has seen finish is not read again, because that never changes.
+Only what never changes is taken from the watch: that a Job has finished, and how a Pod has ended. A success needs no more
+than that; of anything else, what the watch has not seen yet could be the reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,6 +40,12 @@ class LaunchReader:
         self._ended_pods = ended_pods
         self._watched_job = watched_job
 
+    def watched_end(self, request: InspectInput) -> LaunchObjects | None:
+        """The Pods that the watch has seen to end, None if there are none. They prove a success, and nothing else."""
+        job = self._seen_job(request)
+        ended, _ = split_by_shape(self._ended_pods(request.job_uid), shape=request.pod_shape)
+        return LaunchObjects(job, [], ended_pods=tuple(ended)) if job is not None and ended else None
+
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
         job = await self._job(request)
@@ -74,10 +81,16 @@ class LaunchReader:
         events = await list_events(self._api, request.run.namespace, pod)
         return report.model_copy(update={"started_at": start_in(events)})
 
+    def _seen_job(self, request: InspectInput) -> Object | None:
+        """The Job as the watch last saw it."""
+        if self._watched_job is None:
+            return None
+        seen = self._watched_job(request.run.namespace, request.job_name)
+        return seen if seen is not None and uid_of(seen) == request.job_uid else None
+
     async def _job(self, request: InspectInput) -> Object | None:
-        namespace, name = request.run.namespace, request.job_name
-        seen = self._watched_job(namespace, name) if self._watched_job is not None else None
-        if seen is not None and uid_of(seen) == request.job_uid and job_state.is_finished(seen):
+        seen = self._seen_job(request)
+        if seen is not None and job_state.is_finished(seen):
             return seen
         try:
             job = await self._api.get(JOBS, request.run.namespace, request.job_name)

@@ -19,11 +19,13 @@ from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import judge_lost_node, judge_stuck_pod
 from inferrun import wellknown
+from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.runner_report import parse_result
 from inferrun.timestamps import parse, rfc3339
 
 REPLACEMENT_SECONDS = 10.0
@@ -49,7 +51,7 @@ class Doing(StrEnum):
     STUCK = "Stuck"
     """Its Pod can never start, or its node has not responded for too long; the Job goes on."""
     ENDED = "Ended"
-    """The Job is complete or has failed."""
+    """Its Pod has succeeded, or the Job is complete or has failed."""
     GONE = "Gone"
     """The Job is gone, and so is every Pod of it that could still run."""
 
@@ -173,7 +175,7 @@ def observe(
     `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
     have changed.
     """
-    if job_state.is_finished(job):
+    if job_state.is_finished(job) or any(is_success(end, job) for end in ends):
         return Observation(Doing.ENDED)
     pod = pod_state.newest(list(pods))
     if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
@@ -195,6 +197,21 @@ def observe(
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
     return Observation(Doing.WAITING, wait=_diagnose(job, pod, events, now=now, seen=warm_up), lost_in=lost_in)
+
+
+def is_success(end: PodEnd, job: Object) -> bool:
+    """Whether a Pod that executed the Job's template has done its work. The Job's condition adds nothing to that, and with many
+    ends at once its controller needs half a minute for it: it may send 20 requests per second, three for each Job.
+
+    A Pod that did not succeed may be replaced, so its end is judged with the Job's.
+    """
+    if end.phase != "Succeeded" or end.exit_code != ExitCode.DONE:
+        return False
+    runner = (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUNNER)
+    if runner != wellknown.RUNNER_BUILTIN:
+        return runner != wellknown.RUNNER_VERIFY
+    result = parse_result(end.message)
+    return result is not None and result.reason is Reason.SUCCEEDED
 
 
 def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:

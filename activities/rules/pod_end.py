@@ -1,7 +1,7 @@
 """How a Pod ended that may be gone by the time somebody asks: what was seen of its end, in a few hundred bytes. Pure."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from activities.rules import pod_state
@@ -35,7 +35,9 @@ class PodEnd:
     """What the Pod executed (`activities.rules.pod_shape`)."""
 
     message: str = ""
-    """The termination message, if the Pod was being deleted: nobody will be able to read it from the cluster."""
+    """The termination message; see `without_message`."""
+    is_deleted: bool = False
+    """Whether the Pod was being deleted: nobody will be able to read its end from the cluster."""
 
     @classmethod
     def of_pod(cls, pod: Object) -> Self:
@@ -57,8 +59,13 @@ class PodEnd:
             disruption_reason=sys.intern(str(disruption.get("reason", ""))),
             disruption_message=one_line(str(disruption.get("message", ""))),
             node_name=sys.intern(pod_state.node_of(pod)),
-            message=end.message if end is not None and metadata.get("deletionTimestamp") else "",
+            message=end.message if end is not None else "",
+            is_deleted=bool(metadata.get("deletionTimestamp")),
         )
+
+    def without_message(self) -> Self:
+        """The end in less memory, if its message can be read from the cluster."""
+        return self if self.is_deleted else replace(self, message="")
 
     def as_pod(self) -> Object:
         """The Pod as far as a verdict needs it."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
+from activities.rules import job_state
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
@@ -31,6 +32,8 @@ class JobWatch:
         self.first_seen: dict[str, float] = {}
         self.ended_at: dict[str, float] = {}
         """When the status of a run, by name, was first seen to be terminal."""
+        self.finished_at: dict[str, float] = {}
+        """When a Job, by name, was first seen to be finished."""
 
     async def __aenter__(self) -> Self:
         informers = (self._jobs, self._pods, self._runs)
@@ -69,6 +72,8 @@ class JobWatch:
     def _job_changed(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is None:
             self.first_seen.setdefault(key[1], time.monotonic())
+        if after is not None and job_state.is_finished(after):
+            self.finished_at.setdefault(key[1], time.monotonic())
         self._wake(key, before, after)
 
     def _run_changed(self, key: Key, before: Object | None, after: Object | None) -> None:

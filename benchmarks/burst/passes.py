@@ -1,13 +1,14 @@
 """One pass: a burst of runs with their whole lives, single runs, and as a baseline the same Jobs without our product.
 
-A life begins with the request that creates the run and ends when its outcome is in the status and its workflow is closed.
+A life begins with the request that creates the run and ends when its outcome is in the status, its workflow is closed and
+its Job is marked as ended.
 The baseline creates the same ConfigMaps and Jobs directly; their Pods start and end in the same way. Between phases the
 system becomes idle, so that no phase is slowed down by the previous one. The runs of a pass are deleted at its end.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ class LifeCpu:
     to_job: dict[str, float]
     """From the first create request until the status of every run names its Job, or until all baseline Jobs exist."""
     whole: dict[str, float]
-    """From the same request until the last workflow is closed, or until all baseline Jobs are finished."""
+    """From the same request until the last Job is marked as ended, or until all baseline Jobs are finished."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ class Pass:
     baseline_single: tuple[float, ...]
     ends: tuple[float, ...]
     """From the moment when the last container of the burst has ended until each run's status was seen to be terminal."""
+    job_ends: tuple[float, ...]
+    """From the same moment until each Job was seen to be finished, which its controller decides."""
+    baseline_job_ends: tuple[float, ...]
     cpu: LifeCpu
     baseline_cpu: LifeCpu
     events: tuple[int, ...]
@@ -86,6 +90,7 @@ class _Baseline:
     single: list[float]
     cpu: LifeCpu
     requests: Requests
+    job_ends: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Bench:
             requests = await read_requests(self.api) - first
             objects = await self._objects(seen, namespace)
             first, before = await read_requests(self.api), self._cpu()
-            ends = await self._live(seen)
+            ends, job_ends = await self._live(seen)
             cpu = LifeCpu(to_job, _sum(to_job, _difference(before, self._cpu())))
             requests += await read_requests(self.api) - first
             events = await self._events(seen)
@@ -125,6 +130,8 @@ class Bench:
             baseline=bare.burst,
             baseline_single=tuple(bare.single),
             ends=ends,
+            job_ends=job_ends,
+            baseline_job_ends=bare.job_ends,
             cpu=cpu,
             baseline_cpu=bare.cpu,
             events=events,
@@ -162,8 +169,8 @@ class Bench:
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
         return _measured(sent, seen, began)
 
-    async def _live(self, seen: JobWatch) -> tuple[float, ...]:
-        """Let the containers of the burst start and end; returns how long the statuses took to say so."""
+    async def _live(self, seen: JobWatch) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Let the containers of the burst start and end; returns how long the statuses and the Jobs took to say so."""
         await self._start_pods(seen)
         await seen.wait(
             lambda: all(_phase_of(run) == Phase.RUNNING for run in seen.runs()), what="the runs to be running"
@@ -172,7 +179,8 @@ class Bench:
         ended = time.monotonic()
         await seen.wait(lambda: len(seen.ended_at) >= self.size, what="the ends of the runs")
         await until(self._has_no_open_workflow, what="the workflows of the burst to close")
-        return tuple(max(0.0, at - ended) for at in seen.ended_at.values())
+        await seen.wait(lambda: all(map(_is_marked, seen.jobs())), what="the Jobs of the burst to be marked")
+        return _since(ended, seen.ended_at), _since(ended, seen.finished_at)
 
     async def _start_pods(self, seen: JobWatch) -> None:
         await seen.wait(lambda: len(seen.pods()) >= self.size, what="the Pods of the burst")
@@ -215,11 +223,14 @@ class Bench:
             burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
             await self._start_pods(seen)
             await Kubelet(self.api).end(seen.pods())
+            ended = time.monotonic()
             await seen.wait(lambda: all(map(job_state.is_finished, seen.jobs())), what="the ends of the baseline Jobs")
             cpu = LifeCpu(to_job, _difference(before, self._cpu()))
             requests = await read_requests(self.api) - first
+            ends = _since(ended, seen.finished_at)
             await asyncio.sleep(IDLE_SECONDS)
-            return _Baseline(burst, await self._baseline_single(objects[: self.single], seen, namespace), cpu, requests)
+            single = await self._baseline_single(objects[: self.single], seen, namespace)
+            return _Baseline(burst, single, cpu, requests, ends)
 
     async def _baseline_single(
         self, objects: list[tuple[Object, Object]], seen: JobWatch, namespace: str
@@ -327,6 +338,10 @@ async def until(condition: Callable[[], Awaitable[bool]], *, what: str) -> None:
         await asyncio.sleep(0.2)
 
 
+def _since(moment: float, seen_at: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(max(0.0, at - moment) for at in seen_at.values())
+
+
 def _measured(sent: dict[str, float], seen: JobWatch, began: float) -> Burst:
     latencies = tuple(seen.first_seen[name] - at for name, at in sent.items())
     return Burst(latencies, max(seen.first_seen[name] for name in sent) - began)
@@ -338,6 +353,10 @@ def _names_its_job(run: Object) -> bool:
 
 def _phase_of(run: Object) -> object:
     return (run.get("status") or {}).get("phase")
+
+
+def _is_marked(job: Object) -> bool:
+    return wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
 
 
 def _has_pod(job: Object) -> bool:

@@ -17,6 +17,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import JOBS, RUNS, Object
+from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 
 
@@ -56,7 +57,7 @@ class ClusterJobs:
         await watch_again(self._api, launch, job, installation=self._installation)
 
     async def withdraw(self, launch: Launch) -> None:
-        """Delete the Job, or set its time to live if it has finished."""
+        """Delete the Job, or set its time to live if it has finished. The Job of a run that has succeeded finishes by itself."""
         run = await self._run_of(launch)
         if not is_launch_left_over(run, launch=launch):
             return
@@ -64,6 +65,8 @@ class ClusterJobs:
         if job is None or uid_of(job) != launch.job_uid:
             return
         if not job_state.is_finished(job):
+            if run is not None and _has_succeeded_with(run, launch):
+                return
             await delete_if_present(self._api, JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
             return
         seconds = default = self._defaults().job_ttl_seconds
@@ -78,3 +81,8 @@ class ClusterJobs:
         except NotFound:
             return None
         return run if uid_of(run) == launch.run.uid else None
+
+
+def _has_succeeded_with(run: Object, launch: Launch) -> bool:
+    status = run.get("status") or {}
+    return status.get("phase") == Phase.SUCCEEDED and (status.get("jobStatus") or {}).get("uid") == launch.job_uid

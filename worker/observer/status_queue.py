@@ -17,7 +17,12 @@ STATUS_SECONDS = 5.0
 """Least time between two writes of a run's status."""
 
 SETTLE_SECONDS = 2.0
-"""How long a wait that needs no attention lasts before it is written: most Pods start within that."""
+"""How long a wait that needs no attention lasts before it is written."""
+
+START_SECONDS = 10.0
+"""The same for the wait between the Job and a container that starts: most have started by then, and nothing is wrong."""
+
+USUAL_WAITS = (Reason.JOB_CREATED, Reason.POD_SCHEDULED)
 
 
 class StatusQueue:
@@ -75,6 +80,10 @@ def says(run: Object, phase: Phase, reason: Reason, message: str) -> bool:
 
 def write_due(state: JobState) -> float:
     """When the wanted status is to be written."""
-    progress = state.progress
-    is_patient = progress is not None and progress.phase is Phase.PENDING and not progress.is_warning
-    return max(state.written_at + STATUS_SECONDS, state.wanted_at + (SETTLE_SECONDS if is_patient else 0.0))
+    return max(state.written_at + STATUS_SECONDS, state.wanted_at + _patience_with(state.progress))
+
+
+def _patience_with(progress: Progress | None) -> float:
+    if progress is None or progress.phase is not Phase.PENDING or progress.is_warning:
+        return 0.0
+    return START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS

@@ -6,7 +6,7 @@ UID of the Job that controls them. Pods that are terminal are not cached; their 
 
 import asyncio
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -28,6 +28,9 @@ from inferrun.run_ref import RunRef
 ENDS_KEPT_SECONDS = 600.0
 ENDS_LIMIT = 20_000
 """Ends of Pods that are remembered, for as long as a stop may ask how its container ended."""
+
+MESSAGES_LIMIT = 2_000
+"""Of these ends, how many keep their termination messages of up to 4 KiB: most are judged within a second."""
 
 SHARED_LIMIT = 2_000
 """Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
@@ -204,9 +207,13 @@ class _Remembered:
 class PodEnds:
     """Ends of Pods, by Pod and by Job; bounded in number and age."""
 
-    def __init__(self, *, limit: int = ENDS_LIMIT, seconds: float = ENDS_KEPT_SECONDS) -> None:
+    def __init__(
+        self, *, limit: int = ENDS_LIMIT, seconds: float = ENDS_KEPT_SECONDS, messages_limit: int = MESSAGES_LIMIT
+    ) -> None:
         self._limit = limit
         self._seconds = seconds
+        self._with_message: deque[str] = deque()
+        self._messages_limit = messages_limit
         self._by_pod: OrderedDict[str, _Remembered] = OrderedDict()
         self._by_job: dict[str, tuple[str, ...]] = {}
 
@@ -219,6 +226,8 @@ class PodEnds:
             return
         self._by_pod[end.pod_uid] = _Remembered(end, now)
         self._by_job[end.job_uid] = (*self._by_job.get(end.job_uid, ()), end.pod_uid)
+        self._with_message.append(end.pod_uid)
+        self._limit_messages()
         self._expire(now)
 
     def has(self, pod_uid: str) -> bool:
@@ -228,6 +237,12 @@ class PodEnds:
     def of(self, job_uid: str) -> tuple[PodEnd, ...]:
         """The ends of a Job's Pods, oldest first."""
         return tuple(self._by_pod[uid].end for uid in self._by_job.get(job_uid, ()))
+
+    def _limit_messages(self) -> None:
+        while len(self._with_message) > self._messages_limit:
+            uid = self._with_message.popleft()
+            if (known := self._by_pod.get(uid)) is not None:
+                self._by_pod[uid] = _Remembered(known.end.without_message(), known.at)
 
     def _expire(self, now: float) -> None:
         while self._by_pod:

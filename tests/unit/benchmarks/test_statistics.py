@@ -36,6 +36,8 @@ def one_pass(*, seconds: float, single: float) -> Pass:
         baseline=baseline,
         baseline_single=(0.01,),
         ends=(0.5,) * 60,
+        job_ends=(0.4,) * 60,
+        baseline_job_ends=(0.3,) * 60,
         cpu=cpu,
         baseline_cpu=NO_CPU,
         events=(12,) * 60,

@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 
 from activities.rules import job_state, pod_state
 from activities.rules.launch_report import LaunchObjects, report_on
-from activities.rules.observation import Before, Doing, observe, observe_absent
+from activities.rules.observation import Before, Doing, is_success, observe, observe_absent
 from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Snapshot
 from activities.rules.trimming import trim_job, trim_pod
+from tests.unit.launches import live_job
 from tests.unit.objects import NOW, Json, snapshot
 from tests.unit.properties.strategies import PROPERTY, jobs, pods
 from workflows.messages import LaunchStage, VerdictKind
@@ -41,7 +42,8 @@ def test_every_launch_is_observed_in_a_legal_way(
         for one, some in ((job, live), (kept_job, trimmed))
     )
     assert seen == cached, "the trimmed objects say the same"
-    assert (seen.doing is Doing.ENDED) == job_state.is_finished(job)
+    has_succeeded = any(is_success(end, job) for end in ends)
+    assert (seen.doing is Doing.ENDED) == (job_state.is_finished(job) or has_succeeded)
     assert (seen.wait is not None) == (seen.doing is Doing.WAITING)
     if seen.doing is Doing.RUNNING:
         assert seen.pod_uid
@@ -86,6 +88,24 @@ def test_every_launch_is_reported_in_a_legal_way(
         assert report.stage is LaunchStage.ENDED
     if verdict.exit_code == 2:
         assert not verdict.may_retry, "a bad contract stays bad"
+
+
+@given(job=jobs(), found=pods())
+@PROPERTY
+def test_what_is_observed_to_have_succeeded_is_reported_so_before_and_after_its_job_is_complete(
+    *, job: Json, found: list[Json]
+) -> None:
+    _, ends = live_and_ended(found)
+    if not any(is_success(end, job) for end in ends):
+        return
+    custom = snapshot(is_our_runner=False, image="registry/own:1")
+    complete = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    for one in (live_job(), complete):
+        seen = LaunchObjects(one, [], ended_pods=tuple(end.as_pod() for end in ends))
+        report = report_on(seen, snapshot=custom, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW)
+        assert report.stage is LaunchStage.ENDED
+        assert report.verdict is not None
+        assert report.verdict.kind is VerdictKind.SUCCEEDED
 
 
 @given(job=jobs(), found=pods())

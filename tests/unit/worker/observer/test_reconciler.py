@@ -135,8 +135,16 @@ async def test_a_wait_that_passes_quickly_is_not_written(leader: Stage) -> None:
 
 async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(3)
+    await leader.time.pass_by(11)
     assert leader.reasons == ["PodScheduled"]
+
+
+async def test_a_pod_that_takes_seconds_to_start_costs_one_write(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(8)
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    await leader.time.pass_by(20)
+    assert leader.reasons == ["Running"]
 
 
 async def test_a_status_is_written_at_most_every_five_seconds(leader: Stage) -> None:
@@ -322,6 +330,14 @@ async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: 
     await runner.deliver(pod=live_pod(terminated(137), phase="Failed", version=2, conditions=[DISRUPTED]))
     await runner.time.pass_by(12)
     assert runner.reasons[-1] == "QuotaExceeded"
+
+
+async def test_a_pod_that_succeeds_is_signalled_before_its_job_is_finished(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
+    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
+    assert len(leader.signals.sent_ended) == 1
+    await leader.deliver(job=live_job(clock=60, condition="Complete", version=3))
+    assert len(leader.signals.sent_ended) == 1
 
 
 async def test_a_pod_that_ends_by_itself_is_not_signalled_before_its_job(runner: Stage) -> None:

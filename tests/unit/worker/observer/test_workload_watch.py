@@ -1,5 +1,7 @@
 """What is remembered of Pods that ended is bounded in number and age."""
 
+from dataclasses import replace
+
 from activities.rules.pod_end import PodEnd
 from worker.observer.workload_watch import PodEnds
 
@@ -38,3 +40,11 @@ def test_an_end_that_says_more_replaces_one_that_says_less_and_not_the_reverse()
     for code in (None, 3, None):
         ends.add(end(0, code=code), now=0)
     assert [one.exit_code for one in ends.of("job")] == [3]
+
+
+def test_the_latest_ends_keep_their_messages_and_those_of_deleted_pods_always_do() -> None:
+    ends = PodEnds(messages_limit=1)
+    deleted = PodEnd("pod-1", "pod-1", "job", exit_code=0, message="result", is_deleted=True)
+    for one in (deleted, replace(deleted, pod_uid="pod-2", is_deleted=False), replace(deleted, pod_uid="pod-3")):
+        ends.add(one, now=0)
+    assert [end.message for end in ends.of("job")] == ["result", "", "result"]
