@@ -2,6 +2,9 @@
 
 The Job is deleted first, so that it creates no Pod in between; the Pods then get their own grace period. Whether their
 containers have ended is learned from the watch; a second call reports what the first one led to.
+
+Of a custom image, only the exit code tells whether it succeeded in its grace period, and the Pod takes it along. Its Job is
+therefore deleted only once its Pods have ended: until then it counts how they end, whoever watches.
 """
 
 import asyncio
@@ -10,9 +13,10 @@ from collections.abc import Callable
 from temporalio import activity
 
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.job_marks import mark_stopped
 from activities.cluster.job_objects import list_events, list_pods_and_orphans
 from activities.cluster.launch_reader import LaunchReader
-from activities.rules import pod_state
+from activities.rules import job_state, pod_state
 from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of, uid_of
@@ -23,7 +27,8 @@ from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options
-from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult
+from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+from workflows.retry_policy import success_of
 
 VANISHING_SECONDS = 2.0
 VANISHING_INTERVAL = 0.2
@@ -54,23 +59,27 @@ class LaunchStopper:
         if _is_spared(request, report):
             return StopLaunchResult(report=report)
         if report.stage is LaunchStage.ENDED:
-            _, vanishing = await self._settle(request)
+            _, vanishing = await self._settle(request, counts=False)
+            await self._remove_witness(request, objects.job, report)
             return StopLaunchResult(report=report, pods_vanishing=len(vanishing))
         if report.stage is LaunchStage.WAITING and snapshot is not None:
             report = await self._explain_waiting(request, objects, report, snapshot)
-        await self._delete(request)
-        running, vanishing = await self._settle(request)
+        witness = _witness(request, objects, snapshot)
+        await self._stop(request, witness)
+        running, vanishing = await self._settle(request, counts=witness is not None)
         if running and await self._runs.read(request.run) is None:
             running = []  # nothing follows a run that was deleted
         elif not running:
             report = await self._with_end(request, report, snapshot)
+            if witness is not None and not vanishing:
+                await self._remove_witness(request, await self._launches.job(request), report)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
 
     async def _with_end(
         self, request: StopLaunchInput, report: LaunchReport, snapshot: Snapshot | None
     ) -> LaunchReport:
         """The report with how the launch ended, now that none of its Pods is left."""
-        if report.verdict is not None:
+        if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
             return report
         objects = await self._launches.objects(request)
         return report.model_copy(update={"verdict": self._report(request, objects, snapshot).verdict})
@@ -84,20 +93,34 @@ class LaunchStopper:
             now=utc_now(),
         )
 
-    async def _delete(self, request: StopLaunchInput) -> None:
-        """Delete the Job, then the Pods."""
+    async def _stop(self, request: StopLaunchInput, witness: Object | None) -> None:
+        """Delete the Job, unless it is to be a witness; then delete the Pods."""
         namespace, grace = request.run.namespace, request.grace_seconds
-        await delete_if_present(self._api, JOBS, namespace, request.job_name, uid=request.job_uid)
+        await (self._delete_job(request) if witness is None else mark_stopped(self._api, witness))
         for pod in await self._pods(request):
             await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
 
-    async def _settle(self, request: StopLaunchInput) -> tuple[list[Object], list[Object]]:
-        """The Pods that may still run, and those that have ended and vanish; waits a moment for the latter."""
+    async def _delete_job(self, request: StopLaunchInput) -> None:
+        await delete_if_present(self._api, JOBS, request.run.namespace, request.job_name, uid=request.job_uid)
+
+    async def _remove_witness(self, request: StopLaunchInput, job: Object | None, report: LaunchReport) -> None:
+        """Delete a Job that was kept, now that its Pods have ended. That of a success stays, as without a stop: it is the only
+        proof of it until the run's outcome is recorded.
+        """
+        if job is not None and job_state.was_stopped(job) and success_of(report.verdict) is None:
+            await self._delete_job(request)
+
+    async def _settle(self, request: StopLaunchInput, *, counts: bool) -> tuple[list[Object], list[Object]]:
+        """The Pods that may still run, and those that have ended and vanish; waits a moment for the latter, and for their Job
+        if it `counts` them, which is among the latter.
+        """
         deadline = asyncio.get_running_loop().time() + VANISHING_SECONDS
         while True:
             pods = await self._pods(request)
             running = [pod for pod in pods if pod_state.may_run(pod)]
             vanishing = [pod for pod in pods if not pod_state.may_run(pod) and pod_state.is_vanishing(pod)]
+            if counts and not running and (job := await self._launches.job(request)) and job_state.is_counting(job):
+                vanishing.append(job)
             if running or not vanishing or asyncio.get_running_loop().time() >= deadline:
                 return running, vanishing
             await asyncio.sleep(VANISHING_INTERVAL)
@@ -116,6 +139,15 @@ class LaunchStopper:
         events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(objects.job, pod, events, snapshot=snapshot, namespace=namespace, now=now)
         return report.model_copy(update={"wait_message": wait.message})
+
+
+def _witness(request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapshot | None) -> Object | None:
+    """The Job, if it should count how its Pods end: that of a custom image whose container runs and may end by itself."""
+    is_custom = snapshot is not None and not snapshot.is_our_runner
+    if not is_custom or objects.job is None or request.grace_seconds == 0:
+        return None
+    has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
+    return objects.job if has_begun or job_state.was_stopped(objects.job) else None
 
 
 def _is_spared(request: StopLaunchInput, report: LaunchReport) -> bool:

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"
     IMAGE_PULL_SECRET_NOT_FOUND = "ImagePullSecretNotFound"
     SECRET_NOT_FOUND = "SecretNotFound"
+    CA_BUNDLE_NOT_FOUND = "CABundleNotFound"
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"

@@ -78,5 +78,8 @@ RUNNER_CUSTOM: Final = "custom"
 RUNNER_VERIFY: Final = "verify"
 """The Job is no launch: it checks whether the run's output is committed."""
 
+ANNOTATION_STOPPED: Final = f"{DOMAIN}/stopped"
+"""Set to "true" on a Job of a custom image that was stopped: it is kept until its Pods have ended, because it counts how."""
+
 ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
 """On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

@@ -30,6 +30,7 @@ from runner.progress_log import ProgressLog
 from runner.resource_usage import resource_usage
 from runner.settings import Settings, read_settings
 from runner.termination_message import failure, write_result
+from runner.tls import trust
 
 _log = logging.getLogger("runner")
 
@@ -108,6 +109,7 @@ async def _run(process: Process) -> NoReturn:
     limit = asyncio.timeout(_seconds_left(process.settings))
     try:
         async with limit:
+            trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process

@@ -21,6 +21,8 @@ async def open_session(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A session that refuses those addresses, with at most `size` connections."""
     connections = await open_connections(limits)
+    if tls is True:
+        tls = ssl.create_default_context()  # the one that aiohttp has made when it was imported knows no CA bundle
     connector = aiohttp.TCPConnector(limit=size, ssl=tls, socket_factory=connections.open_socket)
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, headers=headers, middlewares=[_Guard(connections).send], trust_env=False

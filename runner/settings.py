@@ -37,6 +37,10 @@ class Settings(BaseModel):
     spool_dir: Path = Path("/tmp")  # noqa: S108  an emptyDir of the Pod
     """Folder for temporary files. `/tmp`, the only writable folder of every Pod."""
 
+    ca_bundle: Path | None = None
+    """File with certificates of authorities that are trusted besides those of the image. Set by the control plane if the config
+    has spec.caBundle."""
+
     pod_uid: str = ""
     """UID of the Pod, which distinguishes attempts in the store. Empty outside a Pod."""
 

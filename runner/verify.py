@@ -19,6 +19,7 @@ from runner import registry
 from runner.contract_file import only_label, read_contract
 from runner.execution import store_context
 from runner.settings import Settings, read_settings
+from runner.tls import trust
 
 _log = logging.getLogger("runner.verify")
 
@@ -55,6 +56,7 @@ def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding
 async def _verify_in_time(settings: Settings, *, is_final: bool) -> NoReturn:
     """Exits from inside the event loop, because closing the loop would wait for its threads."""
     try:
+        trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(TIME_LIMIT):
             finding = await verify(read_contract(settings.contract), settings, is_final=is_final)
     except RunnerError as error:

@@ -27,7 +27,7 @@ from runner.http1.failures import ExchangeFailed, Refused, ResponseTooLarge
 from runner.model_server import JSON_HEADERS
 from runner.readiness import PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
-from runner.tls import context_of
+from runner.tls import context_of, trust
 
 _log = logging.getLogger("runner.warm_up")
 
@@ -104,6 +104,7 @@ async def _warm_up(settings: Settings) -> NoReturn:
     seen = Seen()
     limit = settings.warm_up_seconds
     try:
+        trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(limit or None):
             await wait_until_ready(read_contract(settings.contract).kserve, settings, seen=seen)
     except Refused as error:

@@ -66,6 +66,14 @@ async def start_job(api: KubeClient, job: Object) -> None:
     )
 
 
+async def mark_stopped(api: KubeClient, job: Object) -> None:
+    """Mark a Job that goes on only to count how its Pod ends, which is being deleted. It creates no other one: with
+    `parallelism: 0`, or suspended, it would not count the Pod either.
+    """
+    body = {"metadata": {"uid": uid_of(job), "annotations": {wellknown.ANNOTATION_STOPPED: "true"}}}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), body)
+
+
 async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) -> None:
     """Mark one Job and set its ttlSecondsAfterFinished."""
     body = {

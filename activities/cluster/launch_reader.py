@@ -48,7 +48,7 @@ class LaunchReader:
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
-        job = await self._job(request)
+        job = await self.job(request)
         shape = request.pod_shape or await self._shape(request, job)
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
         ended, foreign = split_by_shape(self._ended_pods(request.job_uid), shape=shape)
@@ -88,7 +88,8 @@ class LaunchReader:
         seen = self._watched_job(request.run.namespace, request.job_name)
         return seen if seen is not None and uid_of(seen) == request.job_uid else None
 
-    async def _job(self, request: InspectInput) -> Object | None:
+    async def job(self, request: InspectInput) -> Object | None:
+        """The launch's Job; None if it is gone."""
         seen = self._seen_job(request)
         if seen is not None and job_state.is_finished(seen):
             return seen

@@ -25,6 +25,8 @@ SLOW_PULL_AFTER = 20.0
 CREATE_IT = "create it and the run resumes automatically"
 
 _SECRET = re.compile(r'secret "([^"]+)" not found')
+_CA_BUNDLE = re.compile(r'volume "ca-bundle" : configmap "(?P<name>[^"]+)" not found')
+_CA_BUNDLE_KEY = re.compile(r'volume "ca-bundle" : configmap references non-existent config key: (?P<key>\S+)')
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
@@ -147,12 +149,26 @@ def _mount(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait 
     if failed is None:
         return None
     message = str(failed.get("message", ""))
+    if missing := _missing_ca_bundle(message, namespace=namespace):
+        return Wait(Reason.CA_BUNDLE_NOT_FOUND, missing, is_warning=True)
     found = _SECRET.search(message)
     if found is None:
         return Wait(Reason.VOLUME_NOT_MOUNTED, f"a volume cannot be mounted: {one_line(message)}", is_warning=True)
     secret = found.group(1)
     named = next((end.named_namespace for end in snapshot.endpoints if end.secret == secret), "")
     return Wait(Reason.SECRET_NOT_FOUND, missing_secret(secret, namespace=namespace, named=named), is_warning=True)
+
+
+def _missing_ca_bundle(message: str, *, namespace: str) -> str:
+    field = "spec.caBundle.configMapRef of the InferenceConfig"
+    if found := _CA_BUNDLE.search(message):
+        return f"{field}: ConfigMap {found['name']!r} does not exist in namespace {namespace}; {CREATE_IT}"
+    if found := _CA_BUNDLE_KEY.search(message):
+        return (
+            f"{field}: the ConfigMap in namespace {namespace} has no key {one_line(found['key'], limit=253)!r}; add it and the run "
+            "resumes automatically"
+        )
+    return ""
 
 
 def missing_secret(secret: str, *, namespace: str, named: str) -> str:

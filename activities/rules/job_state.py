@@ -1,5 +1,6 @@
 """Reads the state of a Job from its JSON. Pure."""
 
+from inferrun import wellknown
 from inferrun.kube.objects import Object
 
 
@@ -15,6 +16,19 @@ def condition(job: Object, kind: str) -> Object | None:
 def is_finished(job: Object) -> bool:
     """Whether the Job has the `Complete` or `Failed` condition. Nothing is inferred from counts."""
     return condition(job, "Complete") is not None or condition(job, "Failed") is not None
+
+
+def was_stopped(job: Object) -> bool:
+    """Whether the Job was stopped and kept as a witness of how its Pods end."""
+    return (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_STOPPED) == "true"
+
+
+def is_counting(job: Object) -> bool:
+    """Whether the Job controller has seen Pods end, and no condition says so yet."""
+    status = job.get("status") or {}
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    ends = (status.get("succeeded"), status.get("failed"), uncounted.get("succeeded"), uncounted.get("failed"))
+    return not is_finished(job) and any(ends)
 
 
 def is_suspended(job: Object) -> bool:

@@ -50,8 +50,8 @@ def report_on(
     success = _success(objects, snapshot)
     if success is not None:
         return LaunchReport(stage=LaunchStage.ENDED, verdict=_placed(success, objects))
-    if objects.job is None:
-        is_over = not objects.pods_that_may_run
+    if objects.job is None or _is_as_good_as_deleted(objects.job):
+        is_over = not objects.pods_that_may_run and not (objects.job and job_state.is_counting(objects.job))
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
         return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
     if job_state.is_finished(objects.job):
@@ -62,6 +62,11 @@ def report_on(
     if lost is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
     return _report_on_active(objects, pod_uid=pod_uid)
+
+
+def _is_as_good_as_deleted(job: Object) -> bool:
+    """Whether the Job was stopped, is kept as a witness, and does not say that it is complete."""
+    return job_state.was_stopped(job) and job_state.condition(job, "Complete") is None
 
 
 def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:

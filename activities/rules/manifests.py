@@ -26,6 +26,10 @@ CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract w
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
 MODEL_CA_VOLUME = "model-ca"
+CA_BUNDLE_VOLUME = "ca-bundle"
+CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
+CA_BUNDLE_FILE = "ca.crt"
+WARM_UP_VOLUMES = ("tmp", "contract", MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
 
 NOT_STARTED = 0
 STARTED = 1
@@ -261,7 +265,7 @@ def _warm_up(compiled: CompiledRun) -> Object:
     """
     snapshot = compiled.snapshot
     plain = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
-    plain |= _addresses(snapshot)
+    plain |= _addresses(snapshot) | _ca_bundle_variable(snapshot)
     mounts = _mounts(compiled)
     resources = {
         part: kept
@@ -279,7 +283,7 @@ def _warm_up(compiled: CompiledRun) -> Object:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": [one for one in mounts if one["name"] in ("tmp", "contract", MODEL_CA_VOLUME)],
+        "volumeMounts": [one for one in mounts if one["name"] in WARM_UP_VOLUMES],
     }
     return container | ({"resources": resources} if resources else {})
 
@@ -308,6 +312,7 @@ def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_le
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
     if seconds_left is not None:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
+    plain |= _ca_bundle_variable(snapshot)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
         plain |= _addresses(snapshot)
@@ -323,6 +328,10 @@ def _addresses(snapshot: Snapshot) -> dict[str, str]:
         "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
     }
     return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
+
+
+def _ca_bundle_variable(snapshot: Snapshot) -> dict[str, str]:
+    return {"INFERRUN_CA_BUNDLE": f"{CA_BUNDLE_PATH}/{CA_BUNDLE_FILE}"} if snapshot.ca_bundle else {}
 
 
 def _volumes(compiled: CompiledRun) -> list[Object]:
@@ -341,6 +350,9 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
     if secret_name := _ca_secret(compiled):
         secret = {"secretName": secret_name, "optional": True, "items": [{"key": "ca.crt", "path": "ca.crt"}]}
         volumes.append({"name": MODEL_CA_VOLUME, "secret": {**secret, "defaultMode": 0o444}})
+    if (bundle := snapshot.ca_bundle) is not None:
+        items = [{"key": bundle.key, "path": CA_BUNDLE_FILE}]
+        volumes.append({"name": CA_BUNDLE_VOLUME, "configMap": {"name": bundle.config_map, "items": items}})
     for claim in dict.fromkeys(claim.name for claim in snapshot.claims):
         volumes.append({"name": _claim_volume(snapshot, claim), "persistentVolumeClaim": {"claimName": claim}})
     return volumes
@@ -359,6 +371,8 @@ def _mounts(compiled: CompiledRun) -> list[Object]:
         mounts.append({"name": f"headers-{end}", "mountPath": f"{ENDPOINTS_PATH}/{end}-headers", "readOnly": True})
     if _ca_secret(compiled):
         mounts.append({"name": MODEL_CA_VOLUME, "mountPath": f"{ENDPOINTS_PATH}/{MODEL_CA_VOLUME}", "readOnly": True})
+    if snapshot.ca_bundle is not None:
+        mounts.append({"name": CA_BUNDLE_VOLUME, "mountPath": CA_BUNDLE_PATH, "readOnly": True})
     for claim in snapshot.claims:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})

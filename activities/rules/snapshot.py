@@ -20,7 +20,7 @@ from inferrun.kserve import ModelAddress, Wanted
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel, ObjectReference
-from inferrun.resources.config import RUN_AS_USER, ModelRequests, ResourceRequirements
+from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, ModelRequests, ResourceRequirements
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
 
@@ -60,6 +60,15 @@ class Claim(BaseModel):
 
     end: End
     name: str
+
+
+class CABundle(BaseModel):
+    """The key of a ConfigMap with certificates of authorities."""
+
+    model_config = ConfigDict(frozen=True)
+
+    config_map: str
+    key: str
 
 
 class ModelService(BaseModel):
@@ -133,6 +142,7 @@ class Snapshot(BaseModel):
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
+    ca_bundle: CABundle | None = None
 
 
 @dataclass(frozen=True)
@@ -338,7 +348,15 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         service=service_of(run, config, runner_image=defaults.runner_image),
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
+        ca_bundle=_ca_bundle_of(config),
     )
+
+
+def _ca_bundle_of(config: InferenceConfig) -> CABundle | None:
+    if config.spec.ca_bundle is None:
+        return None
+    reference = config.spec.ca_bundle.config_map_ref
+    return CABundle(config_map=reference.name, key=reference.key or CA_BUNDLE_KEY)
 
 
 def _warm_up_seconds(model: KServeModel, defaults: Defaults) -> int:

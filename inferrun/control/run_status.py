@@ -3,13 +3,14 @@
 The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
 and for users of the Krateo controller `Ready` (same as `Succeeded`; True for a schedule that is in place) and `Synced` (the spec
 was accepted). `Stalled` is for tools that compute a health from conditions, such as Flux (kstatus): without it, they would
-wait for a run that has failed.
+wait for a run that has failed. `Succeeded` is the sum of the run's stages (`inferrun.control.run_stages`).
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from inferrun.control.run_stages import stages_of
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceRun, InferenceRunStatus
 
@@ -42,7 +43,6 @@ def status_after(
     """
     kept = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
     given = {key: value for key, value in changes.items() if value is not None}
-    conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
     merged = {
         **kept,
         **given,
@@ -50,9 +50,10 @@ def status_after(
         "reason": str(reason),
         "message": message,
         "observed_generation": _latest(run.status.observed_generation, read_generation),
-        "conditions": [condition.model_dump() for condition in conditions],
     }
-    return InferenceRunStatus.model_validate(merged)
+    after = InferenceRunStatus.model_validate({**merged, "conditions": ()})
+    conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
+    return after.model_copy(update={"conditions": (*conditions, *_stage_conditions(run, after, now=now))})
 
 
 def ended_status(
@@ -117,20 +118,27 @@ def _conditions(
     if phase is Phase.FAILED or not is_accepted:
         wanted["Stalled"] = ConditionStatus.TRUE  # present only if true, as kstatus defines it
     return tuple(
-        _condition(run, kind=kind, status=status, reason=reason, message=message, now=now)
+        _condition(run, kind=kind, status=status, reason=str(reason), message=message, now=now)
         for kind, status in wanted.items()
     )
 
 
+def _stage_conditions(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> tuple[Condition, ...]:
+    return tuple(
+        _condition(run, kind=stage.kind, status=stage.status, reason=stage.reason, message=stage.message, now=now)
+        for stage in stages_of(run, after)
+    )
+
+
 def _condition(
-    run: InferenceRun, *, kind: str, status: ConditionStatus, reason: Reason, message: str, now: datetime
+    run: InferenceRun, *, kind: str, status: ConditionStatus, reason: str | None, message: str | None, now: datetime
 ) -> Condition:
     before = run.status.condition(kind)
     is_same = before is not None and before.status == status
     return Condition(
         type=kind,
         status=status,
-        reason=str(reason),
+        reason=reason,
         message=message,
         last_transition_time=before.last_transition_time if before is not None and is_same else now,
         observed_generation=run.metadata.generation,

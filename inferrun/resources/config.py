@@ -18,6 +18,7 @@ from inferrun.resources.status import InferenceConfigStatus
 from inferrun.resources.storage import SecretRef
 
 RUN_AS_USER: Final = 65532
+CA_BUNDLE_KEY: Final = "cabundle.crt"
 MODEL_VERSIONS: Final = ("v1", "v2")
 
 ModelText = Annotated[str, Field(max_length=2048)]
@@ -76,6 +77,23 @@ class KServeModel(ResourceModel):
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Key: token, which is sent as bearer token."""
+
+
+class ConfigMapKey(ResourceModel):
+    """One key of a ConfigMap."""
+
+    name: ResourceName
+    """Name of a ConfigMap in the namespace of the run."""
+
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
+    """Key of the ConfigMap. Default: cabundle.crt, as in KServe's own ConfigMaps."""
+
+
+class CABundle(ResourceModel):
+    """Certificates of authorities, in PEM."""
+
+    config_map_ref: ConfigMapKey
+    """Key of a ConfigMap that contains them."""
 
 
 class ModelRequests(ResourceModel):
@@ -142,6 +160,10 @@ class InferenceConfigSpec(ResourceModel):
 
     storage: Storage
     """Source of the records and destination of the predictions."""
+
+    ca_bundle: CABundle | None = None
+    """Certificates of authorities that the built-in runner trusts besides those of its image: for the model server, data handlers
+    and S3 servers. In every image, they are in the file that the environment variable INFERRUN_CA_BUNDLE names."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
     """Image of the runner. Default: the installation's runner image. Any image that reads /tmp/contract.json can be used."""

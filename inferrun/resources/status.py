@@ -38,7 +38,8 @@ class Condition(ResourceModel):
 
     type: Annotated[str, Field(max_length=316)]
     """Type of the condition. Runs: Succeeded, Finished, Ready (same as Succeeded; True for a schedule that is in place) and
-    Synced. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
+    Synced; and the stages of which Succeeded is the sum: ContractWritten, ModelReady (only if the run waits for a model of
+    KServe), JobComplete and OutputCommitted. Configs: Ready. Both: Stalled, only if the run has failed or the spec is invalid."""
 
     status: ConditionStatus
     """True, False or Unknown."""
@@ -172,7 +173,8 @@ class InferenceRunStatus(ResourceModel):
     """Human-readable explanation of the current phase, with the fix if there is a problem."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Conditions: Succeeded, Finished, Ready and Synced."""
+    """Conditions: Succeeded, Finished, Ready and Synced, and the stages ContractWritten, ModelReady, JobComplete and
+    OutputCommitted."""
 
     observed_generation: int | None = None
     """Generation of the spec on which this status is based."""

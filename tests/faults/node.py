@@ -38,6 +38,9 @@ class Container:
     ends_after: float | None = 0.3
     stops_after: float = 0.2
     """Seconds from the request to stop to the end."""
+    exit_code_when_stopped: int = 143
+    is_unreachable: bool = False
+    """Whether its node stops responding: the container runs on, and nobody hears of a request to stop."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +133,18 @@ class PlayedNode:
 
     async def _play(self, pod: Object, stop: asyncio.Event) -> None:
         """The life of a Pod; one that was running when this node started has lost its container."""
+        if self._plan_of(pod).is_unreachable:
+            await self._execute(pod, asyncio.Event())
         phase = (pod.get("status") or {}).get("phase")
         if phase not in ("Succeeded", "Failed"):
             await (self._report(pod, LOST, started="") if phase == "Running" else self._execute(pod, stop))
         await self._remove_when_stopped(pod, stop)
 
+    def _plan_of(self, pod: Object) -> Container:
+        return self._behave(run_of(pod), int(launch_of(pod).split()[0]), verifies(pod))
+
     async def _execute(self, pod: Object, stop: asyncio.Event) -> None:
-        run, launch = run_of(pod), launch_of(pod)
-        plan = self._behave(run, int(launch.split()[0]), verifies(pod))
+        run, launch, plan = run_of(pod), launch_of(pod), self._plan_of(pod)
         if plan.unschedulable_for:
             await self._say(pod, {"phase": "Pending", "conditions": [_unschedulable()]})
             await asyncio.sleep(plan.unschedulable_for)
@@ -171,7 +178,8 @@ class PlayedNode:
                 wait.cancel()
         if stop.is_set():
             await asyncio.sleep(plan.stops_after)
-            return End(143, dump_result(RunnerResult(reason=Reason.STOPPED, message="stopped by SIGTERM")))
+            stopped = dump_result(RunnerResult(reason=Reason.STOPPED, message="stopped by SIGTERM"))
+            return End(plan.exit_code_when_stopped, stopped if plan.exit_code_when_stopped else plan.message)
         return End(plan.exit_code, plan.message)
 
     async def _own_end(self, run: str, plan: Container) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -27,10 +28,24 @@ def replace_section(page: str, *, name: str, content: str) -> str:
 
 
 def machine() -> str:
-    """The machine and the day, in one line."""
+    """The day, the commit, the machine and how busy it was in the last quarter of an hour, in one line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     day = datetime.now(UTC).date().isoformat()
-    return f"{day}, {os.cpu_count()} CPUs, {memory:.0f} GiB of memory, Python {platform.python_version()}"
+    return (
+        f"{day}, commit {_commit()}, {os.cpu_count()} CPUs, {memory:.0f} GiB of memory, load average "
+        f"{os.getloadavg()[2]:.0f}, Python {platform.python_version()}"
+    )
+
+
+def _commit() -> str:
+    """The commit of the checkout, with the note that files have changed since."""
+
+    def git(*arguments: str) -> str:
+        command = ("git", "-C", str(PAGE.parent), *arguments)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ":/", f":!{PAGE}")
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
 def matrix_section(matrix: Matrix) -> str:

@@ -24,13 +24,14 @@ from inferrun import wellknown
 from inferrun.control.installation import installation_id
 from inferrun.control.settings import CommonSettings
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import JOBS, LEASES, RUNS, Object
+from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import ATTRIBUTES
+from inferrun.timestamps import rfc3339, utc_now
 from tests.faults.injection import Fault, Plan
 from tests.faults.node import Container
 from tests.faults.users import create_config, create_run
@@ -217,6 +218,14 @@ def _leaves_nothing(_launch: int) -> Container:
     return Container(exit_code=137)
 
 
+def _loses_its_node(launch: int) -> Container:
+    return Container(ends_after=None, is_unreachable=True) if launch == 1 else _succeeds(launch)
+
+
+def _finishes_when_stopped(_launch: int) -> Container:
+    return Container(ends_after=None, exit_code_when_stopped=0)
+
+
 def _waits(_launch: int) -> Container:
     return Container(message=success_message(), unschedulable_for=6.0)
 
@@ -235,6 +244,15 @@ async def _fail(stage: Stage) -> None:
 
 async def _cancel(stage: Stage) -> None:
     await stage.config()
+    await stage.run()
+    await stage.until_running()
+    await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+    await stage.until_ended()
+
+
+async def _cancel_custom(stage: Stage) -> None:
+    """The container of a custom image finishes its work in its grace period: only its exit code says so."""
+    await stage.config(image="localhost/custom:1")
     await stage.run()
     await stage.until_running()
     await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
@@ -380,6 +398,30 @@ async def _suspend(stage: Stage) -> None:
     await stage.patch({"spec": {"suspend": True}})
     await stage.until_phase("Suspended")
     await stage.patch({"spec": {"suspend": False}})
+    await stage.until_ended()
+
+
+async def _create_suspended(stage: Stage) -> None:
+    await stage.config()
+    await stage.run(suspend=True)
+    await stage.until_phase("Suspended")
+    await stage.patch({"spec": {"suspend": False}})
+    await stage.until_ended()
+
+
+async def _lose_node(stage: Stage) -> None:
+    """The node stops responding while the container runs, which the control plane says of its Pod after a while."""
+    await stage.config()
+    await stage.run()
+    await stage.until_running()
+    [pod] = stage.world.recorder.present(stage.world.recorder.pods, stage.token)
+    long_ago = rfc3339(utc_now() - timedelta(hours=1))
+    conditions = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": long_ago},
+        {"type": "ContainersReady", "status": "True", "lastTransitionTime": long_ago},
+    ]
+    body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": conditions}}
+    await stage.world.api.patch(PODS, stage.namespace, pod["metadata"]["name"], body, sub="status")
     await stage.until_ended()
 
 
@@ -624,6 +666,9 @@ SCENARIOS = {
         Scenario("waits", _wait_for_config, _succeeds),
         Scenario("edited", _edit, _runs_on),
         Scenario("suspended", _suspend, _resumes),
+        Scenario("resumed", _create_suspended, _succeeds),
+        Scenario("nodelost", _lose_node, _loses_its_node),
+        Scenario("finishes", _cancel_custom, _finishes_when_stopped),
         Scenario("unreadable", _succeed, _leaves_nothing),
         Scenario("legacy", _remove_legacy_finalizer, _runs_on, deletes=True),
         Scenario("unschedulable", _succeed, _waits),

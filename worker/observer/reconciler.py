@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from activities.rules import job_state
 from activities.rules.observation import (
     REPLACEMENT_SECONDS,
     Before,
@@ -81,13 +82,20 @@ class Reconciler:
         self._queue.add(key)
 
     async def run(self) -> None:
-        """Reconcile everything, then whatever changes, until cancelled."""
+        """Reconcile everything, then whatever changes, until cancelled. What has ended while nobody acted comes first: of
+        thousands of Jobs, most go on.
+        """
         for key in self._workloads.job_keys():
-            self._queue.add(key)
+            self._queue.add(key, background=not self._has_ended(key))
         async with asyncio.TaskGroup() as tasks:
             for queue in (self._queue, self._signal_queue, self._status_queue, self._probes):
                 tasks.create_task(queue.run())
             tasks.create_task(self._sweep())
+
+    def _has_ended(self, key: Key) -> bool:
+        """Whether the Job is finished, or has no Pod that is known to go on."""
+        job = self._workloads.job(key)
+        return job is None or job_state.is_finished(job) or not self._workloads.pods_of(job["metadata"]["uid"])
 
     async def _sweep(self) -> None:
         """Find the runs whose status names a Job that does not exist."""

@@ -56,8 +56,8 @@ def find_program() -> str:
 
 
 @asynccontextmanager
-async def s3_server(folder: Path, *options: str) -> AsyncIterator[S3Server]:
-    """Start a server on a free port of this machine."""
+async def s3_server(folder: Path, *options: str, certificate: Path | None = None) -> AsyncIterator[S3Server]:
+    """Start a server on a free port of this machine; with TLS if there is a certificate, whose key is beside it (`.key`)."""
     program = find_program()
     if not program:
         pytest.skip("versitygw is required: python -m tools.devcluster programs s3")
@@ -65,15 +65,17 @@ async def s3_server(folder: Path, *options: str) -> AsyncIterator[S3Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
+    tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))] if certificate else []
+    url = f"{'https' if certificate else 'http'}://{address}"
     process = await asyncio.create_subprocess_exec(
-        *(program, "--quiet", "--port", address, "posix", *options, str(folder)),
+        *(program, "--quiet", "--port", address, *tls, "posix", *options, str(folder)),
         env={**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await _until_ready(f"http://{address}")
-        yield S3Server(url=f"http://{address}", folder=folder)
+        await _until_ready(url)
+        yield S3Server(url=url, folder=folder)
     finally:
         process.kill()
         await process.wait()
@@ -83,7 +85,7 @@ async def _until_ready(url: str) -> None:
     async with asyncio.timeout(30), aiohttp.ClientSession() as session:
         while True:
             try:
-                async with session.get(url):
+                async with session.get(url, ssl=False):
                     return
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)

@@ -108,13 +108,13 @@ class Handler:
 
 
 @asynccontextmanager
-async def counting_model() -> AsyncIterator[CountingModel]:
+async def counting_model(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[CountingModel]:
     """Start a model server on a free port."""
     model = CountingModel()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_get("/v2/models/sum", model.describe)
     app.router.add_post("/v2/models/sum/infer", model.infer)
-    async with _serving(app) as model.url:
+    async with _serving(app, tls=tls) as model.url:
         yield model
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +23,7 @@ Answer = Callable[[int], tuple[int, str]]
 
 
 @asynccontextmanager
-async def server(answer: Answer) -> AsyncIterator[tuple[str, list[str]]]:
+async def server(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[str, list[str]]]:
     """A server with that behaviour: its URL and the paths that were requested."""
     paths: list[str] = []
 
@@ -35,11 +36,11 @@ async def server(answer: Answer) -> AsyncIterator[tuple[str, list[str]]]:
     app.router.add_route("*", "/{tail:.*}", respond)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}", paths
+        yield f"{'https' if tls else 'http'}://{host}:{port}", paths
     finally:
         await runner.cleanup()
 

@@ -16,6 +16,7 @@ from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun import plugins
 from inferrun.cli import parser
+from inferrun.control.run_stages import STAGES
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
@@ -60,6 +61,7 @@ OTHER_WORDS = {
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
+    *STAGES,
     *inferrun.__all__,
 }
 """Words of several parts in backticks that are not reasons."""

@@ -141,6 +141,24 @@ def test_a_missing_secret_of_the_runs_own_namespace_must_be_created(named: str) 
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ('configmap "authorities" not found', "ConfigMap 'authorities' does not exist in namespace models; create it"),
+        (
+            "configmap references non-existent config key: cabundle.crt",
+            "the ConfigMap in namespace models has no key 'cabundle.crt'; add it and the run resumes automatically",
+        ),
+    ],
+)
+def test_a_missing_ca_bundle_is_reported_with_the_field(said: str, fix: str) -> None:
+    failed = event("FailedMount", f'MountVolume.SetUp failed for volume "ca-bundle" : {said}')
+    wait = wait_of(pod(waiting("ContainerCreating"), age=10), [failed])
+    assert (wait.reason, wait.is_warning) == (Reason.CA_BUNDLE_NOT_FOUND, True)
+    assert wait.message.startswith("spec.caBundle.configMapRef of the InferenceConfig: ")
+    assert fix in wait.message
+
+
 def test_any_other_failed_mount_is_reported_with_the_kubelets_message() -> None:
     wait = wait_of(pod(waiting("ContainerCreating")), [event("FailedMount", "no such device")])
     assert (wait.reason, wait.is_warning) == (Reason.VOLUME_NOT_MOUNTED, True)

@@ -10,7 +10,7 @@ import pytest
 from activities.rules import manifests
 from activities.rules.job_comparison import difference
 from activities.rules.manifests import deadline_margin
-from activities.rules.snapshot import Claim, CompiledRun, Endpoint, HeaderSecret, ModelService
+from activities.rules.snapshot import CABundle, Claim, CompiledRun, Endpoint, HeaderSecret, ModelService
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -369,6 +369,21 @@ def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
         assert "/etc/inferrun/endpoints/model-ca" in [mount["mountPath"] for mount in container["volumeMounts"]]
     elsewhere = spec_with_model(model=model, service=SERVICE.model_copy(update={"is_at_home": False}))
     assert "model-ca" not in [volume["name"] for volume in elsewhere["volumes"]]
+
+
+@pytest.mark.parametrize("is_our_runner", [True, False])
+def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: bool) -> None:
+    given = {"ca_bundle": CABundle(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
+    run = CompiledRun("inf-iris", "{}", snapshot(warm_up_limit=600, warm_up_image="runner:1", **given))
+    body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
+    verify = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=True)
+    source = {"name": "authorities", "items": [{"key": "cabundle.crt", "path": "ca.crt"}]}
+    for spec in (body["spec"]["template"]["spec"], verify["spec"]["template"]["spec"]):
+        assert {"name": "ca-bundle", "configMap": source} in spec["volumes"]
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            mounted = [mount for mount in container["volumeMounts"] if mount["name"] == "ca-bundle"]
+            assert mounted == [{"name": "ca-bundle", "mountPath": "/etc/inferrun/ca-bundle", "readOnly": True}]
+            assert {"name": "INFERRUN_CA_BUNDLE", "value": "/etc/inferrun/ca-bundle/ca.crt"} in container["env"]
 
 
 def manifest_of_secret(name: str) -> Json:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from activities.rules import job_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch
@@ -53,6 +54,14 @@ def test_a_job_that_is_labelled_as_ended_is_not_kept() -> None:
     job = live_job()
     job["metadata"]["labels"][wellknown.LABEL_ENDED] = "true"
     assert trim_job(job) is None
+
+
+def test_a_job_that_was_stopped_is_known_to_be() -> None:
+    job = live_job()
+    job["metadata"]["annotations"][wellknown.ANNOTATION_STOPPED] = "true"
+    trimmed = trim_job(job)
+    assert trimmed is not None
+    assert job_state.was_stopped(trimmed)
 
 
 def test_a_suspended_job_stays_suspended() -> None:

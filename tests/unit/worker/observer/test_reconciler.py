@@ -1,6 +1,7 @@
 """The observer's loop: what is signalled and written, how often, and what is not."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 
 from inferrun import wellknown
 from inferrun.names import job_name
+from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from tests.unit.launches import (
     DISRUPTED,
@@ -22,7 +24,7 @@ from tests.unit.launches import (
     live_run,
     running,
 )
-from tests.unit.objects import Json, at, event, terminated, waiting
+from tests.unit.objects import RUN, Json, at, event, terminated, waiting
 from tests.unit.worker.observer.fakes import (
     FakeApiServer,
     FakeEvents,
@@ -34,7 +36,7 @@ from tests.unit.worker.observer.fakes import (
     settle,
     until,
 )
-from worker.observer.reconciler import Reconciler
+from worker.observer.reconciler import REST_EVERY, Reconciler
 from workflows.signals import Ended
 
 POD = f"{JOB_NAME}-pod-a"
@@ -533,6 +535,33 @@ async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(st
     async with leading(stage):
         await stage.time.pass_by(1)
     assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
+def of_another_run(number: int, item: Json) -> Json:
+    """The object, with the names and UIDs of another run and its Job."""
+    text = json.dumps(item).replace(RUN.uid, f"run-uid-{number}").replace(f'"{RUN.name}"', f'"run-{number}"')
+    changed: Json = json.loads(text.replace(JOB_UID, f"uid-{number}").replace(JOB_NAME, f"job-{number}"))
+    return changed
+
+
+async def test_a_new_leader_signals_first_what_ended_while_nobody_acted(stage: Stage) -> None:
+    for number in range(200):
+        pod = live_pod(node=None, conditions=[UNSCHEDULED], uid=f"pod-{number}")
+        for kind, item in (("job", live_job()), ("pod", pod), ("run", live_run())):
+            stage.workloads.put(**{kind: of_another_run(number, item)})
+    stage.workloads.put(job=live_job(condition="Complete"), run=live_run())
+    written: list[int] = []
+
+    class Signals(FakeSignals):
+        async def ended(self, run: RunRef, signal: Ended, *, is_repeated: bool) -> bool:
+            written.append(len(stage.writer.written))
+            return await super().ended(run, signal, is_repeated=is_repeated)
+
+    stage.signals = Signals()
+    async with leading(stage):
+        await stage.time.pass_by(1)
+    assert len(stage.writer.written) == 200
+    assert written[0] <= REST_EVERY
 
 
 async def test_a_job_of_the_same_name_does_not_hide_that_the_first_one_is_gone(leader: Stage) -> None:

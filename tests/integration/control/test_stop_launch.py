@@ -1,0 +1,111 @@
+"""`StopLaunch` of a custom image, whose exit code alone tells whether it succeeded while it was being stopped.
+
+The worker restarts meanwhile, so that nobody has watched the Pods end. The tests play the kubelet of a node that runs nothing
+else; the API server and the Job controller are real.
+"""
+
+from collections.abc import AsyncIterator
+from secrets import token_hex
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.launch_job import JobLauncher
+from activities.stop_launch import LaunchStopper
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import JOBS, PODS, Object, Resource
+from inferrun.kube.runs import RunStore
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
+from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+
+NODES = Resource("v1", "nodes")
+
+
+@pytest.fixture
+async def node(api: KubeClient) -> AsyncIterator[str]:
+    """A node without a kubelet, on which the scheduler places nothing."""
+    name = f"played-{token_hex(4)}"
+    node = await api.create(NODES, None, {"metadata": {"name": name}, "spec": {"unschedulable": True}})
+    yield name
+    await api.delete(NODES, "", name, uid=node["metadata"]["uid"])
+
+
+@pytest.fixture
+async def launch(api: KubeClient, node: str, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+    """A run of a custom image whose container runs."""
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+    made = await launched(api, launcher, await make_run(configRef={"name": await make_config(resources=NOWHERE)}))
+    metadata = (await made.pod())["metadata"]
+    body = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}, "target": {"kind": "Node", "name": node}}
+    await api.create(Resource("v1", f"pods/{metadata['name']}/binding"), made.namespace, body)
+    await made.runs()
+    return made
+
+
+async def stop(launch: Launched, *, grace: int = 10) -> StopLaunchResult:
+    """By a worker that has just started: it has seen nothing."""
+    api, store = launch.api, RunStore(launch.api)
+    reader = LaunchReader(api, store, ended_pods=lambda _: ())
+    stopper = LaunchStopper(api, store, reader, defaults=Defaults)
+    request = StopLaunchInput(
+        run=launch.run.ref,
+        job_name=launch.result.job_name,
+        job_uid=launch.result.job_uid,
+        snapshot=launch.result.snapshot,
+        pod_shape=launch.result.pod_shape,
+        grace_seconds=grace,
+    )
+    result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, request)
+    return result
+
+
+async def end(launch: Launched, code: int) -> None:
+    """The container ends in its grace period, and the kubelet removes its Pod."""
+    pod = await launch.pod()
+    assert pod["metadata"].get("deletionTimestamp")
+    await launch.ends(code)
+    await launch.api.delete(PODS, launch.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
+
+    async def is_gone() -> bool | None:
+        selector = f"batch.kubernetes.io/controller-uid={launch.result.job_uid}"
+        return None if (await launch.api.list(PODS, launch.namespace, labelSelector=selector))["items"] else True
+
+    await eventually(is_gone, what="the Pod to go")
+
+
+async def job_of(launch: Launched) -> Object | None:
+    try:
+        return await launch.api.get(JOBS, launch.namespace, launch.result.job_name)
+    except NotFound:
+        return None
+
+
+async def test_a_success_in_the_grace_period_is_found_by_a_worker_that_has_not_seen_it(launch: Launched) -> None:
+    first = await stop(launch)
+    assert (first.is_stopped, first.pods_left) == (True, 1)
+    await end(launch, 0)
+    for _ in range(2):  # the result of the first call may be lost, too
+        second = await stop(launch)
+        assert second.report.verdict is not None
+        assert (second.report.verdict.kind, second.pods_left) == (VerdictKind.SUCCEEDED, 0)
+    assert await job_of(launch) is not None
+
+
+async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> None:
+    await stop(launch)
+    await end(launch, 143)
+    for _ in range(2):
+        second = await stop(launch)
+        assert second.report.verdict is not None
+        assert (second.report.stage, second.report.verdict.kind) == (LaunchStage.ENDED, VerdictKind.JOB_GONE)
+    assert await job_of(launch) is None
+
+
+async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
+    assert (await stop(launch)).pods_left == 1
+    assert (await stop(launch, grace=0)).pods_left == 0
+    assert await job_of(launch) is None
