@@ -1,8 +1,8 @@
 """Writes the first status of a run: `Accepted`, or why its spec is rejected.
 
 A queue of its own, which never calls Temporal: however slow Temporal is, a new run has a status within about a second.
-Usually the run's workflow is faster and writes the status of the Job itself, which makes `Accepted` superfluous. Once
-Temporal has accepted the workflow, `Accepted` therefore waits a little longer, so that a burst is not slowed down by it.
+Usually the run's workflow is faster and writes the status of the Job itself, which makes `Accepted` superfluous. While
+Temporal accepts workflows, `Accepted` therefore waits a little longer, so that a burst is not slowed down by it.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ DELAY: Final = 0.3
 """Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
 
 LAUNCH_DELAY: Final = 5.0
-"""Further seconds that the launch of a run gets if Temporal has accepted its workflow; more only if the workers are busy."""
+"""Further seconds that the launch of a run gets if Temporal has accepted its workflow, or accepts those before it."""
 
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
@@ -32,8 +32,8 @@ WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ende
 
 
 class Acceptance:
-    """One lane of the shim; `read` returns a run as last seen by the watch, `is_started` whether Temporal has accepted
-    the workflow of the run with that UID.
+    """One lane of the shim; `read` returns a run as last seen by the watch, `is_under_way` whether the launch of the run with
+    that key and UID can be expected soon.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Acceptance:
         read: Callable[[Key], Object | None],
         has_too_many: Callable[[Key], bool],
         rules: Callable[[], RunRules],
-        is_started: Callable[[str], bool],
+        is_under_way: Callable[[Key, str], bool],
         workers: int,
     ) -> None:
         self._runs = runs
         self._has_too_many = has_too_many
         self._rules = rules
         self._read = read
-        self._is_started = is_started
+        self._is_under_way = is_under_way
         self._postponed: set[Key] = set()
         self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
 
@@ -73,7 +73,7 @@ class Acceptance:
             return
         run = parse_run(item)
         action = first_status(run, rules=self._rules(), has_too_many=self._has_too_many(key))
-        if action is ACCEPTED and key not in self._postponed and self._is_started(run.metadata.uid):
+        if action is ACCEPTED and key not in self._postponed and self._is_under_way(key, run.metadata.uid):
             self._postponed.add(key)
             self._queue.add_later(key, LAUNCH_DELAY)
             return

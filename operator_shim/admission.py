@@ -86,6 +86,11 @@ class Admission:
         place = self._namespaces.get(key[0])
         return place is not None and key in place.too_many
 
+    def is_next(self, key: Key) -> bool:
+        """Whether the run of that key waits for the launches before it."""
+        place = self._namespaces.get(key[0])
+        return place is not None and key in place.soon
+
     def _room(self, place: "_Namespace") -> int:
         """How many more runs may be active."""
         limit = self._limit()

@@ -23,6 +23,9 @@ from operator_shim.workflows import RunWorkflows
 MAX_EDITS: Final = 5
 """Consecutive edits that are sent before other runs get their turn."""
 
+MOVING_SECONDS: Final = 1.0
+"""After Temporal has accepted a workflow, how long the runs that wait for their turn are taken to move on."""
+
 
 class Executions:
     """One lane of the shim; `read` returns a run as last seen by the watch.
@@ -50,6 +53,7 @@ class Executions:
         self._rules = rules
         self._admission = Admission(limit=lambda: rules().max_active_runs, resume=self._queue.add)
         self._ensured: set[str] = set()
+        self._accepted_at = -MOVING_SECONDS
         self._cancelled: set[str] = set()
         self._config_changed: set[Key] = set()
 
@@ -82,9 +86,10 @@ class Executions:
         """Whether the run waits because its namespace has as many active runs as allowed."""
         return self._admission.has_too_many(key)
 
-    def is_started(self, uid: str) -> bool:
-        """Whether Temporal has accepted the workflow of the run."""
-        return uid in self._ensured
+    def is_under_way(self, key: Key, uid: str) -> bool:
+        """Whether Temporal has accepted the workflow of the run, or just now the one of another run before it."""
+        is_moving = asyncio.get_running_loop().time() - self._accepted_at < MOVING_SECONDS
+        return uid in self._ensured or (is_moving and self._admission.is_next(key))
 
     def forget(self, uid: str) -> None:
         """Forget what has been done for a run."""
@@ -136,6 +141,7 @@ class Executions:
         if run.metadata.uid not in self._ensured:
             await self._workflows.ensure(run)
             self._ensured.add(run.metadata.uid)
+            self._accepted_at = asyncio.get_running_loop().time()
 
     async def _cancel(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._cancelled:

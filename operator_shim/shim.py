@@ -97,7 +97,7 @@ class Shim:
         self._acceptance = Acceptance(
             runs,
             read=self._read_run,
-            is_started=self._executions.is_started,
+            is_under_way=self._executions.is_under_way,
             has_too_many=self._executions.has_too_many,
             rules=rules,
             workers=workers,

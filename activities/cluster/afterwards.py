@@ -1,11 +1,13 @@
 """Executes what follows from a recorded outcome and nobody waits for, behind the outcomes of other runs.
 
-When many runs end at once, each request that is not an outcome delays one. These steps may be lost with the process: an
-Event is a courtesy, and the observer marks the Job of a finished run that nobody has marked.
+When many runs end at once, each request that is not an outcome delays one. These steps may be lost if the process is killed:
+an Event is a courtesy, and the observer marks the Job of a finished run that nobody has marked.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from inferrun.control.work_queue import WorkQueue
@@ -21,6 +23,9 @@ DELAY_SECONDS = 2.0
 
 MAX_CHECKS = 60
 """After two minutes the observer does it: it checks in ever longer intervals."""
+
+END_SECONDS = 5.0
+"""What the steps that are due get when the process ends."""
 
 WORKERS = 2
 LIMIT = 10_000
@@ -41,38 +46,49 @@ class Afterwards:
     def __init__(self, *, limit: int = LIMIT, delay: float = DELAY_SECONDS) -> None:
         self._limit = limit
         self._delay = delay
+        self._has_ended = False
         self._steps: dict[str, tuple[Step, ...]] = {}
         self._checks: dict[str, int] = {}
         self._queue: WorkQueue[str] = WorkQueue(self._execute, workers=WORKERS)
 
     async def run(self) -> None:
-        """Execute steps until cancelled."""
-        await self._queue.run()
+        """Execute steps until cancelled, then those that are left."""
+        try:
+            await self._queue.run()
+        finally:
+            self._has_ended = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_SECONDS):
+                    for key in list(self._steps):
+                        await _execute_due(key, self._steps.pop(key))
 
     async def add(self, key: str, steps: tuple[Step, ...]) -> None:
         """Execute these steps soon, in this order; the same key again replaces them."""
-        if len(self._steps) >= self._limit:
-            await execute_at_once(key, steps)
+        if self._has_ended or len(self._steps) >= self._limit:
+            await _execute_due(key, steps)
             return
         self._steps[key], self._checks[key] = steps, 0
         self._queue.add_later(key, self._delay)
 
     async def _execute(self, key: str) -> None:
         steps, checks = self._steps.pop(key, ()), self._checks.pop(key, 0)
-        early = tuple(step for step in steps if step.is_early())
+        early = await _execute_due(key, steps)
         if early and checks < MAX_CHECKS:
             self._steps[key], self._checks[key] = early, checks + 1
             self._queue.add_later(key, self._delay)
-        for step in steps:
-            if step not in early:
-                await _try(step, key)
 
 
-async def _try(step: Step, key: str) -> None:
-    try:
-        await step.act()
-    except KubeError as error:
-        logger.info("a step after the end of a run failed", extra={"key": key, "error": str(error)[:500]})
+async def _execute_due(key: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Execute the steps that need not wait, and return the others."""
+    early = tuple(step for step in steps if step.is_early())
+    for step in steps:
+        if step in early:
+            continue
+        try:
+            await step.act()
+        except KubeError as error:
+            logger.info("a step after the end of a run failed", extra={"key": key, "error": str(error)[:500]})
+    return early
 
 
 async def execute_at_once(_key: str, steps: tuple[Step, ...]) -> None:

@@ -64,14 +64,16 @@ _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller")
 _REFERENCE_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
 
 
-def trim_job(job: Object) -> Object | None:
-    """The Job as the observer needs it; None for one that is labelled as ended."""
+def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
+    """The Job as the observer needs it; None for one that is labelled as ended. `before` is what was kept of it."""
     metadata, status = job["metadata"], job.get("status") or {}
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
     if wellknown.LABEL_ENDED in labels:
         return None
     kept = _metadata(metadata)
-    kept[KEPT_SHAPE] = shape_of_job(job)
+    if before is None or before["metadata"]["uid"] != metadata["uid"]:
+        before = job  # the template of a Job cannot be changed, so what was kept of it stays right
+    kept[KEPT_SHAPE] = shape_of_job(before)
     kept["labels"] = labels
     kept["annotations"] = _picked(metadata.get("annotations"), _JOB_ANNOTATIONS)
     owner = controller_of(job)

@@ -123,7 +123,9 @@ class WorkloadWatch:
         self._wakes.remove(wake)
 
     def _take_job(self, job: Object) -> Object | None:
-        return trim_job(job) if self._is_ours(job) else None
+        if not self._is_ours(job):
+            return None
+        return trim_job(job, before=self.jobs.get(job["metadata"]["namespace"], job["metadata"]["name"]))
 
     def _is_ours(self, item: Object) -> bool:
         label = (item["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION)

@@ -64,3 +64,4 @@ async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: L
     assert (report.verdict.kind, result.phase) == (VerdictKind.SUCCEEDED, Phase.SUCCEEDED)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     assert made == [("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
+    assert "managedFields" not in watched_job["metadata"], "the API server would update them with each write"

@@ -69,3 +69,18 @@ async def test_a_step_that_is_early_waits_and_the_others_do_not() -> None:
     async with asyncio.timeout(IN_TIME), working(afterwards):
         await done.wait()
     assert executed == ["event", "mark"]
+
+
+async def test_what_is_left_when_the_process_ends_is_executed_unless_it_is_early() -> None:
+    executed: list[str] = []
+
+    async def act(name: str) -> None:
+        executed.append(name)
+
+    afterwards = Afterwards(delay=3600)
+    mark = Step(partial(act, "mark"), is_early=lambda: True)
+    await afterwards.add("run", (Step(partial(act, "event")), mark))
+    async with working(afterwards):
+        await asyncio.sleep(0)
+    await afterwards.add("late", (Step(partial(act, "late event")),))
+    assert executed == ["event", "late event"]

@@ -43,6 +43,16 @@ def test_a_few_runs_are_launched_at_a_time_and_each_result_admits_the_next() -> 
     assert stage.taken_resumed() == ["4"]
 
 
+def test_a_run_that_waits_for_the_launches_before_it_is_known_until_it_is_launched() -> None:
+    stage = Stage(pace=1)
+    for name in "12":
+        stage.ask(name)
+    assert [stage.admission.is_next(key(name)) for name in "12"] == [False, True]
+    stage.observe("1")
+    stage.ask("2")
+    assert not stage.admission.is_next(key("2"))
+
+
 def test_another_namespace_has_its_own_turn() -> None:
     stage = Stage(limit=2)
     for name in "123":
