@@ -12,6 +12,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -21,11 +24,13 @@ from inferrun.logs import log_as_json
 from inferrun.plugins import FaultKind, RunnerError
 from inferrun.runner_report import WarmUp
 from inferrun.text import public_url
+from runner.connections import AddressRefused
 from runner.contract_file import read_contract
 from runner.http1.client import HttpClient, open_client
 from runner.http1.failures import ExchangeFailed, Refused, ResponseTooLarge
 from runner.model_server import JSON_HEADERS
-from runner.readiness import PROBED, Finding, judge, probe_url, protocol_of
+from runner.network_failures import describe_refusal
+from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
 from runner.tls import context_of, trust
 
@@ -72,17 +77,30 @@ class Seen:
 
 
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
-    """Return once the model was ready several times in a row. Raises Refused and RunnerError; waits for anything else."""
-    url, count, wait = probe_url(model), 0, pause
-    tls = context_of(model, settings.endpoints_dir)
-    async with open_client(settings.limits, seconds=PROBE_SECONDS, response_bytes=MAX_BODY, tls=tls) as client:
+    """Return once the model was ready several times in a row. Raises Refused, AddressRefused and RunnerError; waits for the rest."""
+    url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
+    async with _open_probe(model, settings) as probe:
         while count < IN_A_ROW:
-            finding = await _probe(client, url, model)
+            finding = await probe()
             seen.report(f"{public_url(url)}: {finding.seen}")
             count = count + 1 if finding.is_ready else 0
             wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
             if count < IN_A_ROW:
                 await asyncio.sleep(wait)
+
+
+@asynccontextmanager
+async def _open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+    """A function that asks the server once."""
+    if protocol_of(model) == GRPC:
+        from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
+
+        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS) as probe:
+            yield probe
+        return
+    tls = context_of(model, settings.endpoints_dir)
+    async with open_client(settings.limits, seconds=PROBE_SECONDS, response_bytes=MAX_BODY, tls=tls) as client:
+        yield partial(_probe, client, probe_url(model), model)
 
 
 async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
@@ -109,6 +127,8 @@ async def _warm_up(settings: Settings) -> NoReturn:
             await wait_until_ready(read_contract(settings.contract).kserve, settings, seen=seen)
     except Refused as error:
         _exit(str(error), ExitCode.INFERENCE, settings=settings)
+    except AddressRefused as error:
+        _exit(describe_refusal(error), ExitCode.INFERENCE, settings=settings)
     except RunnerError as error:
         _exit(str(error), error.code, settings=settings)
     except TimeoutError:

@@ -5,13 +5,14 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from activities.rules.inheritance import propagated_annotations, propagated_labels
 from activities.rules.launch_blocked import LaunchBlocked
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
@@ -123,6 +124,7 @@ class Snapshot(BaseModel):
     header_secrets: tuple[HeaderSecret, ...] = ()
     claims: tuple[Claim, ...] = ()
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     pending_timeout_seconds: int = 0
     backoff_limit: int
     max_disruptions: int
@@ -268,7 +270,7 @@ def _check_size(contract_json: str, snapshot_json: str) -> None:
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (
             f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
-            "labels for queueing systems or spec.resources in the InferenceConfig"
+            "labels for queueing systems, its annotations or spec.resources in the InferenceConfig"
         )
         raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
     if contract_size + snapshot_size <= MAX_BYTES:
@@ -333,6 +335,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         header_secrets=_header_secrets_of(config),
         claims=_claims_of(config, is_our_runner=is_our_runner),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
+        annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
         max_disruptions=defaults.max_disruptions,
@@ -364,11 +367,6 @@ def _warm_up_seconds(model: KServeModel, defaults: Defaults) -> int:
     if model.warm_up_seconds is not None:
         return model.warm_up_seconds
     return defaults.warm_up_seconds if model.service_ref is not None else 0
-
-
-def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
-    """The run's labels that what is created for it inherits: some, such as a priority, are not the user's to choose."""
-    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
 
 
 def _limits_of(requests: ModelRequests) -> dict[str, str]:

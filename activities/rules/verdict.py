@@ -108,7 +108,10 @@ def _judge_completion(evidence: Evidence) -> Verdict:
         message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
     shown = result.message if result else one_line(end.message) if end else ""
-    return _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
+    verdict = _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
+    return verdict.model_copy(
+        update={"exit_code": int(ExitCode.DONE)}
+    )  # a Job without its Pod is complete for no other reason
 
 
 def _judge_failure(evidence: Evidence) -> Verdict:

@@ -35,7 +35,9 @@ DEADLINE = 5
 
 @dataclass
 class Figures:
-    """What was measured; times in seconds, memory in MiB."""
+    """What was measured; times in seconds, memory in MiB. On a busy machine, the CPU time of the worker that was started again
+    tells how long it would take on a quiet one.
+    """
 
     creation_seconds: float = 0.0
     memory: dict[str, float] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Figures:
     deadline_delay: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     ends_after_kill: float = 0.0
+    cpu_after_kill: float = 0.0
     ends_after_takeover: float = 0.0
     restart: dict[str, float] = field(default_factory=dict)
 
@@ -80,6 +83,7 @@ class Crowd:
                 self.figures.deadline_delay = [await self._exceed_deadline(probe) for _ in range(PROBES)]
                 await self._end_one_by_one(running)
                 self.figures.ends_after_kill = await self._kill_worker(running)
+                self.figures.cpu_after_kill = self._programs.process(WORKER).cpu_seconds()
                 self.figures.ends_after_takeover = await self._kill_leader(running)
                 await self._restart(running, probe)
                 await self._measure_memory(after="restart")
@@ -218,6 +222,8 @@ class Crowd:
             for name in (SHIM, WORKER):
                 await asyncio.to_thread(self._programs.wait_until_ready, name)
             self.figures.restart["both ready"] = passed()
+        for name in (SHIM, WORKER):
+            self.figures.restart[f"CPU time of the {name}"] = self._programs.process(name).cpu_seconds()
 
     def _next_pods(self, running: JobWatch, count: int) -> list[Object]:
         """Pods that run and have not been chosen before."""

@@ -29,6 +29,7 @@ def lines(figures: Figures, *, waiting: int, running: int) -> list[str]:
         _line("end to status, p95", figures.end_p95, limit=TARGET_END_P95),
         _line("end to status, slowest", max(figures.ends), limit=0),
         _line("kill -9 of the only worker to ends in the statuses", figures.ends_after_kill, limit=TARGET_AFTER_KILL),
+        _line("kill -9 of the only worker: CPU time of the new one", figures.cpu_after_kill, limit=0),
         _line("kill -9 of the leader of two, likewise", figures.ends_after_takeover, limit=TARGET_AFTER_KILL),
         *restart,
     ]

@@ -33,7 +33,17 @@ from runner.json_text import json_texts
 from runner.network_failures import describe_refusal, describe_socket_failure
 from runner.retries import with_retries
 from runner.v2 import raw
-from runner.v2.grpc_messages import INFER, METADATA, decode_response, infer_request, metadata_of, metadata_request
+from runner.v2.grpc_messages import (
+    INFER,
+    METADATA,
+    READY,
+    decode_response,
+    infer_request,
+    is_ready,
+    metadata_of,
+    metadata_request,
+    ready_request,
+)
 from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
 
 _FIELD: Final = "kserve.modelUrl"
@@ -89,6 +99,10 @@ class V2Grpc:
                 f"can be sent as {', '.join(sorted(raw.SENDABLE))}",
                 is_retryable=False,
             )
+
+    async def is_ready(self) -> bool:
+        """Whether the server says that the model is ready. Raises Fault and InferenceError."""
+        return is_ready(await self._call(READY, ready_request(self._model)))
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
