@@ -77,7 +77,7 @@ class Seen:
 
 
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
-    """Return once the model was ready several times in a row. Raises Refused, AddressRefused and RunnerError; waits for the rest."""
+    """Return once the model was ready several times in a row. Raises Refused, AddressRefused and RunnerError; waits otherwise."""
     url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
     async with _open_probe(model, settings) as probe:
         while count < IN_A_ROW:
