@@ -74,13 +74,19 @@ class Connections:
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """Return the addresses of a name that are not refused. Raises AddressRefused if all are, and OSError if it has none."""
-        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return self._allowed(await self.infos(host, port), port)
+
+    def _allowed(self, infos: Sequence[_AddressInfo], port: int) -> list[str]:
         found = list(dict.fromkeys(str(info[4][0]) for info in infos))
         refusals = {address: self._policy.refusal(address, port) for address in found}
         allowed = [address for address in found if not refusals[address]]
         if not allowed:
             raise AddressRefused(next(filter(None, refusals.values()), "unknown"))
         return allowed
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        """The addresses of a name that are not refused. Blocks. Raises AddressRefused if all are, and OSError if it has none."""
+        return self._allowed(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), port)
 
     async def check(self, host: str, port: int) -> None:
         """Raise AddressRefused if a name resolves to a refused address; a name that cannot be resolved passes."""

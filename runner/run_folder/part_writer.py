@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
-from inferrun.plugins import NO_USAGE, Batch, RecordFormat, ResultCounts, Results, TokenUsage
+from inferrun.plugins import NO_USAGE, Batch, ResultCounts, Results, ResultWriter, TokenUsage
 
 _BUFFER = 1 << 18
 
@@ -83,10 +83,20 @@ class PartDraft:
     usage: TokenUsage
 
 
+class ResultFormat(Protocol):
+    """How results are stored: what a record format has for them."""
+
+    results_suffix: str
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+        """Return a writer of results."""
+        ...
+
+
 class PartWriter:
     """The files of one chunk: results, and errors if there are any."""
 
-    def __init__(self, folder: Path, name: str, record_format: RecordFormat) -> None:
+    def __init__(self, folder: Path, name: str, record_format: ResultFormat) -> None:
         suffix = record_format.results_suffix
         self._results = HashedFile(folder / f"{name}{suffix}")
         self._errors = HashedFile(folder / f"{name}.errors{suffix}")

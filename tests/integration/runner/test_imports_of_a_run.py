@@ -15,11 +15,14 @@ OWNERS = {
     "psycopg": {"sql"},
     "runner.v1": {"v1"},
     "obstore": {"s3"},
-    "pyarrow": {"parquet"},
+    "pyarrow": {"parquet", "arrow"},
     "runner.s3": {"s3"},
     "runner.krateo": {"krateo"},
     "runner.openai": {"openai"},
     "runner.parquet": {"parquet"},
+    "runner.arrow": {"arrow"},
+    "runner.sql": {"sql"},
+    "runner.http": {"http"},
 }
 """Packages, and the stores, protocols and formats that may import them."""
 
