@@ -102,7 +102,7 @@ class JobLauncher:
         return self._new_runs.find(request.run) if is_first else None
 
     async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
-        began = asyncio.get_running_loop().time()  # one read of the model from now on serves this launch
+        began = asyncio.get_running_loop().time()  # one read of the config and the model from now on serves this launch
         try:
             await self._configs.check_reference(run)
             compiled = await self._compile(request, run, seen_at=seen_at, began=began)
@@ -212,7 +212,7 @@ class JobLauncher:
         return await self._config_maps.write(run.ref, compiled)
 
     async def _compile_now(self, run: InferenceRun, *, began: float, seen_at: float | None = None) -> CompiledRun:
-        config = await self._configs.read(run, seen_at=seen_at)
+        config = await self._configs.read(run, seen_at=seen_at if seen_at is not None else began)
         defaults, address = self._defaults(), None
         service = service_of(run, config, runner_image=defaults.runner_image)
         if service is not None:
