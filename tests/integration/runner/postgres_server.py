@@ -4,6 +4,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -19,6 +20,8 @@ import pytest
 
 USER, DATABASE = "inferrun_tests", "postgres"
 _READY_SECONDS = 120
+_PORTS = 5
+"""Ports to try: another program may take one between choosing it and listening on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,23 @@ def postgres_server() -> Iterator[Postgres]:
 
 @contextmanager
 def _started(program: str, folder: Path, *, password: str, as_user: dict[str, str]) -> Iterator[Postgres]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        server = Postgres(probe.getsockname()[1], password)
+    for _ in range(_PORTS):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            server = Postgres(probe.getsockname()[1], password)
+        process = _start(program, folder, server, as_user=as_user)
+        if _is_ready(server, process):
+            break
+    else:
+        pytest.fail("PostgreSQL does not start")
+    try:
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)  # ends connections, too
+        process.wait()
+
+
+def _start(program: str, folder: Path, server: Postgres, *, as_user: dict[str, str]) -> "subprocess.Popen[bytes]":
     settings = {
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
@@ -92,23 +109,22 @@ def _started(program: str, folder: Path, *, password: str, as_user: dict[str, st
     options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
     command = [program, "-D", str(folder / "data"), "-p", str(server.port), *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=folder, **quiet, **as_user)  # type: ignore[call-overload]
-    try:
-        _wait_until_ready(server, process)
-        yield server
-    finally:
-        process.terminate()
-        process.wait()
+    started: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=folder, **quiet, **as_user)  # type: ignore[call-overload]
+    return started
 
 
-def _wait_until_ready(server: Postgres, process: "subprocess.Popen[bytes]") -> None:
+def _is_ready(server: Postgres, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until the server is ready; False if it has ended, because its port was taken."""
     deadline = time.monotonic() + _READY_SECONDS
     while True:
         try:
             server.connect().close()
         except psycopg.OperationalError:
-            assert process.poll() is None, "PostgreSQL ended"
-            assert time.monotonic() < deadline, "PostgreSQL is not ready"
+            if process.poll() is not None:
+                return False
+            if time.monotonic() > deadline:
+                process.kill()
+                pytest.fail("PostgreSQL is not ready")
             time.sleep(0.1)
         else:
-            return
+            return True
