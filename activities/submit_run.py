@@ -30,7 +30,9 @@ from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
 
 class RunSubmitter:
-    """`namespaces` are those in which it may create runs, None for all; `labels` are the keys that schedules pass on."""
+    """`namespaces` are those in which it may create runs, None for all; `labels` are the keys that schedules pass on,
+    `excluded_annotations` those that they do not.
+    """
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class RunSubmitter:
         history: SubmissionHistory,
         namespaces: frozenset[str] | None,
         labels: Callable[[], Collection[str]],
+        excluded_annotations: Callable[[], Collection[str]],
     ) -> None:
         self._api = api
         self._runs = runs
@@ -48,6 +51,7 @@ class RunSubmitter:
         self._history = history
         self._namespaces = namespaces
         self._labels = labels
+        self._excluded_annotations = excluded_annotations
 
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit_run(self, request: SubmitInput) -> SubmissionStatus:
@@ -79,7 +83,13 @@ class RunSubmitter:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, labels=self._labels())
+        wanted = scheduled_run(
+            schedule,
+            workflow_id=request.workflow_id,
+            nominal_time=due,
+            labels=self._labels(),
+            excluded_annotations=self._excluded_annotations(),
+        )
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return adopted(wanted, found)

@@ -73,17 +73,18 @@ class ConfigStatuses:
         runs = await self._active_runs((metadata["namespace"], metadata["name"]))
         message = edit_notice(runs, generation=metadata["generation"])
         if message:
-            config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
-            await self._events.record_on(config, reason=Reason.CONFIG_CHANGED, message=message, is_warning=False)
+            await self._events.record_on(
+                _subject(item), reason=Reason.CONFIG_CHANGED, message=message, is_warning=False
+            )
 
     async def _report_warnings(self, item: Object) -> None:
         """Emit an Event for what is valid and should be changed: it shows where the config was applied, unlike a condition."""
         if unreadable_because(item):
             return
-        metadata = item["metadata"]
-        config = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
         for message in digest_of(item).warnings:
-            await self._events.record_on(config, reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True)
+            await self._events.record_on(
+                _subject(item), reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True
+            )
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         reason, message = self._verdict(item)
@@ -113,6 +114,11 @@ class ConfigStatuses:
         allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
         action = config_verdict(digest_of(item), allowed=allowed)
         return action.reason, action.message
+
+
+def _subject(item: Object) -> Subject:
+    metadata = item["metadata"]
+    return Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
 
 
 def _ready_before(item: Object) -> Condition | None:

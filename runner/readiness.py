@@ -21,8 +21,10 @@ UNLISTED: Final = frozenset({404, 405, 501})
 """Not every server with OpenAI's API lists its models."""
 
 OPENAI: Final = "openai"
+GRPC: Final = "grpc-v2"
 PROBED: Final = ("v1", "v2", OPENAI)
-"""Protocols that say whether a model is ready; of a server with another one it is only known that it answers."""
+"""Protocols that say over HTTP whether a model is ready; of a server with another one it is only known that it answers. gRPC
+has a call for it."""
 
 ASLEEP: Final = frozenset({502, 503, 504})
 

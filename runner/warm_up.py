@@ -12,6 +12,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -26,7 +29,7 @@ from inferrun.text import public_url
 from runner.connector import AddressRefused, open_session
 from runner.contract_file import read_contract
 from runner.http_failures import describe_failure
-from runner.readiness import PROBED, Finding, judge, probe_url, protocol_of
+from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
 from runner.tls import context_of, trust
 
@@ -73,17 +76,30 @@ class Seen:
 
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
     """Return once the model was ready several times in a row. Raises AddressRefused and RunnerError; waits for anything else."""
-    url, count, wait = probe_url(model), 0, pause
-    timeout = aiohttp.ClientTimeout(total=PROBE_SECONDS, sock_connect=10)
-    tls = context_of(model, settings.endpoints_dir)
-    async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
+    url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
+    async with open_probe(model, settings) as probe:
         while count < IN_A_ROW:
-            finding = await _probe(session, url, model)
+            finding = await probe()
             seen.report(f"{public_url(url)}: {finding.seen}")
             count = count + 1 if finding.is_ready else 0
             wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
             if count < IN_A_ROW:
                 await asyncio.sleep(wait)
+
+
+@asynccontextmanager
+async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+    """A function that asks the server once."""
+    if protocol_of(model) == GRPC:
+        from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
+
+        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS) as probe:
+            yield probe
+        return
+    timeout = aiohttp.ClientTimeout(total=PROBE_SECONDS, sock_connect=10)
+    tls = context_of(model, settings.endpoints_dir)
+    async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
+        yield partial(_probe, session, probe_url(model), model)
 
 
 async def _probe(session: aiohttp.ClientSession, url: str, model: Model) -> Finding:

@@ -257,6 +257,7 @@ class WorkerProcess:
             history=SubmissionHistory(self._client),
             namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
+            excluded_annotations=lambda: self._defaults.current().excluded_annotations,
         )
         return [
             submitter.submit_run,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from activities.rules.snapshot import propagated_labels
+from activities.rules.inheritance import propagated_annotations, propagated_labels
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import scheduled_run_name, submitted_run_name
@@ -55,15 +55,26 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return _run(metadata, submission.run_spec())
 
 
-def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, labels: Collection[str]) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels with these keys."""
+def scheduled_run(
+    parent: InferenceRun,
+    *,
+    workflow_id: str,
+    nominal_time: datetime,
+    labels: Collection[str],
+    excluded_annotations: Collection[str],
+) -> Object:
+    """The child of a schedule for one nominal time; it inherits the labels with these keys, and annotations except these."""
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=labels)
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),
         "namespace": parent.metadata.namespace,
         "labels": {**inherited, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
-        "annotations": {wellknown.ANNOTATION_WORKFLOW_ID: workflow_id, wellknown.ANNOTATION_SCHEDULED_TIME: due},
+        "annotations": {
+            **propagated_annotations(parent, excluded=excluded_annotations),
+            wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
+            wellknown.ANNOTATION_SCHEDULED_TIME: due,
+        },
         "ownerReferences": [
             {
                 "apiVersion": wellknown.API_VERSION,

@@ -96,7 +96,8 @@ def job(
         wellknown.LABEL_ATTEMPT: str(attempt),
     }
     held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
-    annotations = {wellknown.ANNOTATION_RUN: run.name, **_observer_annotations(snapshot, run)}
+    own = {wellknown.ANNOTATION_RUN: run.name, **_observer_annotations(snapshot, run)}
+    annotations = {**snapshot.annotations, **own}
     if seconds_left is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
     return {

@@ -7,14 +7,10 @@ the replicas accept wait in a queue, where they use up their time.
 from typing import Final
 
 from activities.rules.snapshot import CompiledRun
+from inferrun.plugins.limits import MAX_CONCURRENCY, Limits
 
 BELOW_THE_LIMIT: Final = 0.9
 """Share of the server's time limit after which the runner gives a request up, so that it is the runner that decides."""
-
-DEFAULT_TIMEOUT: Final = 300
-"""As in `inferrun.plugins.Limits.request_timeout`."""
-
-MAX_CONCURRENCY: Final = 4096
 
 
 def model_limits(compiled: CompiledRun) -> dict[str, str]:
@@ -25,7 +21,7 @@ def model_limits(compiled: CompiledRun) -> dict[str, str]:
     given, found = compiled.snapshot.limits, {"INFERRUN_START_CONCURRENCY": "1"}
     if service.concurrency and "INFERRUN_CONCURRENCY" not in given:
         found["INFERRUN_CONCURRENCY"] = str(min(service.concurrency, MAX_CONCURRENCY))
-    wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", DEFAULT_TIMEOUT))
+    wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
     allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
     if service.request_seconds and wanted > allowed:
         found["INFERRUN_REQUEST_TIMEOUT"] = f"{allowed:g}"

@@ -5,14 +5,16 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from activities.rules.inheritance import propagated_annotations, propagated_labels
 from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.retried_run import check_storage, retried_run
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
@@ -123,6 +125,7 @@ class Snapshot(BaseModel):
     header_secrets: tuple[HeaderSecret, ...] = ()
     claims: tuple[Claim, ...] = ()
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     pending_timeout_seconds: int = 0
     backoff_limit: int
     max_disruptions: int
@@ -143,6 +146,12 @@ class Snapshot(BaseModel):
 
     warm_up_image: str = ""
     ca_bundle: CABundle | None = None
+    is_dry_run: bool = False
+
+    @property
+    def success(self) -> Reason:
+        """The reason with which our runner reports that it has done what it was asked."""
+        return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
 
 
 @dataclass(frozen=True)
@@ -202,15 +211,21 @@ def compile_run(
     defaults: Defaults,
     runner_account: str,
     address: ModelAddress | None = None,
+    earlier: InferenceRun | None = None,
 ) -> CompiledRun:
-    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it.
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it, and
+    `earlier` is the run that this one retries.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked if the
     result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    _check_image(run, snapshot)
     contract = _contract_of(run, config, base=base)
+    if earlier is not None:
+        contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
+        check_storage(run, earlier, contract)
     if address is not None and snapshot.service is not None:
         contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
     contract_json = dump_contract(contract)
@@ -259,6 +274,18 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
     return model.model_copy(update=changes)
 
 
+def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
+    """Raise LaunchBlocked for what only our runner can do: another image would ignore it, and store predictions."""
+    asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
+    field, value = next(((field, value) for field, value in asked.items() if value), ("", ""))
+    if field and not snapshot.is_our_runner:
+        text = (
+            f'spec.{field} is "{value}"; it requires the built-in runner, but the InferenceConfig names the image '
+            f"{snapshot.image!r}, which would execute the whole run; remove spec.{field}, or spec.image in the config"
+        )
+        raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+
+
 MAX_SNAPSHOT_BYTES = 8 * 1024
 """Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
 
@@ -268,7 +295,7 @@ def _check_size(contract_json: str, snapshot_json: str) -> None:
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (
             f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
-            "labels for queueing systems or spec.resources in the InferenceConfig"
+            "labels for queueing systems, its annotations or spec.resources in the InferenceConfig"
         )
         raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
     if contract_size + snapshot_size <= MAX_BYTES:
@@ -294,6 +321,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         parameters=dict(run.spec.parameters or {}),
         error_threshold=_error_threshold_of(run, config),
         canary_records=run.spec.canary_records or config.spec.canary_records or 0,
+        dry_run=bool(run.spec.dry_run),
     )
 
 
@@ -333,6 +361,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         header_secrets=_header_secrets_of(config),
         claims=_claims_of(config, is_our_runner=is_our_runner),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
+        annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
         max_disruptions=defaults.max_disruptions,
@@ -348,6 +377,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         service=service_of(run, config, runner_image=defaults.runner_image),
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
+        is_dry_run=bool(run.spec.dry_run),
         ca_bundle=_ca_bundle_of(config),
     )
 
@@ -364,11 +394,6 @@ def _warm_up_seconds(model: KServeModel, defaults: Defaults) -> int:
     if model.warm_up_seconds is not None:
         return model.warm_up_seconds
     return defaults.warm_up_seconds if model.service_ref is not None else 0
-
-
-def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
-    """The run's labels that what is created for it inherits: some, such as a priority, are not the user's to choose."""
-    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
 
 
 def _limits_of(requests: ModelRequests) -> dict[str, str]:

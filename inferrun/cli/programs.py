@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from inferrun.cli.findings import Finding, ok, problem
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 
 COMPONENTS: Final = ("shim", "worker")
@@ -42,13 +43,20 @@ class Installed:
                 environment[entry["name"]] = entry.get("value", "")
         return cls(
             accounts=accounts,
-            watched=tuple(environment.get("WATCH_NAMESPACE", "").split(",")),
+            watched=_watched(environment.get("WATCH_NAMESPACE", "")),
             cluster_id=environment.get("INFERRUN_CLUSTER_ID", ""),
             task_queue=environment.get("INFERRUN_TASK_QUEUE", ""),
             release=environment.get("INFERRUN_RELEASE", ""),
             temporal_address=environment.get("TEMPORAL_ADDRESS", ""),
             temporal_namespace=environment.get("TEMPORAL_NAMESPACE", ""),
         )
+
+
+def _watched(text: str) -> tuple[str, ...]:
+    try:
+        return Namespaces.parse(text).names or ("",)
+    except ValueError:
+        return ("",)  # the programs reject it and do not start, which is reported
 
 
 def judge_programs(deployments: list[Object], *, namespace: str, release: str) -> list[Finding]:

@@ -130,6 +130,18 @@ class Defaults(BaseModel):
     """Keys of the labels of a run that its Jobs and Pods get, and that the runs of a schedule inherit from it. Only the name of
     a queue by default: other labels of queueing systems, such as a priority, are not for users to choose."""
 
+    excluded_annotations: Names = (
+        "*kubernetes.io/*",
+        "*k8s.io/*",
+        "*.argoproj.io/*",
+        "*.fluxcd.io/*",
+        "meta.helm.sh/*",
+    )
+    """Annotations of a run that its Jobs and Pods do not get, and that the runs of a schedule do not inherit, as patterns in which
+    `*` matches any characters; `*` alone excludes all. All others are passed on, in the order of their keys up to 2 KiB.
+    Excluded by default are those that mean something to Kubernetes and its schedulers, or to a tool that manages the run.
+    Those of this product are always excluded."""
+
     allowed_addresses: Addresses = ()
     """Addresses and networks, each with an optional port, to which our runner may connect although it refuses them by default:
     loopback, link-local and metadata addresses, Temporal, the API server, and the ports of control planes."""

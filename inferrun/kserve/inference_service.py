@@ -22,7 +22,7 @@ from inferrun.kserve.status import (
     stopped,
     text,
 )
-from inferrun.kserve.urls import base_of, model_url, parts_of, service_name, with_port
+from inferrun.kserve.urls import GRPC, base_of, model_url, parts_of, service_name, with_port
 from inferrun.text import one_line
 
 FAILED_TRANSITIONS: Final = ("BlockedByFailedLoad", "InvalidSpec")
@@ -32,7 +32,7 @@ MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
 
-_SPEAKS: Final = ("v2", "openai", "v1")
+_SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the default runner speaks, preferred first."""
 
 _FIX: Final = "fix it, then delete and recreate the run"
@@ -46,7 +46,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     protocol = _protocol(item, wanted, others)
     if not isinstance(protocol, str):
         return protocol
-    address = _address(item, others)
+    address = _address(item, others, protocol=protocol)
     if not isinstance(address, SplitResult):
         return address
     model = wanted.model_name or _model_name(item)
@@ -160,16 +160,19 @@ def _model_name(item: Stored) -> str:
     return text(item, "metadata", "name")
 
 
-def _address(item: Stored, others: Others) -> SplitResult | NotYet | Never | Needs:
-    candidates = [parts for url in _urls(item) if (parts := parts_of(url)) is not None]
+def _address(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Never | Needs:
+    urls = list(_urls(item))
+    if protocol == GRPC:
+        urls.sort(key=lambda url: not url.startswith("grpc"))
+    candidates = [parts for url in urls if (parts := parts_of(url, protocol=protocol)) is not None]
     if not candidates:
-        found = next(_urls(item), "")
+        found = next(iter(urls), "")
         if found:
             return Never(
                 f"{name_of(item)} has the address {found}, which is no http or https URL; set kserve.modelUrl instead of "
                 "kserve.serviceRef in the InferenceConfig"
             )
-        return _predictor_service(item, others)
+        return _predictor_service(item, others, protocol=protocol)
     parts = candidates[0]
     namespace = text(item, "metadata", "namespace")
     service = service_name(parts, namespace=namespace) if _mode(item) not in KNATIVE_MODES else ""
@@ -179,21 +182,21 @@ def _address(item: Stored, others: Others) -> SplitResult | NotYet | Never | Nee
     if named not in others:
         return Needs(named)
     if others[named] is None:
-        return _predictor_service(item, others)
-    return with_port(parts, others[named])
+        return _predictor_service(item, others, protocol=protocol)
+    return with_port(parts, others[named], protocol=protocol)
 
 
 def _urls(item: Stored) -> Iterator[str]:
     """The URLs in the status, preferred first."""
     status = member(item, "status")
-    yield from filter(None, [text(status, "address", "url")])
     component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
-    for keys in (("address", "url"), ("restUrl",), ("url",)):
+    yield from filter(None, [text(status, "address", "url")])
+    for keys in (("address", "url"), ("restUrl",), ("url",), ("grpcUrl",)):
         yield from filter(None, [text(status, "components", component, *keys)])
     yield from filter(None, [text(status, "url")])
 
 
-def _predictor_service(item: Stored, others: Others) -> SplitResult | NotYet | Needs:
+def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Needs:
     """The address of the Service that KServe makes for the predictor, or the transformer before it."""
     namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
     component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
@@ -204,7 +207,7 @@ def _predictor_service(item: Stored, others: Others) -> SplitResult | NotYet | N
         if others[named] is not None:
             parts = parts_of(f"http://{service}.{namespace}.svc.cluster.local")
             assert parts is not None  # noqa: S101 -- made of valid names
-            return with_port(parts, others[named])
+            return with_port(parts, others[named], protocol=protocol)
     return NotYet(
         f"{name_of(item)} is ready, but its status has no address and Service {name}-{component} does not exist"
     )

@@ -13,12 +13,17 @@ _INFER_PATH: Final = re.compile(r"/v[12]/models(/.*)?$")
 _INTERNAL: Final = (".local", ".localhost", ".internal", ".svc")
 _PRIVATE: Final = re.compile(r"(10\.|192\.168\.|172\.(1[6-9]|2[0-9]|3[01])\.|f[cd][0-9a-f]{2}:)", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_GRPC_SCHEMES: Final = {"http": "grpc", "https": "grpcs"}
+
+GRPC: Final = "grpc-v2"
 
 
-def parts_of(url: str) -> SplitResult | None:
-    """The parts of an http or https URL; None for anything else."""
+def parts_of(url: str, *, protocol: str = "") -> SplitResult | None:
+    """The parts of an http or https URL; None for anything else. For gRPC, `grpc` and `grpcs` are the same as these."""
     try:
         parts = urlsplit(url)
+        if protocol == GRPC and parts.scheme in _GRPC_SCHEMES.values():
+            parts = parts._replace(scheme="https" if parts.scheme == "grpcs" else "http")
         return parts if parts.scheme in _DEFAULT_PORTS and parts.hostname and parts.port != 0 else None
     except ValueError:
         return None
@@ -33,9 +38,18 @@ def base_of(parts: SplitResult) -> str:
 def model_url(base: str, *, protocol: str, model: str, is_prefixed: bool = False) -> str:
     """The URL that a runner of this protocol gets. `is_prefixed`: the server has OpenAI's API below `/openai`."""
     name = quote(model, safe="")
+    if protocol == GRPC:
+        return _grpc_url(base)
     if protocol == "openai":
         return f"{base}/openai/v1" if is_prefixed else f"{base}/v1"
     return f"{base}/v1/models/{name}:predict" if protocol == "v1" else f"{base}/v2/models/{name}/infer"
+
+
+def _grpc_url(base: str) -> str:
+    """Host and port: gRPC has no paths."""
+    parts = urlsplit(base)
+    host = parts.netloc if parts.port else f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
+    return f"{_GRPC_SCHEMES[parts.scheme]}://{host}"
 
 
 def is_internal(parts: SplitResult) -> bool:
@@ -51,14 +65,17 @@ def service_name(parts: SplitResult, *, namespace: str) -> str:
     return labels[0] if is_service and parts.port is None else ""
 
 
-def with_port(parts: SplitResult, service: Stored | Unreadable | None) -> SplitResult:
-    """The address with the port of its Service, unless the scheme's default port is right.
+def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protocol: str = "") -> SplitResult:
+    """The address with the port of its Service for that protocol, unless the scheme's default port is right.
 
     A Service without an address of its own cannot map ports: its clients need the port of the container.
     """
     if service is None or isinstance(service, Unreadable) or parts.port is not None:
         return parts
-    ports = [one for one in items(service, "spec", "ports") if isinstance(one, dict) and not _is_grpc(one)]
+    given = [one for one in items(service, "spec", "ports") if isinstance(one, dict)]
+    ports = [one for one in given if _is_grpc(one) == (protocol == GRPC)]
+    if not ports and protocol == GRPC:
+        ports = given  # a server with one protocol may not say in the name of its port which one
     if not ports:
         return parts
     is_headless = text(service, "spec", "clusterIP") == "None"

@@ -10,6 +10,9 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 
+MAX_CONCURRENCY: Final = 4096
+"""Requests to a model server at a time."""
+
 
 class Limits(BaseModel):
     """Sizes, counts and times for one run; each has a default that suits most models."""
@@ -47,10 +50,10 @@ class Limits(BaseModel):
     """Bytes of input in one chunk, the unit of commit and resume. Default 0: a 128th of the input, between 16 KiB and 4 MiB,
     so that small runs resume with little repetition and large runs do not create too many files."""
 
-    concurrency: int = Field(default=4, ge=1, le=4096)
+    concurrency: int = Field(default=4, ge=1, le=MAX_CONCURRENCY)
     """Maximum number of concurrent requests to the model server. Default 4: keeps a small server busy without overloading it."""
 
-    start_concurrency: int = Field(default=0, ge=0, le=4096)
+    start_concurrency: int = Field(default=0, ge=0, le=MAX_CONCURRENCY)
     """Number of concurrent requests to begin with; each success allows one more, up to `concurrency`. Default 0: `concurrency`.
     With a model of KServe it is 1, because its replicas may just have started."""
 

@@ -33,7 +33,17 @@ from runner.http_failures import describe_failure, describe_socket_failure
 from runner.json_text import json_texts
 from runner.retries import with_retries
 from runner.v2 import raw
-from runner.v2.grpc_messages import INFER, METADATA, decode_response, infer_request, metadata_of, metadata_request
+from runner.v2.grpc_messages import (
+    INFER,
+    METADATA,
+    READY,
+    decode_response,
+    infer_request,
+    is_ready,
+    metadata_of,
+    metadata_request,
+    ready_request,
+)
 from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
 
 _FIELD: Final = "kserve.modelUrl"
@@ -90,6 +100,10 @@ class V2Grpc:
                 is_retryable=False,
             )
 
+    async def is_ready(self) -> bool:
+        """Whether the server says that the model is ready. Raises Fault and InferenceError."""
+        return is_ready(await self._call(READY, ready_request(self._model)))
+
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
         try:
@@ -101,6 +115,13 @@ class V2Grpc:
         sendable = [text for at, text in enumerate(texts) if at not in left]
         results = await self._predict(JsonRecords(sendable)) if sendable else None
         return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
+
+    def mismatch(self, records: Records) -> str:
+        """Compare the width of the records with the metadata."""
+        expected, width = self._tensor.width, width_of(records)
+        if expected in {0, width}:
+            return ""
+        return f"{self._target}; the model's metadata requires {expected} numbers per record, the input has {width}"
 
     async def close(self) -> None:
         """Close the channel."""

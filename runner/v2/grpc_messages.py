@@ -14,6 +14,7 @@ from runner.v2.raw import decode_output
 from runner.v2.tensors import results_of
 
 INFER: Final = "/inference.GRPCInferenceService/ModelInfer"
+READY: Final = "/inference.GRPCInferenceService/ModelReady"
 METADATA: Final = "/inference.GRPCInferenceService/ModelMetadata"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -37,6 +38,16 @@ def infer_request(model: str, *, name: str, datatype: str, shape: Sequence[int],
 def metadata_request(model: str) -> bytes:
     """Return a ModelMetadataRequest."""
     return _text(1, model)
+
+
+def ready_request(model: str) -> bytes:
+    """Return a ModelReadyRequest."""
+    return _text(1, model)
+
+
+def is_ready(message: bytes) -> bool:
+    """What a ModelReadyResponse says. Raises ValueError."""
+    return any(number == 1 and value == 1 for number, value in _fields(message))
 
 
 def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form

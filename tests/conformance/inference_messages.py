@@ -23,6 +23,8 @@ _MESSAGES: dict[str, str] = {
     "Tensor": "string name=1, string datatype=2, int64 shape*3, Contents contents=5",
     "ModelInferRequest": "string model_name=1, string model_version=2, string id=3, Tensor inputs*5, bytes raw_input_contents*7",
     "ModelInferResponse": "string model_name=1, string model_version=2, string id=3, Tensor outputs*5, bytes raw_output_contents*6",
+    "ModelReadyRequest": "string name=1, string version=2",
+    "ModelReadyResponse": "bool ready=1",
     "ModelMetadataRequest": "string name=1, string version=2",
     "TensorMetadata": "string name=1, string datatype=2, int64 shape*3",
     "ModelMetadataResponse": "string name=1, string versions*2, string platform=3, TensorMetadata inputs*4, "

@@ -214,6 +214,9 @@ async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
         response.inputs.add(name="input-0", datatype=server.datatype, shape=[-1, 4])
         return response
 
+    async def ready(_request: Any, _context: Any) -> Any:  # Any: generated messages
+        return message_class("ModelReadyResponse")(ready=not server.failure)
+
     def handler(method: Any, name: str) -> Any:  # Any: grpc is not typed
         return grpc.unary_unary_rpc_method_handler(
             method,
@@ -222,7 +225,11 @@ async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
         )
 
     grpc_server = grpc.aio.server()
-    methods = {"ModelInfer": handler(infer, "ModelInfer"), "ModelMetadata": handler(describe, "ModelMetadata")}
+    methods = {
+        "ModelInfer": handler(infer, "ModelInfer"),
+        "ModelMetadata": handler(describe, "ModelMetadata"),
+        "ModelReady": handler(ready, "ModelReady"),
+    }
     grpc_server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),)
     )

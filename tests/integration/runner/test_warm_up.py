@@ -13,9 +13,11 @@ from aiohttp import web
 
 from inferrun.contract import Model
 from inferrun.runner_report import parse_warm_up
+from runner.connector import AddressRefused
 from runner.settings import Settings
 from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
-from tests.integration.runner.pods import REPOSITORY
+from tests.conformance.protocol_worlds import grpc_contents
+from tests.integration.runner.pods import REPOSITORY, until
 
 ALLOWED = {"allowed_addresses": "127.0.0.1"}
 Answer = Callable[[int], tuple[int, str]]
@@ -103,6 +105,30 @@ async def test_a_server_that_is_started_by_the_first_request_is_waited_for() -> 
     await running
     await late.cleanup()
     assert hits == IN_A_ROW
+
+
+async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
+    async with grpc_contents() as world:
+        world.server.failure = "busy"
+        model = Model(model_url=f"grpc://{world.server.url}", model_name="sum", protocol_version="grpc-v2")
+        seen = Seen()
+        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+        await until(lambda: seen.last.endswith("the model is not ready"))
+        assert not running.done()
+        world.server.failure = ""
+        async with asyncio.timeout(60):
+            await running
+    assert seen.last == f"grpc://{world.server.url}: the model is ready"
+
+
+async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_address_is_not() -> None:
+    model = Model(model_url="grpc://127.0.0.1:9", model_name="sum", protocol_version="grpc-v2")
+    seen = Seen()
+    running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+    await until(lambda: "check that the server is running" in seen.last)
+    running.cancel()
+    with pytest.raises(AddressRefused):
+        await wait_until_ready(model, Settings(), seen=Seen())
 
 
 async def run_program(tmp_path: Path, url: str, *, seconds: float, allowed: str = "127.0.0.1") -> tuple[int, str, str]:

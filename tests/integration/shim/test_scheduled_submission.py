@@ -27,7 +27,13 @@ QUOTAS = Resource("v1", "resourcequotas")
 def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
     events = EventRecorder(api, reporter="tests")
     return RunSubmitter(
-        api, RunStore(api), events=events, history=SubmissionHistory(temporal), namespaces=None, labels=tuple
+        api,
+        RunStore(api),
+        events=events,
+        history=SubmissionHistory(temporal),
+        namespaces=None,
+        excluded_annotations=tuple,
+        labels=tuple,
     )
 
 

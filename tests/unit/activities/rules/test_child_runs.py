@@ -30,12 +30,26 @@ SPEC = {
 
 
 LABELS = ("kueue.x-k8s.io/queue-name",)
+EXCLUDED = ("example.com/*",)
 
 
 def parent(**spec: object) -> InferenceRun:
     labels = {"kueue.x-k8s.io/queue-name": "gpu", "team": "a"}
-    metadata = {"name": "nightly", "namespace": "team", "uid": "parent-uid", "labels": labels}
+    annotations = {"example.com/private": "1", "team.example/owner": "a", wellknown.ANNOTATION_WORKFLOW_ID: "forged"}
+    metadata = {
+        "name": "nightly",
+        "namespace": "team",
+        "uid": "parent-uid",
+        "labels": labels,
+        "annotations": annotations,
+    }
     return parse_run({"metadata": metadata, "spec": {**SPEC, **spec}})
+
+
+def child(schedule: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
+    return scheduled_run(
+        schedule, workflow_id=workflow_id, nominal_time=nominal_time, labels=LABELS, excluded_annotations=EXCLUDED
+    )
 
 
 def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:
@@ -43,22 +57,21 @@ def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> Inf
 
 
 def finished(number: int, phase: Phase) -> InferenceRun:
-    manifest = scheduled_run(
-        parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number), labels=LABELS
-    )
+    manifest = child(parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
     ended = DUE.replace(minute=number, second=30).isoformat()
     return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
 
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)
+    made = child(parent(), workflow_id="w", nominal_time=DUE)
     assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:7]}
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)["metadata"]
+    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
     assert made["name"] == "nightly-20261121090000"
     assert made["annotations"] == {
+        "team.example/owner": "a",
         wellknown.ANNOTATION_WORKFLOW_ID: "w",
         wellknown.ANNOTATION_SCHEDULED_TIME: "2026-11-21T09:00:00Z",
     }
@@ -67,18 +80,18 @@ def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_t
 
 
 def test_a_schedules_child_inherits_only_queue_labels() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)["metadata"]
+    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
     assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
 
 
 def test_the_same_nominal_time_finds_the_same_child() -> None:
-    made = scheduled_run(parent(), workflow_id="first", nominal_time=DUE, labels=LABELS)
-    again = scheduled_run(parent(), workflow_id="second", nominal_time=DUE, labels=LABELS)
+    made = child(parent(), workflow_id="first", nominal_time=DUE)
+    again = child(parent(), workflow_id="second", nominal_time=DUE)
     assert match(again, stored(made)) is Match.SAME
 
 
 def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
-    made = scheduled_run(parent(), workflow_id="w", nominal_time=DUE, labels=LABELS)
+    made = child(parent(), workflow_id="w", nominal_time=DUE)
     by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
     assert match(made, by_hand) is Match.FOREIGN
 
@@ -127,9 +140,15 @@ def test_by_default_three_succeeded_runs_and_one_failed_run_are_kept() -> None:
 
 def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None:
     schedule = parent(successfulJobsHistoryLimit=0)
-    under_way = stored(scheduled_run(schedule, workflow_id="w", nominal_time=DUE, labels=LABELS), phase=Phase.RUNNING)
+    under_way = stored(
+        child(schedule, workflow_id="w", nominal_time=DUE),
+        phase=Phase.RUNNING,
+    )
     other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
-    foreign = stored(scheduled_run(other, workflow_id="w", nominal_time=DUE, labels=LABELS), phase=Phase.SUCCEEDED)
+    foreign = stored(
+        child(other, workflow_id="w", nominal_time=DUE),
+        phase=Phase.SUCCEEDED,
+    )
     labelled = parse_run(
         {
             "metadata": {"name": "by-hand", "labels": {wellknown.LABEL_SCHEDULE_UID: "parent-uid"}},

@@ -66,6 +66,20 @@ def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contr
     assert contract["canaryRecords"] == 9
 
 
+def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:
+    made = compile_run(run(dryRun=True), config(image=None), defaults=DEFAULTS, runner_account="")
+    assert json.loads(made.contract_json)["dryRun"] is True
+    assert made.snapshot.success is Reason.DRY_RUN_SUCCEEDED
+
+
+def test_an_image_that_would_execute_a_dry_run_is_never_launched() -> None:
+    with pytest.raises(LaunchBlocked) as blocked:
+        compile_run(run(dryRun=True), config(image="mine:1"), defaults=DEFAULTS, runner_account="")
+    assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert "spec.dryRun" in blocked.value.message
+    assert "'mine:1'" in blocked.value.message
+
+
 def test_limits_and_policies_are_copied() -> None:
     snapshot = compiled(
         spec={
@@ -200,6 +214,35 @@ def test_the_operator_chooses_which_labels_are_inherited() -> None:
     given = run(metadata={"labels": labels})
     chosen = DEFAULTS.model_copy(update={"propagated_labels": ("team",)})
     assert compile_run(given, config(), defaults=chosen, runner_account="").snapshot.labels == {"team": "a"}
+
+
+def annotations_of(annotations: dict[str, str], *, excluded: tuple[str, ...] | None = None) -> dict[str, str]:
+    chosen = DEFAULTS if excluded is None else DEFAULTS.model_copy(update={"excluded_annotations": excluded})
+    given = run(metadata={"annotations": annotations})
+    return compile_run(given, config(), defaults=chosen, runner_account="").snapshot.annotations
+
+
+def test_annotations_are_inherited_except_for_those_that_are_excluded() -> None:
+    annotations = {
+        "example.com/owner": "team-a",
+        "sidecar.istio.io/inject": "false",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "kueue.x-k8s.io/retriable-in-group": "true",
+        "argocd.argoproj.io/sync-wave": "1",
+    }
+    assert annotations_of(annotations) == {"example.com/owner": "team-a", "sidecar.istio.io/inject": "false"}
+    assert annotations_of(annotations, excluded=("sidecar.*", "k*", "argo*")) == {"example.com/owner": "team-a"}
+    assert annotations_of(annotations, excluded=("*",)) == {}
+
+
+def test_our_own_annotations_are_never_inherited() -> None:
+    own = {"inferrun.dev/signature": "forged", "krateo.io/paused": "true", "inferrun.dev/stopped": "true"}
+    assert annotations_of(own, excluded=()) == {}
+
+
+def test_annotations_beyond_two_kibibytes_are_left_out() -> None:
+    annotations = {f"example.com/{name}": "x" * 900 for name in "abcd"}
+    assert list(annotations_of(annotations)) == ["example.com/a", "example.com/b"]
 
 
 def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:

@@ -204,6 +204,7 @@ def test_model_mesh_has_a_rest_address_next_to_the_grpc_one() -> None:
     assert (
         found(standard(status=status)).url == "http://modelmesh-serving.kserve-test:8008/v2/models/sklearn-iris/infer"
     )
+    assert found(standard(status=status), protocol="grpc-v2").url == "grpc://modelmesh-serving.kserve-test:8033"
     answer = ask(merged(standard(status=status), {"status": {"components": None}}))
     assert isinstance(answer, Never)
     assert "grpc://modelmesh-serving.kserve-test:8033" in answer.message
@@ -365,14 +366,50 @@ def test_a_model_that_declares_no_protocol_speaks_v1_as_in_kserve(known: Any) ->
     assert (answer.protocol, answer.url) == ("v1", f"http://{HOST}/v1/models/sklearn-iris:predict")
 
 
-def test_a_model_that_speaks_grpc_only_is_refused_with_what_to_do() -> None:
-    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}), protocolVersion="grpc-v2")
-    answer = ask(item, {SHARED: runtime("grpc-v2")})
+def test_a_model_that_speaks_no_protocol_of_the_runner_is_refused_with_what_to_do() -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}), protocolVersion="grpc-v1")
+    answer = ask(item, {SHARED: runtime("grpc-v1")})
     assert isinstance(answer, Never)
     assert (
-        "speaks grpc-v2, but the default runner speaks v2 and openai and v1; set protocolVersion: v2" in answer.message
+        "speaks grpc-v1, but the default runner speaks v2 and openai and v1 and grpc-v2; set protocolVersion: v2"
+        in answer.message
     )
-    assert found(item, {SHARED: runtime("grpc-v2")}, is_our_runner=False).protocol == "grpc-v2"
+    assert found(item, {SHARED: runtime("grpc-v1")}, is_our_runner=False).protocol == "grpc-v1"
+
+
+@pytest.mark.parametrize("is_our_runner", [True, False])
+@pytest.mark.parametrize(
+    ("ports", "headless", "url"),
+    [
+        ((port(80, target=8081, name="h2c"),), False, f"grpc://{HOST}:80"),
+        ((port(80, target=8080), port(9000, name="grpc-port")), False, f"grpc://{HOST}:9000"),
+        ((port(8033, name="h2c"), port(8085, name="http1")), False, f"grpc://{HOST}:8033"),
+        ((port(80, target=8081, name="h2c"),), True, f"grpc://{HOST}:8081"),
+        ((port(9000, name="predictor"),), False, f"grpc://{HOST}:9000"),
+    ],
+    ids=["usual", "beside-http", "before-http", "headless", "unnamed"],
+)
+def test_a_model_that_speaks_grpc_only_is_reached_at_the_port_for_grpc(
+    *, ports: tuple[Json, ...], headless: bool, url: str, is_our_runner: bool
+) -> None:
+    item = with_model(standard(), protocolVersion="grpc-v2")
+    answer = found(item, {PREDICTOR: service(*ports, headless=headless)}, is_our_runner=is_our_runner)
+    assert (answer.protocol, answer.url) == ("grpc-v2", url)
+
+
+def test_a_runtime_that_offers_only_grpc_is_used_with_it() -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
+    answer = found(item, {SHARED: runtime("grpc-v2"), PREDICTOR: service(port(8081, name="h2c"))})
+    assert (answer.protocol, answer.url) == ("grpc-v2", f"grpc://{HOST}:8081")
+
+
+def test_in_knative_mode_grpc_uses_the_port_of_the_gateway() -> None:
+    item = with_model(
+        knative(status={"address": {"url": "http://iris.kserve-test.svc.cluster.local"}}), protocolVersion="grpc-v2"
+    )
+    assert found(item).url == "grpc://iris.kserve-test.svc.cluster.local:80"
+    secure = with_model(knative(status={"address": {"url": "https://iris.example.com"}}), protocolVersion="grpc-v2")
+    assert found(secure).url == "grpcs://iris.example.com:443"
 
 
 def test_a_custom_container_declares_its_protocol_in_its_environment() -> None:

@@ -1,0 +1,88 @@
+"""What the largest configs that are read cost the shim: CPU time, which does not depend on the load, and memory."""
+
+import gc
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inferrun.kube.decoding import MALFORMED, read_event
+from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS
+from operator_shim.config_digest import digest_config
+
+CPU_SECONDS = 0.3
+"""Of a slow machine; see the figures in docs/operations.md."""
+
+PEAK_BYTES = 32 * 1024 * 1024
+KEPT_BYTES = 512 * 1024
+
+Storage = dict[str, Any]  # Any: free-form by design
+
+
+def event_with(storage: Storage) -> bytes:
+    spec = {"image": "own:1", "storage": {"input": {"own": storage}, "output": {"own": {}}}}
+    names = {"name": "large", "namespace": "team", "resourceVersion": "7", "uid": "u"}
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": names, "spec": spec}
+    return json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
+
+
+def largest(storage_of: Callable[[int], Storage]) -> bytes:
+    """The event of the largest config of this shape that is read."""
+    low, high = 1, MAX_FREE_FORM_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        raw = event_with(storage_of(middle))
+        brackets = raw.count(b"[") + raw.count(b"{")
+        fits = len(raw) <= MAX_FREE_FORM_BYTES and brackets <= MAX_FREE_FORM_CONTAINERS
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return event_with(storage_of(low))
+
+
+def nested(depth: int) -> Storage:
+    found: Storage = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+SHAPES: dict[str, Callable[[int], Storage]] = {
+    "one long text": lambda size: {"a": "x" * size},
+    "small keys": lambda size: {f"k{number}": number for number in range(min(size, 100_000))},
+    "empty lists": lambda size: {"a": [[]] * min(size, 100_000)},
+    "deep objects": lambda size: {f"k{number}": nested(55) for number in range(min(size, 2_000))},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_largest_config_costs_milliseconds_and_little_memory(shape: str) -> None:
+    raw = largest(SHAPES[shape])
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        kind, item = read_event(raw, CONFIGS)
+        digest_config(item)
+        took.append(time.process_time() - began)
+        assert kind == "ADDED"
+    gc.collect()
+    tracemalloc.start()
+    _, item = read_event(raw, CONFIGS)
+    kept = digest_config(item)
+    peak = tracemalloc.get_traced_memory()[1]
+    del item
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept["metadata"]["name"] == "large"
+    assert min(took) < CPU_SECONDS
+    assert peak < PEAK_BYTES
+    assert size < KEPT_BYTES
+
+
+def test_a_config_of_too_many_lists_is_not_parsed() -> None:
+    kind, item = read_event(event_with({"a": [[]] * MAX_FREE_FORM_CONTAINERS}), CONFIGS)
+    assert kind == MALFORMED
+    assert "it has more than 20000 lists and objects" in item["unreadable"]
+    assert item["metadata"]["name"] == "large"
