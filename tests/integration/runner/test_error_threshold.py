@@ -45,7 +45,6 @@ async def test_more_errors_than_the_threshold_allows_end_the_run_for_good(file: 
     assert (ended.code, ended.result.reason, ended.result.retryable) == (4, Reason.ERROR_THRESHOLD_EXCEEDED, False)
     assert "11 of 1000 records failed, more than errorThreshold 1% (10) allows; the first error: " in ended.message
     assert not (folder_of(file) / "manifest.json").exists()
-    assert max(model.rows) < 700, "records far behind the last error that was allowed were sent"
 
 
 async def test_as_many_errors_as_the_threshold_allows_are_committed(file: Machine, model: CountingModel) -> None:
