@@ -21,7 +21,7 @@ from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.installation import Installation
-from activities.rules import launch_results, manifests
+from activities.rules import launch_results, manifests, retried_run
 from activities.rules.adopted_run import read_from_job
 from activities.rules.job_comparison import difference
 from activities.rules.known_start import KnownStart
@@ -38,11 +38,11 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import acknowledged_status, status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
-from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
@@ -217,7 +217,21 @@ class JobLauncher:
         service = service_of(run, config, runner_image=defaults.runner_image)
         if service is not None:
             address = await self._models.find(service, namespace=run.metadata.namespace, after=began)
-        return compile_run(run, config, defaults=defaults, runner_account=self._runner_account, address=address)
+        return compile_run(
+            run,
+            config,
+            defaults=defaults,
+            runner_account=self._runner_account,
+            address=address,
+            earlier=await self._earlier_run(run) if run.spec.retry_of else None,
+        )
+
+    async def _earlier_run(self, run: InferenceRun) -> InferenceRun:
+        """The run that this one retries. Raises LaunchBlocked if there is none."""
+        try:
+            return parse_run(await self._api.get(RUNS, run.metadata.namespace, run.spec.retry_of or ""))
+        except NotFound:
+            raise retried_run.missing(run) from None
 
     async def _compile_again(self, run: InferenceRun, known: KnownStart, *, began: float) -> CompiledRun:
         """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""

@@ -1,7 +1,8 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold` and `canaryRecords` were added.
+`errorThreshold`, `canaryRecords`, `dryRun` and
+`retryOf` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, unmodified.
 """
@@ -52,6 +53,17 @@ class Model(BaseModel):
     )
 
 
+class RetriedRun(BaseModel):
+    """The ended run whose failed records are predicted again."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: str = Field(default="", description="Its name")
+    run_id: str = Field(description="Its UID")
+    job_name: str = Field(description="Base name of its Jobs, after which its output is named")
+    manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
+
+
 class Contract(BaseModel):
     """What a runner is asked to do."""
 
@@ -66,6 +78,8 @@ class Contract(BaseModel):
     parameters: dict[str, str] = Field(default_factory=dict)
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
+    retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")
+    dry_run: bool = Field(default=False, description="Whether the run is only checked; nothing is predicted or stored")
 
 
 def dump_contract(contract: Contract) -> str:
@@ -74,5 +88,7 @@ def dump_contract(contract: Contract) -> str:
     value["kserve"] = {key: text for key, text in value["kserve"].items() if text}
     if "service" in value["kserve"]:
         value["kserve"]["service"] = {key: one for key, one in value["kserve"]["service"].items() if one}
+    if value["retryOf"]:
+        value["retryOf"] = {key: text for key, text in value["retryOf"].items() if text}
     kept = {key: member for key, member in value.items() if member or key == "kserve"}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     RUNNING = "Running"
     NODE_UNREACHABLE = "NodeUnreachable"
     SUCCEEDED = "Succeeded"
+    DRY_RUN_SUCCEEDED = "DryRunSucceeded"
 
     # Failed.
     INVALID_SPEC = "InvalidSpec"

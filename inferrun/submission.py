@@ -18,7 +18,7 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
-from inferrun.resources.scalars import NamespaceName, Seconds
+from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 
 WORKFLOW_TYPE: Final = "SubmitInferenceRun"
@@ -72,6 +72,8 @@ _RUN_FIELDS: Final = {
     "pending_timeout_seconds",
     "error_threshold",
     "canary_records",
+    "dry_run",
+    "retry_of",
 }
 """What a submission says about the spec of the run."""
 
@@ -87,6 +89,8 @@ class Submission(_Part):
     pending_timeout_seconds: Seconds | None = None
     error_threshold: Threshold | None = None
     canary_records: CanaryRecords | None = None
+    dry_run: bool | None = None
+    retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
     )

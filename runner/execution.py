@@ -11,6 +11,7 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InferenceError,
     InputError,
     InputPlan,
@@ -27,11 +28,13 @@ from inferrun.plugins import (
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
-from runner import registry
+from runner import checks, registry
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
 from runner.pipeline import Pipeline
+from runner.recall import Recall
+from runner.retrying import find_earlier
 from runner.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -55,6 +58,19 @@ async def execute(
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     open_model = _protocol_of(contract.kserve)
+    if contract.dry_run:
+        from runner.dry_run import check_run  # noqa: PLC0415  other runs do not need it
+
+        await check_run(
+            contract,
+            settings,
+            context,
+            open_model=open_model,
+            open_input=(open_input, input_label, input_spec),
+            open_output=(open_output, output_label, output_spec),
+            record_success=record_success,
+        )
+        return
     model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(contract.kserve, model_context))
@@ -96,14 +112,28 @@ async def _predict(
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
-    plan = await _adopt_plan(source, sink, checkpoint)
-    if len(checkpoint.committed) < len(plan.chunks):
+    is_checked = checkpoint.plan is None and await _check_first(source, model)
+    earlier = await find_earlier(contract, sink, source)
+    plan = await _adopt_plan(source, sink, checkpoint, earlier)
+    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     budget = budget_of(contract, total=plan.total)
-    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget)
+    pipeline = Pipeline(
+        source, model, sink, limits=limits, report=report, budget=budget, recall=Recall(earlier) if earlier else None
+    )
     counts = await pipeline.run(plan, checkpoint)
     _check_errors(counts, budget)
     return await _commit(source, sink, counts)
+
+
+async def _check_first(source: Source, model: ModelProtocol) -> bool:
+    """Check the first records and the model before the input is counted; False if the source has to count it first."""
+    first = await checks.read_first(source, may_plan=False)
+    if first is None:
+        return False
+    found = [first.found, await checks.check_model(model, first, is_strict=False)]
+    _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
+    return True
 
 
 def _labels(contract: Contract) -> tuple[tuple[str, StorageObject], tuple[str, StorageObject]]:
@@ -123,9 +153,12 @@ def store_context(contract: Contract, settings: Settings) -> StoreContext:
     )
 
 
-async def _adopt_plan(source: Source, sink: OutputStore, checkpoint: Checkpoint) -> InputPlan:
-    """Agree with all attempts of the run on one plan, and verify that it fits the input."""
-    proposed = await asyncio.to_thread(source.plan) if checkpoint.plan is None else checkpoint.plan
+async def _adopt_plan(
+    source: Source, sink: OutputStore, checkpoint: Checkpoint, earlier: EarlierResults | None
+) -> InputPlan:
+    """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
+    known = checkpoint.plan or (earlier.plan if earlier else None)
+    proposed = await asyncio.to_thread(source.plan) if known is None else known
     plan = await sink.begin(proposed)
     if plan.fingerprint != source.fingerprint:
         raise InputError(

@@ -51,6 +51,15 @@ class FileRanges:
                     first += piece.records
         return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
 
+    def first_chunk(self) -> Chunk | None:
+        """Return the first chunk of the plan without counting the other records."""
+        size = chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
+        for unit, file in enumerate(self._files):
+            with _input_errors(file):
+                for piece in self._format.plan(file, chunk_bytes=size, limits=self._limits):
+                    return Chunk(0, unit, piece.start, piece.end, 0, piece.records)
+        return None
+
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the records of one range."""
         file = self._files[chunk.unit]

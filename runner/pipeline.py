@@ -29,6 +29,7 @@ from inferrun.plugins import (
 )
 from runner.batching import Batching
 from runner.error_budget import ErrorBudget
+from runner.recall import Recall
 from runner.reorder_window import ReorderWindow
 from runner.sender import Sender
 
@@ -53,13 +54,14 @@ class Pipeline:
         limits: Limits,
         report: Callable[[Counts], None],
         budget: ErrorBudget | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self._source = source
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
-        self._sender = Sender(model, self._window, limits=limits, budget=self._budget)
+        self._sender = Sender(model, self._window, limits=limits, budget=self._budget, recall=recall)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
 

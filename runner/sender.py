@@ -20,6 +20,7 @@ from inferrun.plugins import (
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
 from runner.error_budget import ErrorBudget
+from runner.recall import Recall, Recalled
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried
 from runner.slots import Slots
@@ -37,8 +38,11 @@ _REJECTIONS_IN_A_ROW = 1000
 class Sender:
     """Turns batches into results."""
 
-    def __init__(self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits, budget: ErrorBudget) -> None:
+    def __init__(
+        self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits, budget: ErrorBudget, recall: Recall | None
+    ) -> None:
         self._model = model
+        self._recall = recall
         self._budget = budget
         self._window = window
         self._retry_seconds = limits.retry_seconds
@@ -68,10 +72,21 @@ class Sender:
         self._unsent.add(batch.first)
 
     async def send(self, batch: Batch) -> Results:
-        """Send a batch until it succeeds. Raises InferenceError."""
-        results = await self._request(batch)
+        """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
+        if self._recall is None:
+            results = await self._request(batch)
+        else:
+            results = await self._complete(await self._recall.recall(batch))
         self._window.add(batch, results)
         return results
+
+    async def _complete(self, recalled: Recalled) -> Results:
+        unknown = recalled.unknown
+        if unknown is not None:
+            return recalled.merged(await self._request(unknown))
+        self._unsent.discard(recalled.batch.first)
+        self._has_sent.set()
+        return recalled.merged(None)
 
     async def _request(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame."""

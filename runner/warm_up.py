@@ -77,7 +77,7 @@ class Seen:
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
     """Return once the model was ready several times in a row. Raises AddressRefused and RunnerError; waits for anything else."""
     url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
-    async with _open_probe(model, settings) as probe:
+    async with open_probe(model, settings) as probe:
         while count < IN_A_ROW:
             finding = await probe()
             seen.report(f"{public_url(url)}: {finding.seen}")
@@ -88,7 +88,7 @@ async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, paus
 
 
 @asynccontextmanager
-async def _open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
     """A function that asks the server once."""
     if protocol_of(model) == GRPC:
         from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long

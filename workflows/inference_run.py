@@ -335,7 +335,7 @@ class InferenceRun:
         if self._state.job is not None:
             verdict = await self._stop_job(self._state.job)
             if success_of(verdict) is not None and verdict is not None:
-                return self._state.outcome(verdict, Phase.SUCCEEDED, Reason.SUCCEEDED)
+                return self._state.outcome(verdict, Phase.SUCCEEDED, verdict.reason)
             is_unclear = verdict is not None and verdict.is_unclear
         return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 

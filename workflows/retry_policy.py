@@ -39,7 +39,7 @@ class Step:
 def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None) -> Step:
     """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
-        return Step(StepKind.SUCCEED, Reason.SUCCEEDED, verdict.message)
+        return Step(StepKind.SUCCEED, verdict.reason, verdict.message)
     is_time_up = is_expired(seconds_left)
     if verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.NODE_LOST, VerdictKind.SUSPENDED):
         return _after_interruption(verdict, is_time_up=is_time_up)

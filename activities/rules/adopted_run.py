@@ -20,6 +20,7 @@ def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> Comp
     snapshot = Snapshot(
         image=image,
         is_our_runner=image == defaults.runner_image,
+        is_dry_run=bool(limits.dry_run),
         pending_timeout_seconds=limits.pending_timeout_seconds or 0,
         backoff_limit=limits.backoff_limit if limits.backoff_limit is not None else defaults.backoff_limit,
         max_disruptions=defaults.max_disruptions,

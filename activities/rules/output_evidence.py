@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from activities.rules import pod_state
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
-from inferrun.reasons import Reason
 from inferrun.runner_report import OutputFinding, OutputState, parse_result
 
 NOT_STARTED = ("StartError", "ContainerCannotRun")
@@ -49,13 +48,15 @@ def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
     if snapshot is None or not snapshot.is_our_runner:
         return True
     result = parse_result(end.message)
-    return result is not None and (end.exit_code == 0) == (result.reason is Reason.SUCCEEDED)
+    return result is not None and (end.exit_code == 0) == (result.reason is snapshot.success)
 
 
 def unanswerable(snapshot: Snapshot | None) -> OutputFinding | None:
     """What can be said without asking, if nobody can be asked; None if the store can answer."""
     if snapshot is None:
         return unknown("the run's snapshot is missing, so its output cannot be found")
+    if snapshot.is_dry_run:
+        return OutputFinding(state=OutputState.NOT_COMMITTED, message="a dry run stores nothing")
     if not snapshot.is_our_runner:
         return unknown("only the custom image knows its output")
     if any(endpoint.end == "output" for endpoint in snapshot.endpoints):

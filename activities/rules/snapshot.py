@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from activities.rules.inheritance import propagated_annotations, propagated_labels
 from activities.rules.launch_blocked import LaunchBlocked
+from activities.rules.retried_run import check_storage, retried_run
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
@@ -145,6 +146,12 @@ class Snapshot(BaseModel):
 
     warm_up_image: str = ""
     ca_bundle: CABundle | None = None
+    is_dry_run: bool = False
+
+    @property
+    def success(self) -> Reason:
+        """The reason with which our runner reports that it has done what it was asked."""
+        return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
 
 
 @dataclass(frozen=True)
@@ -204,15 +211,21 @@ def compile_run(
     defaults: Defaults,
     runner_account: str,
     address: ModelAddress | None = None,
+    earlier: InferenceRun | None = None,
 ) -> CompiledRun:
-    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it.
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it, and
+    `earlier` is the run that this one retries.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked if the
     result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    _check_image(run, snapshot)
     contract = _contract_of(run, config, base=base)
+    if earlier is not None:
+        contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
+        check_storage(run, earlier, contract)
     if address is not None and snapshot.service is not None:
         contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
     contract_json = dump_contract(contract)
@@ -261,6 +274,18 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
     return model.model_copy(update=changes)
 
 
+def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
+    """Raise LaunchBlocked for what only our runner can do: another image would ignore it, and store predictions."""
+    asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
+    field, value = next(((field, value) for field, value in asked.items() if value), ("", ""))
+    if field and not snapshot.is_our_runner:
+        text = (
+            f'spec.{field} is "{value}"; it requires the built-in runner, but the InferenceConfig names the image '
+            f"{snapshot.image!r}, which would execute the whole run; remove spec.{field}, or spec.image in the config"
+        )
+        raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+
+
 MAX_SNAPSHOT_BYTES = 8 * 1024
 """Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
 
@@ -296,6 +321,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         parameters=dict(run.spec.parameters or {}),
         error_threshold=_error_threshold_of(run, config),
         canary_records=run.spec.canary_records or config.spec.canary_records or 0,
+        dry_run=bool(run.spec.dry_run),
     )
 
 
@@ -351,6 +377,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         service=service_of(run, config, runner_image=defaults.runner_image),
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
+        is_dry_run=bool(run.spec.dry_run),
         ca_bundle=_ca_bundle_of(config),
     )
 

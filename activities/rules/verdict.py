@@ -103,12 +103,14 @@ def _judge_completion(evidence: Evidence) -> Verdict:
         message = "the Job is complete, but because of a Pod that was created by another client"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
     result = _result_of(evidence.snapshot, end) if end else None
-    reports_success = result is not None and result.reason is Reason.SUCCEEDED
+    reports_success = result is not None and result.reason is evidence.snapshot.success
     if evidence.snapshot.is_our_runner and not reports_success:
         message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, end, None)
     shown = result.message if result else one_line(end.message) if end else ""
-    verdict = _verdict(VerdictKind.SUCCEEDED, Reason.SUCCEEDED, shown or "the container exited with 0", end, result)
+    verdict = _verdict(
+        VerdictKind.SUCCEEDED, evidence.snapshot.success, shown or "the container exited with 0", end, result
+    )
     return verdict.model_copy(
         update={"exit_code": int(ExitCode.DONE)}
     )  # a Job without its Pod is complete for no other reason

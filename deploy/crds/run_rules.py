@@ -61,6 +61,18 @@ PARAMETERS: Final = Rule(
 )
 
 
+RUN_ONLY: Final = Rule(
+    holds="!has(self.schedule) || !has(self.dryRun) || !self.dryRun",
+    message="""'dryRun is "true" and schedule is set; allowed is one of them: check the config with a run of its own'""",
+    field=".dryRun",
+)
+
+NO_RETRY_BY_SCHEDULE: Final = Rule(
+    holds="!has(self.schedule) || !has(self.retryOf)",
+    message="""'retryOf is "' + self.retryOf + '" and schedule is set; allowed is one of them'""",
+    field=".retryOf",
+)
+
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
@@ -147,7 +159,11 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
     frozen = (frozen_after_start(field) for field in spec_fields if field not in MUTABLE_AFTER_START | {"schedule"})
     return {
         ROOT: (OUTCOME_STAYS, SCHEDULE_STAYS, *frozen, *map(frozen_after_end, sorted(MUTABLE_AFTER_START))),
-        "spec": tuple(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+        "spec": (
+            *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+            RUN_ONLY,
+            NO_RETRY_BY_SCHEDULE,
+        ),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),

@@ -67,7 +67,8 @@ def _done(before: InferenceRunStatus, after: InferenceRunStatus) -> dict[str, bo
         is_in_use = after.phase is Phase.RUNNING or _was(before, MODEL_READY)
         found[MODEL_READY] = has_succeeded or (is_in_use and after.reason not in _MODEL_REASONS)
     found[JOB_COMPLETE] = has_succeeded or (after.phase is Phase.FAILED and after.exit_code == 0)
-    found[OUTPUT_COMMITTED] = has_succeeded
+    if after.reason != Reason.DRY_RUN_SUCCEEDED:  # a dry run has no output
+        found[OUTPUT_COMMITTED] = has_succeeded
     return found
 
 

@@ -12,7 +12,7 @@ its arguments before doing any I/O, raising ContractError with the field and the
 It does not read the environment.
 """
 
-from inferrun.contract import Contract, Model
+from inferrun.contract import Contract, Model, RetriedRun
 from inferrun.plugins.errors import (
     ContractError,
     Fault,
@@ -26,7 +26,9 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
+    CheckedModel,
     ChunkWriter,
+    EarlierResults,
     InputFile,
     Json,
     ModelContext,
@@ -35,9 +37,13 @@ from inferrun.plugins.seams import (
     OpenModel,
     OpenOutput,
     OutputStore,
+    PeekableSource,
     Piece,
+    ProbedStore,
+    ReadableResults,
     RecordFormat,
     ResultWriter,
+    RetriedStore,
     Source,
     StorageObject,
     StoreContext,
@@ -67,6 +73,7 @@ __all__ = [
     "ArrowRecords",
     "Batch",
     "Block",
+    "CheckedModel",
     "Checkpoint",
     "Chunk",
     "ChunkCommit",
@@ -77,6 +84,7 @@ __all__ = [
     "Counts",
     "CustomId",
     "Delivery",
+    "EarlierResults",
     "Fault",
     "FaultKind",
     "InferenceError",
@@ -95,13 +103,18 @@ __all__ = [
     "Output",
     "OutputError",
     "OutputStore",
+    "PeekableSource",
     "Piece",
+    "ProbedStore",
+    "ReadableResults",
     "RecordError",
     "RecordFormat",
     "Records",
     "ResultCounts",
     "ResultWriter",
     "Results",
+    "RetriedRun",
+    "RetriedStore",
     "RunnerError",
     "Source",
     "StorageObject",

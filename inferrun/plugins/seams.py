@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
 
-from inferrun.contract import Contract, Model
+from inferrun.contract import Contract, Model, RetriedRun
 from inferrun.plugins.limits import Limits
+from inferrun.plugins.records import Records
 from inferrun.plugins.values import (
     Batch,
     Block,
@@ -111,6 +112,15 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class PeekableSource(Protocol):
+    """A source that finds its first chunk without counting all records; optional for a `Source`. Checks use it."""
+
+    def first_chunk(self) -> Chunk | None:
+        """Return the first chunk, None if the input has no records. Blocks."""
+        ...
+
+
 class ChunkWriter(Protocol):
     """Writes the results of one chunk and commits them."""
 
@@ -177,6 +187,15 @@ class AbortableStore(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbedStore(Protocol):
+    """An opened output that can be checked for a dry run; optional for an `OutputStore`. `open` is not called before."""
+
+    async def probe(self) -> str:
+        """Verify that the output can be written, leave nothing behind, and return the location. Raises OutputError."""
+        ...
+
+
 class ModelProtocol(Protocol):
     """A connection to a model server."""
 
@@ -192,6 +211,50 @@ class ModelProtocol(Protocol):
 
         Raises Fault if the request failed, and InferenceError or ContractError if no request can succeed.
         """
+        ...
+
+
+class EarlierResults(Protocol):
+    """The results of a run that another run completes."""
+
+    plan: InputPlan
+    """The plan of that run, which the other one adopts."""
+
+    kept: int
+    """The number of its predictions."""
+
+    def predictions(self, chunk: int) -> Mapping[int, bytes]:
+        """Return the predictions of a chunk as JSON texts, by the index of their records; empty if it is not committed. Blocks.
+
+        Raises OutputError if they have changed since they were committed.
+        """
+        ...
+
+
+@runtime_checkable
+class RetriedStore(Protocol):
+    """An opened output in which the results of an ended run can be found (`retryOf`); optional for an `OutputStore`."""
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Return the results of that run, None if it has none. Raises OutputError if they are incomplete."""
+        ...
+
+
+@runtime_checkable
+class ReadableResults(Protocol):
+    """A format whose result files can be read again; optional for a `RecordFormat`."""
+
+    def read_results(self, content: bytes) -> Mapping[int, bytes]:
+        """Return the predictions in a result file as JSON texts, by the index of their records. Raises ValueError."""
+        ...
+
+
+@runtime_checkable
+class CheckedModel(Protocol):
+    """A protocol whose model describes its input; optional for a `ModelProtocol`."""
+
+    def mismatch(self, records: Records) -> str:
+        """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
         ...
 
 

@@ -12,7 +12,7 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import Seconds
+from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 
@@ -59,6 +59,15 @@ class InferenceRunSpec(ResourceModel):
 
     canary_records: CanaryRecords | None = None
     """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
+
+    dry_run: bool | None = None
+    """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can
+    be written, and says what it has checked. Only with the built-in runner. Not with schedule. Default: false."""
+
+    retry_of: ResourceName | None = None
+    """Name of an ended run in the same namespace whose failed records are predicted again. The output of this run is complete: it
+    contains the predictions of that run, too. Input and output must be the same, and the output must be of the label file or s3.
+    Only with the built-in runner. Not with schedule."""
 
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.

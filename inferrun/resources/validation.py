@@ -137,6 +137,7 @@ def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) 
         _schedule_problems(run.spec, min_schedule_interval_seconds),
         _parameter_problems(run.spec.parameters or {}),
         _threshold_problems(run.spec.error_threshold),
+        _single_run_problems(run.spec),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -192,6 +193,15 @@ def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Pr
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
             yield Problem(field="spec.timeZone", value=shown(spec.time_zone), allowed=str(wrong))
+
+
+def _single_run_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
+    if spec.schedule is None:
+        return
+    if spec.dry_run:
+        yield Problem(field="spec.dryRun", value="true", allowed="not allowed with spec.schedule; use a run of its own")
+    if spec.retry_of:
+        yield Problem(field="spec.retryOf", value=shown(spec.retry_of), allowed="not allowed with spec.schedule")
 
 
 def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:

@@ -76,6 +76,10 @@ class Csv:
         """Return a writer of JSON lines."""
         return JSONL.writer(out, errors)
 
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions in a result file."""
+        return JSONL.read_results(content)
+
 
 def _read_header(file: InputFile, *, limits: Limits) -> _Header:
     with file.open() as source:

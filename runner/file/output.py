@@ -27,16 +27,19 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InputPlan,
     OutputError,
     OutputStore,
     RecordFormat,
     ResultCounts,
     Results,
+    RetriedRun,
     StorageObject,
     StoreContext,
 )
 from runner.file.beneath import open_folder, opened_folder, path_of
+from runner.file.earlier import read_earlier
 from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.layout import Layout
 from runner.file.spec import FileSpec, read_spec
@@ -137,6 +140,19 @@ class FileOutput:
         """Publish a document in place of the manifest, unless an attempt has published the manifest."""
         return await self._on_disk(self._publish_abort, committed=lambda run: run)
 
+    async def probe(self) -> str:
+        """Publish names in a temporary folder, as commits will be, in the deepest folder of the path that exists."""
+        await self._on_disk(self._probe_folder, committed=lambda _: None)
+        return f"output.file {self._location}"
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Read the folder of an ended run beside that of this run."""
+        location = f"{self._spec.claim_name}/{self._spec.path}/{Path(run.job_name).name}"
+        return await self._on_disk(
+            lambda: read_earlier(self._root, self._spec.path, run, record_format=self._format, location=location),
+            committed=lambda _: None,
+        )
+
     def close(self) -> None:
         """Discard uncommitted work.
 
@@ -229,8 +245,22 @@ class FileOutput:
         for folder in (self._layout.predictions, self._layout.commits, self._own):
             with opened_folder(self._layout.folder, str(folder.relative_to(self._layout.folder)), create=True):
                 pass  # neither they nor their parents are links that lead elsewhere
+        self._check_volume(self._own)
+
+    def _probe_folder(self) -> None:
+        for parent in (self._path, *map(str, PurePosixPath(self._path).parents)):
+            with suppress(FileNotFoundError), opened_folder(self._root, parent) as folder:
+                draft = folder / f".inferrun-probe-{self._attempt}"
+                draft.mkdir()
+                try:
+                    self._check_volume(draft)
+                finally:
+                    draft.rmdir()
+                return
+
+    def _check_volume(self, folder: Path) -> None:
         try:
-            check_volume(self._own)
+            check_volume(folder)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise

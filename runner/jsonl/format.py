@@ -94,6 +94,25 @@ class Jsonl:
         """Return a writer of one line per result."""
         return JsonlWriter(out, errors)
 
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions in a result file, as they were written."""
+        return dict(_predictions(content))
+
+
+_INDEX = b'{"index":'
+_PREDICTION = b',"prediction":'
+
+
+def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the results that are predictions. A quote in an id is escaped, so the first member of that name is the prediction."""
+    for line in content.splitlines():
+        head, member, value = line.partition(_PREDICTION)
+        index = head.removeprefix(_INDEX).partition(b",")[0]
+        if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
+            yield int(index), value[:-1]
+        elif b',"error":' not in line:
+            raise ValueError("a line is not a result")
+
 
 def _checked(lines: Lines) -> Block:
     try:

@@ -6,6 +6,7 @@ that is no valid request costs one record. An output line is `{"id": …, "custo
 with an `error` if there was no response.
 """
 
+import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -58,6 +59,18 @@ def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError |
     return b'%b,"response":%b,"error":%b}\n' % (head, response, described)
 
 
+_ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
+
+
+def _responses(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the responses. A quote in an id is escaped, so the first member of that name is the response."""
+    for line in content.splitlines():
+        found, value = _ID.match(line), line.partition(b',"response":')[2]
+        if found is None or not value.endswith(b',"error":null}'):
+            raise ValueError("a line is not a response")
+        yield int(found[1]), value.removesuffix(b',"error":null}')
+
+
 class OpenAi:
     """Reads requests from and writes responses to JSON lines."""
 
@@ -76,6 +89,10 @@ class OpenAi:
     def writer(self, out: BinaryIO, errors: BinaryIO) -> OpenAiWriter:
         """Return a writer of one line per result."""
         return OpenAiWriter(out, errors)
+
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the responses in an output file, as they were written; failed requests are not in it."""
+        return dict(_responses(content))
 
 
 def _id_of(line: bytes) -> CustomId:

@@ -56,6 +56,10 @@ class Parquet:
         """Return a writer of JSON lines."""
         return JSONL.writer(out, errors)
 
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions in a result file."""
+        return JSONL.read_results(content)
+
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:

@@ -119,6 +119,9 @@ class Manifest(Document):
     model_name: str
     model_url: str
     fingerprint: str
+    retry_of: str | None = None
+    """UID of the run whose predictions this output contains, too."""
+
     records: ManifestRecords
     usage: TokenUsage | None = None
     parts: tuple[ManifestPart, ...]
@@ -175,6 +178,7 @@ def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, Chunk
         model_name=contract.kserve.model_name,
         model_url=public_url(contract.kserve.model_url),
         fingerprint=plan.fingerprint,
+        retry_of=contract.retry_of.run_id if contract.retry_of else None,
         parts=tuple(document.part for document in documents),
         records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         usage=usage if usage.total_tokens else None,

@@ -30,11 +30,13 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InputPlan,
     OutputError,
     OutputStore,
     RecordFormat,
     Results,
+    RetriedRun,
     StorageObject,
     StoreContext,
 )
@@ -51,6 +53,7 @@ from runner.run_folder.documents import (
 from runner.run_folder.ownership import Aborted, RunFolder
 from runner.run_folder.part_writer import PartWriter
 from runner.s3.bucket import Bucket, open_bucket
+from runner.s3.earlier import read_earlier
 from runner.s3.spec import S3Spec, read_spec
 
 T = TypeVar("T")
@@ -70,6 +73,7 @@ class S3Output:
 
     def __init__(self, spec: S3Spec, bucket: Bucket, record_format: RecordFormat, context: StoreContext) -> None:
         self._bucket = bucket
+        self._spec = spec
         self._format = record_format
         self._contract = context.contract
         name = Path(context.contract.job_name or run_id_of(context.contract)).name
@@ -124,6 +128,18 @@ class S3Output:
     async def abort(self) -> CommittedRun | None:
         """Write a document in place of the manifest, unless an attempt has written the manifest."""
         return await self._on_thread(self._store_abort)
+
+    async def probe(self) -> str:
+        """Verify that conditional writes work, with an object that is deleted."""
+        await self._on_thread(self._probe)
+        return f"output.s3 {self._location}"
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Read the objects of an ended run beside those of this run."""
+        location = f"s3://{self._spec.bucket}/{self._spec.path.rstrip('/')}/{Path(run.job_name).name}"
+        return await self._on_thread(
+            lambda: read_earlier(self._bucket, self._spec.path, run, record_format=self._format, location=location)
+        )
 
     def close(self) -> None:
         """Delete the spooled files."""

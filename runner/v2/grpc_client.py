@@ -116,6 +116,13 @@ class V2Grpc:
         results = await self._predict(JsonRecords(sendable)) if sendable else None
         return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
 
+    def mismatch(self, records: Records) -> str:
+        """Compare the width of the records with the metadata."""
+        expected, width = self._tensor.width, width_of(records)
+        if expected in {0, width}:
+            return ""
+        return f"{self._target}; the model's metadata requires {expected} numbers per record, the input has {width}"
+
     async def close(self) -> None:
         """Close the channel."""
         if self._channel is not None:

@@ -90,6 +90,11 @@ class V2Rest:
             return False
         return binary.is_advertised(_json_of(reply))
 
+    def mismatch(self, records: Records) -> str:
+        """Compare the width of the records with the metadata."""
+        hint = self._width_hint(width_of(records))
+        return f"{self._server.target}{hint}" if hint else ""
+
     def _width_hint(self, width: int) -> str:
         """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""
         if self._tensor.width in {0, width}:

@@ -152,7 +152,8 @@ async def test_a_thousand_runs_that_wait_for_one_model_start_within_thirty_secon
     await asyncio.gather(*watching, return_exceptions=True)
     text = (
         f"{RUNS_WAITING} runs waited after {waiting_after:.1f} s with at most {longest} history events and no activity; the model "
-        f"became ready: first Job after {delays[0]:.1f} s, median {statistics.median(delays):.1f} s, last {delays[-1]:.1f} s; CPU per run in ms: {per_run(used, 1000)}; "
+        f"became ready: first Job after {delays[0]:.1f} s, median {statistics.median(delays):.1f} s, last {delays[-1]:.1f} s; "
+        f"CPU per run in ms: {per_run(used, 1000)}; "
         f"requests per run: {per_run(sent, 1)}"
     )
     print(text)  # noqa: T201 -- the figure of the documentation

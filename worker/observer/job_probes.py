@@ -24,6 +24,9 @@ PROBE_AGAIN_SECONDS = 5.0
 LEFT_OVER_SECONDS = 15.0
 """Time for a Job's run to arrive in the watch, or for its end to be labelled. Then the API server is asked."""
 
+FINISHING_SECONDS = 120.0
+"""The same for a Job whose Pod has succeeded: its controller may need half a minute to finish it, and then it is labelled."""
+
 LEFT_OVER_MAX_SECONDS = 300.0
 
 

@@ -18,6 +18,7 @@ from activities.rules.observation import (
     Observation,
     event_subject,
     is_concluded,
+    is_success,
     is_superseded,
     observe,
     observe_absent,
@@ -34,7 +35,13 @@ from inferrun.runner_report import RecordCounts
 from inferrun.timestamps import utc_now
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventRequests
-from worker.observer.job_probes import LEFT_OVER_MAX_SECONDS, LEFT_OVER_SECONDS, PROBE_SECONDS, JobProbes
+from worker.observer.job_probes import (
+    FINISHING_SECONDS,
+    LEFT_OVER_MAX_SECONDS,
+    LEFT_OVER_SECONDS,
+    PROBE_SECONDS,
+    JobProbes,
+)
 from worker.observer.job_state import NEVER, JobState, WantedSignal
 from worker.observer.progress_reader import ProgressFollower
 from worker.observer.run_signals import SignalSender
@@ -152,8 +159,10 @@ class Reconciler:
 
     def _reconcile_present(self, key: Key, state: JobState, *, job: Object, run: Object | None) -> None:
         if run is None or is_superseded(run, launch=state.launch):
-            self._rest(key, state)  # it has finished, is gone, or was not seen yet
-            return
+            ends = self._ends_of(state.launch, job)
+            is_finishing = not job_state.is_finished(job) and any(is_success(end, job) for end in ends)
+            self._rest(key, state, patience=FINISHING_SECONDS if is_finishing else LEFT_OVER_SECONDS)
+            return  # it has finished, is gone, or was not seen yet
         now = _now()
         state.is_left_over = state.is_probed = state.is_gone = False
         state.probe_due = NEVER
@@ -302,14 +311,14 @@ class Reconciler:
             state.is_probed, state.probe_due = True, now + PROBE_SECONDS
         self._schedule(key, state, now=now)
 
-    def _rest(self, key: Key, state: JobState) -> None:
+    def _rest(self, key: Key, state: JobState, *, patience: float) -> None:
         """Nothing is to be reported about this launch, as far as it is known. If that lasts, the Job is left over."""
         self._progress.forget(key)
         state.signal, state.progress, state.wait_reason, state.inputs = None, None, None, ()
         now = _now()
         if not state.is_left_over:
-            state.is_left_over, state.left_over_pause = True, LEFT_OVER_SECONDS
-            state.probe_due = now + LEFT_OVER_SECONDS
+            state.is_left_over, state.left_over_pause = True, patience
+            state.probe_due = now + patience
         elif state.probe_due <= now:
             state.left_over_pause = min(state.left_over_pause * 2, LEFT_OVER_MAX_SECONDS)
             self._probes.add(key)

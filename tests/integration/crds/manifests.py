@@ -109,6 +109,9 @@ ACCEPTED: Final = (
     ),
     config("a canary", canaryRecords=100),
     run("a run with an error threshold and a canary", errorThreshold="5%", canaryRecords=1),
+    run("a dry run", dryRun=True),
+    run("a retry", retryOf="earlier"),
+    run("no dry run, with a schedule", dryRun=False, schedule="@daily"),
     run("a run of five lines"),
     run(
         "a run for the older controller", timeoutSeconds=3600, parameters={"input_table_name": "a", "key_value": "512"}
@@ -199,6 +202,10 @@ REJECTED: Final = (
     ),
     config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
     # InferenceRun
+    run("a retry by a schedule", retryOf="earlier", schedule="@daily", field="retryOf", value="earlier"),
+    run("a retry of a bad name", retryOf="My_Run", field="retryOf", value="My_Run"),
+    run("a dry run by a schedule", dryRun=True, schedule="@daily", field="dryRun", value="true"),
+    run("a dry run by text", dryRun="yes", field="dryRun", value="string"),
     run("an error threshold without a number", errorThreshold="%", field="errorThreshold", value="%"),
     run("no config", configRef=None, field="spec.configRef"),
     run("a config without a name", configRef={"namespace": "a"}, field="configRef.name"),

@@ -28,6 +28,7 @@ class CountingModel:
 
     url: str = ""
     metadata: dict[str, Any] = field(default_factory=lambda: {"name": "sum", "inputs": []})  # Any: JSON
+    is_ready: bool = True
     before: Hook = nothing
     rows: Counter[float] = field(default_factory=Counter)
     requests: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
@@ -42,6 +43,10 @@ class CountingModel:
     async def describe(self, _: web.Request) -> web.StreamResponse:
         """Return the model's metadata."""
         return web.json_response(self.metadata)
+
+    async def say_ready(self, _: web.Request) -> web.StreamResponse:
+        """Return whether the model is ready."""
+        return web.json_response({"ready": self.is_ready})
 
     async def infer(self, request: web.Request) -> web.StreamResponse:
         """Return the sum of each row."""
@@ -113,6 +118,7 @@ async def counting_model(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[
     model = CountingModel()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_get("/v2/models/sum", model.describe)
+    app.router.add_get("/v2/models/sum/ready", model.say_ready)
     app.router.add_post("/v2/models/sum/infer", model.infer)
     async with _serving(app, tls=tls) as model.url:
         yield model

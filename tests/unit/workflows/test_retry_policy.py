@@ -8,6 +8,7 @@ from workflows.retry_policy import StepKind, backoff_after, check_disruptions, n
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
+CHECKED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.DRY_RUN_SUCCEEDED, message="dry run: checked")
 SUCCEEDED = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
 NEVER_RAN = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED, message="it waited")
 NODE_LOST = Verdict(kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="its node does not respond")
@@ -19,6 +20,7 @@ JOB_GONE = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message
     ("verdict", "attempt", "limit", "left", "kind", "reason", "counted"),
     [
         (SUCCEEDED, 1, 2, None, StepKind.SUCCEED, Reason.SUCCEEDED, False),
+        (CHECKED, 1, 2, None, StepKind.SUCCEED, Reason.DRY_RUN_SUCCEEDED, False),
         (SUCCEEDED, 3, 2, 0, StepKind.SUCCEED, Reason.SUCCEEDED, False),
         (FAILED, 1, 2, None, StepKind.LAUNCH, Reason.INFERENCE_FAILED, True),
         (FAILED, 2, 2, None, StepKind.LAUNCH, Reason.INFERENCE_FAILED, True),

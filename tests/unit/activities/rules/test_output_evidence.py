@@ -120,3 +120,9 @@ def test_some_outputs_cannot_be_asked(given: Any, words: str) -> None:
 
 def test_a_file_output_can_be_asked_whatever_the_input() -> None:
     assert unanswerable(snapshot(endpoints=(Endpoint(end="input", secret="data"),))) is None
+
+
+def test_a_dry_run_has_stored_nothing_whatever_became_of_it() -> None:
+    finding = unanswerable(snapshot(is_dry_run=True))
+    assert finding is not None
+    assert (finding.state, finding.message) == (OutputState.NOT_COMMITTED, "a dry run stores nothing")

@@ -66,6 +66,20 @@ def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contr
     assert contract["canaryRecords"] == 9
 
 
+def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:
+    made = compile_run(run(dryRun=True), config(image=None), defaults=DEFAULTS, runner_account="")
+    assert json.loads(made.contract_json)["dryRun"] is True
+    assert made.snapshot.success is Reason.DRY_RUN_SUCCEEDED
+
+
+def test_an_image_that_would_execute_a_dry_run_is_never_launched() -> None:
+    with pytest.raises(LaunchBlocked) as blocked:
+        compile_run(run(dryRun=True), config(image="mine:1"), defaults=DEFAULTS, runner_account="")
+    assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert "spec.dryRun" in blocked.value.message
+    assert "'mine:1'" in blocked.value.message
+
+
 def test_limits_and_policies_are_copied() -> None:
     snapshot = compiled(
         spec={

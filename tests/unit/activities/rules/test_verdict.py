@@ -55,6 +55,20 @@ def test_too_many_errors_are_final_and_have_a_reason_of_their_own() -> None:
     assert verdict.message == "6 of 100 records failed"
 
 
+def test_a_dry_run_succeeds_with_a_reason_of_its_own() -> None:
+    result = RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message="dry run: checked")
+    verdict = judged(COMPLETE, succeeded(dump_result(result)), by=snapshot(is_our_runner=True, is_dry_run=True))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.SUCCEEDED, Reason.DRY_RUN_SUCCEEDED)
+    assert verdict.message == "dry run: checked"
+
+
+@pytest.mark.parametrize(("is_dry_run", "reason"), [(False, Reason.DRY_RUN_SUCCEEDED), (True, Reason.SUCCEEDED)])
+def test_the_success_of_what_was_not_asked_is_no_success(*, is_dry_run: bool, reason: Reason) -> None:
+    by = snapshot(is_our_runner=True, is_dry_run=is_dry_run)
+    verdict = judged(COMPLETE, succeeded(dump_result(RunnerResult(reason=reason))), by=by)
+    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
+
+
 def test_another_exit_code_keeps_its_reason() -> None:
     result = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="6 of 100 records failed")
     assert judged(FAILED, failed(5, dump_result(result))).reason is Reason.OUTPUT_FAILED

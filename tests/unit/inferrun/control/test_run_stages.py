@@ -36,6 +36,7 @@ def after(stored: InferenceRun, phase: Phase, reason: Reason) -> InferenceRunSta
         (JOB, Phase.SUCCEEDED, Reason.SUCCEEDED, "True True True"),
         (JOB, Phase.FAILED, Reason.INPUT_FAILED, "True False False"),
         ({**JOB, "exitCode": 0}, Phase.FAILED, Reason.RESULT_UNREADABLE, "True True False"),
+        (JOB, Phase.SUCCEEDED, Reason.DRY_RUN_SUCCEEDED, "True True"),
         ({}, Phase.FAILED, Reason.PENDING_TIMEOUT, "False False False"),
         (MODEL, Phase.PENDING, Reason.MODEL_NOT_READY, "Unknown Unknown Unknown Unknown"),
         ({**MODEL, **JOB}, Phase.PENDING, Reason.JOB_CREATED, "True Unknown Unknown Unknown"),

@@ -9,7 +9,8 @@ from inferrun import plugins
 FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflows", "activities"}
 
 EXPORTS = {
-    "AbortableStore",
+    *("AbortableStore", "ProbedStore", "PeekableSource", "CheckedModel"),
+    *("RetriedRun", "RetriedStore", "EarlierResults", "ReadableResults"),
     *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
     *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("ChunkWriter", "ModelContext", "InputFile", "Piece", "ResultWriter"),

@@ -493,6 +493,16 @@ async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> N
     assert 3 <= len(leader.api.withdrawn) <= 8
 
 
+async def test_a_job_whose_pod_has_succeeded_gets_the_time_to_finish(leader: Stage) -> None:
+    await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
+    await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
+    await leader.deliver(run=live_run(phase="Succeeded", reason="Succeeded"))
+    await leader.time.pass_by(100)
+    assert leader.api.withdrawn == []
+    await leader.time.pass_by(30)
+    assert leader.api.withdrawn == [JOB_UID]
+
+
 async def test_a_job_of_an_earlier_launch_is_withdrawn(stage: Stage) -> None:
     second = job_name(JOB_NAME, 2)
     stage.workloads.put(job=live_job(), run=live_run(job_uid="job-uid-2", job_name=second))

@@ -1,0 +1,92 @@
+"""The checks before the first request: the first records, the model, and in a dry run the output.
+
+Every run makes them first, because they are cheap and find most mistakes; a dry run makes only them, and ends. Each check returns
+what it has found, for people, and raises the error that the run would meet.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferrun.plugins import (
+    ArrowRecords,
+    CheckedModel,
+    InferenceError,
+    InputError,
+    JsonRecords,
+    ModelProtocol,
+    OutputStore,
+    PeekableSource,
+    ProbedStore,
+    Records,
+    Source,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecords:
+    """The records that a source reads first, and a description of them."""
+
+    records: Records
+    found: str
+
+
+async def read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
+    """Read the first records; None if there are none, or if the source would have to count all of them and must not.
+
+    Raises InputError.
+    """
+    return await asyncio.to_thread(_read_first, source, may_plan=may_plan)
+
+
+def _read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
+    if isinstance(source, PeekableSource):
+        chunk = source.first_chunk()
+    elif may_plan:
+        chunk = next(iter(source.plan().chunks), None)
+    else:
+        return None
+    if chunk is None:
+        return None
+    block = next(source.read(chunk), None)
+    if block is None:
+        raise InputError("the input has no records where its first chunk begins; it changed")
+    return FirstRecords(block.records, f"the first {len(block.records)} records are {_kind(block.records)}")
+
+
+def _kind(records: Records) -> str:
+    match records:
+        case ArrowRecords(table):
+            return f"rows of {table.num_columns} columns"
+        case JsonRecords(texts) if texts[0].startswith(b"["):
+            return f"arrays of {texts[0].count(b',') + 1} numbers"
+    return "JSON objects"
+
+
+async def check_model(model: ModelProtocol, first: FirstRecords, *, is_strict: bool) -> str:
+    """Read the model's metadata, and compare it with the first records. Raises InferenceError.
+
+    Metadata may be wrong, so a difference ends only a dry run: with `is_strict`.
+    """
+    await model.prepare()
+    mismatch = model.mismatch(first.records) if isinstance(model, CheckedModel) else ""
+    if mismatch and is_strict:
+        raise InferenceError(mismatch, is_retryable=False)
+    if mismatch:
+        _log.warning("the model's metadata differs from the input", extra={"detail": mismatch})
+    return "the model's metadata agrees with them" if isinstance(model, CheckedModel) else "the model server answers"
+
+
+async def check_output(sink: OutputStore, *, label: str) -> str:
+    """Verify that the output can be written, without leaving anything behind. Raises OutputError."""
+    if not isinstance(sink, ProbedStore):
+        return f"output.{label} cannot be checked without storing something"
+    return f"{await sink.probe()} can be written"
+
+
+def summary(found: Sequence[str]) -> str:
+    """What was checked, in one sentence."""
+    return "; ".join(text for text in found if text)

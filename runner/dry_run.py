@@ -1,0 +1,61 @@
+"""Executes a dry run: everything is opened and checked, nothing is predicted or stored."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from inferrun.contract import Contract, Model
+from inferrun.plugins import InferenceError, ModelContext, OpenInput, OpenModel, OpenOutput, StorageObject, StoreContext
+from inferrun.reasons import Reason
+from inferrun.runner_report import RunnerResult
+from inferrun.text import public_url
+from runner import checks
+from runner.error_budget import budget_of
+from runner.readiness import GRPC, PROBED, protocol_of
+from runner.retrying import find_earlier
+from runner.settings import Settings
+from runner.warm_up import open_probe
+
+
+async def check_run(
+    contract: Contract,
+    settings: Settings,
+    context: StoreContext,
+    *,
+    open_model: OpenModel,
+    open_input: tuple[OpenInput, str, StorageObject],
+    open_output: tuple[OpenOutput, str, StorageObject],
+    record_success: Callable[[RunnerResult], None],
+) -> None:
+    """Check everything that can be known without a prediction. Raises RunnerError, as the run itself would."""
+    budget_of(contract, total=0)
+    (input_opener, input_label, input_spec), (output_opener, output_label, output_spec) = open_input, open_output
+    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
+    found = ["the contract is valid"]
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(open_model(contract.kserve, model_context))
+        sink = await stack.enter_async_context(output_opener(output_spec, context))
+        source = await stack.enter_async_context(input_opener(input_spec, context))
+        first = await checks.read_first(source, may_plan=True)
+        if first is None:
+            found.append(f"input.{input_label} has no records")
+            await model.prepare()
+        else:
+            found += [f"input.{input_label}: {first.found}", await checks.check_model(model, first, is_strict=True)]
+        found.append(await _check_readiness(contract.kserve, settings))
+        if earlier := await find_earlier(contract, sink, source):
+            found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
+        found.append(await checks.check_output(sink, label=output_label))
+    message = f"dry run: {checks.summary(found)}; nothing was predicted or stored"
+    record_success(RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message=message))
+
+
+async def _check_readiness(model: Model, settings: Settings) -> str:
+    """Ask the model server once whether the model is ready. Raises InferenceError if it is not."""
+    if protocol_of(model) not in (*PROBED, GRPC):
+        return ""
+    async with open_probe(model, settings) as probe:
+        finding = await probe()
+    if not finding.is_ready:
+        where = public_url(model.model_url)
+        raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
+    return finding.seen

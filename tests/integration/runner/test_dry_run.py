@@ -1,0 +1,147 @@
+"""A dry run with the real program: what it finds out, and that it leaves nothing behind."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from inferrun.reasons import Reason
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.servers import CountingModel, Handler
+
+TENSOR = {"name": "input-0", "datatype": "FP32", "shape": [-1, 2]}
+
+
+def made_by(machine: Machine) -> list[str]:
+    """Everything on the output claim."""
+    return sorted(str(path.relative_to(machine.output)) for path in machine.output.rglob("*"))
+
+
+@pytest.fixture
+def checked(file: Machine, model: CountingModel) -> Machine:
+    """A dry run over a `file` input with a good model."""
+    (file.input / "data" / "rows.jsonl").write_text("[1, 2]\n" * 30)
+    model.metadata = {"name": "sum", "inputs": [TENSOR]}
+    file.contract["dryRun"] = True
+    return file
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
+    async with s3_server(tmp_path / "s3") as server:
+        yield server
+
+
+async def test_a_dry_run_says_what_it_has_checked_and_leaves_nothing(checked: Machine, model: CountingModel) -> None:
+    ended = await checked.process()
+    assert (ended.code, ended.result.reason) == (0, Reason.DRY_RUN_SUCCEEDED), ended.stderr
+    assert ended.message == (
+        "dry run: the contract is valid; input.file: the first 30 records are arrays of 2 numbers; the model's metadata agrees "
+        "with them; the model is ready; output.file made/results/inf-sums-5be07ada can be written; nothing was predicted or stored"
+    )
+    assert made_by(checked) == []
+    assert model.requests == []
+
+
+async def test_a_dry_run_in_an_existing_folder_leaves_it_as_it_was(checked: Machine) -> None:
+    (checked.output / "results" / "earlier").mkdir(parents=True)
+    (checked.output / "results" / "earlier" / "file").write_text("kept")
+    assert (await checked.pod()).code == 0
+    assert made_by(checked) == ["results", "results/earlier", "results/earlier/file"]
+
+
+async def test_a_run_after_a_dry_run_is_complete(checked: Machine, model: CountingModel) -> None:
+    await checked.pod()
+    del checked.contract["dryRun"]
+    ended = await checked.pod()
+    assert (ended.code, ended.message) == (0, "30 of 30 records predicted")
+    assert len(model.requests) == 1
+
+
+async def test_a_record_of_another_width_than_the_models_is_found(checked: Machine, model: CountingModel) -> None:
+    model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
+    ended = await checked.pod()
+    assert (ended.code, ended.result.retryable) == (4, False)
+    assert "the model's metadata requires 4 numbers per record, the input has 2" in ended.message
+    assert made_by(checked) == []
+
+
+async def test_a_run_warns_of_another_width_in_its_first_step(checked: Machine, model: CountingModel) -> None:
+    """The counting model accepts any width: metadata may be wrong."""
+    model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
+    del checked.contract["dryRun"]
+    ended = await checked.process()
+    assert ended.code == 0
+    assert "the model's metadata requires 4 numbers per record, the input has 2" in ended.stderr
+
+
+async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: CountingModel) -> None:
+    model.is_ready = False
+    ended = await checked.pod()
+    assert (ended.code, ended.result.retryable) == (4, False)
+    assert ended.message.endswith("/v2/models/sum/infer is not ready: status 200, but the model is not ready")
+
+
+async def test_a_missing_model_is_found(checked: Machine) -> None:
+    url = str(checked.contract["kserve"]["modelUrl"])
+    checked.contract["kserve"]["modelUrl"] = url.replace("/sum/", "/other/")
+    ended = await checked.pod()
+    assert (ended.code, "is not ready: status 404" in ended.message) == (4, True)
+
+
+async def test_an_invalid_first_record_is_found_before_the_model_is_asked(checked: Machine) -> None:
+    (checked.input / "data" / "rows.jsonl").write_text('[1, "two"]\n')
+    checked.contract["kserve"]["modelUrl"] = "http://127.0.0.1:9/v2/models/sum/infer"
+    ended = await checked.pod()
+    assert (ended.code, ended.result.retryable) == (3, False)
+    assert "rows.jsonl line 1 contains a string" in ended.message
+
+
+async def test_an_input_without_records_is_no_error(checked: Machine) -> None:
+    (checked.input / "data" / "rows.jsonl").write_text("")
+    ended = await checked.pod()
+    assert (ended.code, "input.file has no records" in ended.message) == (0, True)
+
+
+async def test_an_output_that_cannot_be_written_is_found(checked: Machine) -> None:
+    shutil.rmtree(checked.output)
+    checked.output.write_text("a file in place of the claim")
+    ended = await checked.pod()
+    assert ended.code == 5
+    assert "output.file: cannot write to path 'results' on claim 'made'" in ended.message
+
+
+async def test_an_invalid_threshold_is_found(checked: Machine) -> None:
+    checked.contract["errorThreshold"] = "many"
+    ended = await checked.pod()
+    assert (ended.code, "errorThreshold: must be a number" in ended.message) == (2, True)
+
+
+async def test_a_bucket_is_probed_and_left_as_it_was(checked: Machine, s3: S3Server) -> None:
+    checked.contract["output"] = {"s3": s3.spec("made")}
+    credentials(checked.folder / "endpoints" / "output")
+    ended = await checked.pod()
+    assert ended.code == 0, ended.message
+    assert "output.s3 s3://records/made/inf-sums-5be07ada can be written" in ended.message
+    assert [path for path in s3.bucket.rglob("*") if path.is_file()] == []
+
+
+async def test_a_bucket_that_does_not_exist_is_found(checked: Machine, s3: S3Server) -> None:
+    checked.contract["output"] = {"s3": s3.spec("made") | {"bucket": "missing"}}
+    credentials(checked.folder / "endpoints" / "output")
+    ended = await checked.pod()
+    assert (ended.code, "bucket or object does not exist" in ended.message) == (5, True)
+
+
+async def test_a_data_handler_is_asked_for_records_and_stores_nothing(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    handler.rows = [[1, 2], [3, 4]]
+    krateo.contract["dryRun"] = True
+    ended = await krateo.pod()
+    assert ended.code == 0, ended.message
+    assert "input.krateo: the first 2 records are arrays of 2 numbers" in ended.message
+    assert "output.krateo cannot be checked without storing something" in ended.message
+    assert (handler.stored, model.requests) == ([], [])
