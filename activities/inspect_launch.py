@@ -49,6 +49,7 @@ class LaunchInspector:
         objects = await self._launches.objects(request)
         report = self._report(request, objects, snapshot)
         report = await self._launches.with_start(request, report)
+        report = await self._launches.with_suspension(request, report)
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         return await self._with_log_tail(request, objects, report, snapshot)

@@ -317,7 +317,7 @@ class JobLauncher:
                 message=message,
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                cleared=("running_since",),
+                cleared=("running_since", "pace"),
                 workflow=self._workflow(),
                 **_progress_of(request),
             )
@@ -369,7 +369,7 @@ class JobLauncher:
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=utc_now(),
                 read_generation=run.metadata.generation,
-                cleared=("running_since", "records"),
+                cleared=("running_since", "records", "pace"),
                 **_progress_of(request),
                 contract=base64.b64encode(public_contract(compiled.contract_json).encode()).decode() or None,
                 snapshot_hash=hash_of(compiled.texts),

@@ -35,7 +35,7 @@ class StatusPublisher:
                 reason=request.reason,
                 message=request.message,
                 now=utc_now(),
-                cleared=("running_since",),
+                cleared=("running_since", "pace"),
                 ended_launches=request.ended_launches or None,
                 seconds_used=round(request.seconds_used),
                 attempt=request.attempt,

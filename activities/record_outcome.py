@@ -51,6 +51,9 @@ from workflows.messages import RecordInput, StatusResult
 
 logger = logging.getLogger(__name__)
 
+PRUNE_ATTEMPTS = 5
+"""Tries of the activity in which a schedule's history must be pruned."""
+
 Follow = Callable[[str, tuple[Step, ...]], Awaitable[None]]
 """Executes steps, of which a run has one list, now or soon (`activities.cluster.afterwards`)."""
 
@@ -105,6 +108,8 @@ class OutcomeRecorder:
             await self._notify(request.submitter, request.run)
             return result
         await self._follow_up(written.run, auto_delete)
+        if not request.only_job_name:  # those of earlier launches are marked already, so nobody would find them later
+            await self._set_time_to_live(written.run, snapshot, request)
         await self._afterwards(request.run.uid, self._steps(written.run, result, snapshot, request))
         return result
 
@@ -112,8 +117,7 @@ class OutcomeRecorder:
         self, run: InferenceRun, result: StatusResult, snapshot: Snapshot | None, request: RecordInput
     ) -> tuple[Step, ...]:
         """What nobody waits for: the Event, and that the Job is marked."""
-        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
-        jobs = JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
+        jobs = _jobs_of(run, request)
 
         async def record_events() -> None:
             is_warning = result.phase is not Phase.SUCCEEDED
@@ -122,8 +126,13 @@ class OutcomeRecorder:
             if changed := drift(run.status.model):
                 await self._events.record(run.ref, reason=Reason.MODEL_CHANGED, message=changed, is_warning=True)
 
-        mark = partial(set_time_to_live, self._api, jobs, seconds=seconds)
-        return Step(record_events), Step(mark, is_early=partial(self._is_finishing, jobs))
+        mark = partial(self._set_time_to_live, run, snapshot, request)
+        steps = (Step(record_events), Step(mark, is_early=partial(self._is_finishing, jobs)))
+        return steps if request.only_job_name else steps[:1]
+
+    async def _set_time_to_live(self, run: InferenceRun, snapshot: Snapshot | None, request: RecordInput) -> None:
+        seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
+        await set_time_to_live(self._api, _jobs_of(run, request), seconds=seconds)
 
     def _is_finishing(self, jobs: JobsOfRun) -> bool:
         """Whether the only Job's controller has yet to finish it: a change in between would make its own fail."""
@@ -215,13 +224,21 @@ class OutcomeRecorder:
         await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
     async def _prune_history(self, schedule: RunRef) -> None:
-        """A failure is only logged, because an outcome must not wait for other runs; the next child prunes again."""
+        """A failure is repeated a few times, with the activity, and then only logged, because an outcome must not wait for other
+        runs; the next child prunes again, perhaps in a month.
+        """
         try:
             await self._prune(schedule)
         except (KubeError, ValidationError) as error:
+            if isinstance(error, KubeError) and activity.info().attempt < PRUNE_ATTEMPTS:
+                raise
             logger.warning(
                 "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
             )
+
+
+def _jobs_of(run: InferenceRun, request: RecordInput) -> JobsOfRun:
+    return JobsOfRun(run.ref, only_name=request.only_job_name, only_uid=request.only_job_uid)
 
 
 def _due_of(run: InferenceRun, auto_delete: AutoDelete | None, *, phase: Phase, now: datetime) -> datetime | None:

@@ -144,6 +144,24 @@ class OutputFinding(BaseModel):
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
 
 
+class Pace(BaseModel):
+    """How fast a running attempt is, and how it sends requests."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    records_per_second: Count = 0
+    """Records with a result per second, over the last minute, rounded down."""
+
+    seconds_left: Count | None = None
+    """Estimated number of seconds until all records have a result; not set until it can be estimated."""
+
+    batch_records: Count = 0
+    """Number of records in a request, as it is now."""
+
+    concurrency: Count = 0
+    """Number of requests that may be sent at a time, as it is now."""
+
+
 class Progress(BaseModel):
     """A progress line in a runner's log."""
 
@@ -151,6 +169,7 @@ class Progress(BaseModel):
 
     event: Literal["progress"] = "progress"
     records: RecordCounts
+    pace: Pace | None = None
 
 
 Report = TypeVar("Report", RunnerResult, OutputFinding)

@@ -1,10 +1,18 @@
-"""Columns as JSON. Imports pyarrow, so only runs with columns import this module."""
+"""Columns of files: their types, and their values as JSON and bytes. Imports pyarrow, so only runs with columns import it."""
 
 import math
 from array import array
+from typing import Final
 
 import pyarrow
 from pyarrow import compute
+
+from inferrun.plugins import ArrowRecords, Block, InputError, InputFile
+
+ID: Final = "custom_id"
+"""The column that is copied to the results."""
+
+ROWS_PER_BLOCK: Final = 16_384
 
 _FLOATING = {pyarrow.float16(), pyarrow.float32(), pyarrow.float64()}
 
@@ -47,3 +55,26 @@ def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
     elif not (pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind)):
         raise ValueError(f"column {name!r} has type {kind}; only numbers and booleans are allowed")
     return column.cast(pyarrow.string()).fill_null("null")
+
+
+def block_of(table: pyarrow.RecordBatch) -> Block:
+    """Return rows with their ids, if there are any."""
+    if ID not in table.schema.names:
+        return Block(ArrowRecords(table))
+    return Block(ArrowRecords(table.drop_columns([ID])), table.column(ID).to_pylist())
+
+
+def check_schema(schema: pyarrow.Schema, file: InputFile) -> None:
+    """Raise InputError for a column that is not a number."""
+    types = pyarrow.types
+    for field in schema:
+        if field.name == ID and (types.is_string(field.type) or types.is_integer(field.type)):
+            continue
+        if not (types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type)):
+            raise InputError(
+                f"{file.name}: column {field.name!r} has type {field.type}; allowed are numbers, booleans, and a column "
+                f"{ID} of strings or integers",
+                is_retryable=False,
+            )
+    if set(schema.names) <= {ID}:
+        raise InputError(f"{file.name} has no column of numbers", is_retryable=False)

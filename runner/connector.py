@@ -1,116 +1,13 @@
-"""The connector of every HTTP session of the runner: it refuses addresses that runs must not reach.
+"""The session of the clients that stream: aiohttp under the policy of `runner.connections`. Proxies are reached through it, too."""
 
-The decision is made for each connection, when the socket is created: names have been resolved by then, whatever spelling
-an address had, and a name that resolves differently a second time is judged a second time. Proxies are reached through
-the same connector.
-"""
-
-import asyncio
-import logging
-import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
 
 import aiohttp
 
-from inferrun.addresses import AddressPolicy, Target, parse_targets
 from inferrun.plugins import Limits
-
-_log = logging.getLogger(__name__)
-
-RESOLVE_SECONDS: Final = 5.0
-"""Time limit for resolving the names of refused servers; within a cluster it takes milliseconds."""
-
-CONNECT_SECONDS: Final = 10.0
-"""Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
-
-_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
-
-
-class AddressRefused(aiohttp.ClientConnectionError):
-    """Runs must not connect to the server's address."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the server's address is {why}, which runs must not reach")
-
-
-class RefusedSocket(OSError):
-    """The same while connecting. The text is the same for all addresses of a name, so that one of the errors is kept."""
-
-
-class Connections:
-    """Opens connections under one policy."""
-
-    def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-
-    def open_socket(self, info: _AddressInfo) -> socket.socket:
-        """The socket for an address. Raises OSError if it is refused."""
-        family, kind, protocol, _, address = info
-        host, port = str(address[0]), int(str(address[1]))
-        if why := self._policy.refusal(host, port):
-            raise RefusedSocket(why)
-        return socket.socket(family, kind, protocol)
-
-    def connect(self, host: str, port: int) -> socket.socket:
-        """Resolve a name and connect to one of its addresses that are not refused. Blocks. Raises OSError."""
-        failure: OSError = OSError("the name has no address")
-        for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            try:
-                return self._connected(info)
-            except OSError as error:
-                failure = error
-        raise failure
-
-    def _connected(self, info: _AddressInfo) -> socket.socket:
-        connected = self.open_socket(info)
-        try:
-            connected.settimeout(CONNECT_SECONDS)
-            connected.connect(info[4])
-        except OSError:
-            connected.close()
-            raise
-        connected.settimeout(None)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
-
-    async def resolve(self, host: str, port: int) -> list[str]:
-        """Return the addresses of a name that are not refused. Raises AddressRefused if all are, and OSError if it has none."""
-        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found = list(dict.fromkeys(str(info[4][0]) for info in infos))
-        refusals = {address: self._policy.refusal(address, port) for address in found}
-        allowed = [address for address in found if not refusals[address]]
-        if not allowed:
-            raise AddressRefused(next(filter(None, refusals.values()), "unknown"))
-        return allowed
-
-    async def check(self, host: str, port: int) -> None:
-        """Raise AddressRefused if a name resolves to a refused address; a name that cannot be resolved passes."""
-        for address in await _resolve(host):
-            if why := self._policy.refusal(address, port):
-                raise AddressRefused(why)
-
-    async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        """Send a request, as a middleware of a session. Raises AddressRefused."""
-        if request.proxy is not None:
-            # A proxy would connect to it, as far as the name can be resolved here.
-            await self.check(request.url.host or "", request.url.port or 80)
-        try:
-            return await send(request)
-        except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, RefusedSocket):
-                raise AddressRefused(str(error.os_error)) from error
-            raise
-
-
-async def open_connections(limits: Limits) -> Connections:
-    """The connections that these limits allow. Raises ValueError for an invalid list of addresses."""
-    refused = parse_targets(limits.refused_addresses)
-    resolved = [(address, one.port) for one in refused if one.network is None for address in await _addresses(one)]
-    policy = AddressPolicy(allowed=parse_targets(limits.allowed_addresses), refused=refused)
-    return Connections(policy.with_refused(resolved))
+from runner.connections import AddressRefused, Connections, RefusedSocket, open_connections
 
 
 @asynccontextmanager
@@ -128,23 +25,31 @@ async def open_session(
         tls = ssl.create_default_context()  # the one that aiohttp has made when it was imported knows no CA bundle
     connector = aiohttp.TCPConnector(limit=size, ssl=tls, socket_factory=connections.open_socket)
     async with aiohttp.ClientSession(
-        connector=connector, timeout=timeout, headers=headers, middlewares=[connections.send], trust_env=False
+        connector=connector, timeout=timeout, headers=headers, middlewares=[_Guard(connections).send], trust_env=False
     ) as session:
         yield session
 
 
-async def _addresses(target: Target) -> list[str]:
-    found = await _resolve(target.host)
-    if not found:
-        _log.info("a refused server cannot be resolved", extra={"host": target.host})
-    return found
+class SessionAddressRefused(AddressRefused, aiohttp.ClientConnectionError):
+    """The same as an error of aiohttp, which a session passes on as it is."""
 
 
-async def _resolve(host: str) -> list[str]:
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
-            infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError, TimeoutError):
-        return []
-    return list(dict.fromkeys(str(info[4][0]) for info in infos))
+class _Guard:
+    """A middleware that checks what a proxy is asked for, and names the address that was refused."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send a request, as a middleware of a session. Raises SessionAddressRefused."""
+        try:
+            if request.proxy is not None:
+                # A proxy would connect to it, as far as the name can be resolved here.
+                await self._connections.check(request.url.host or "", request.url.port or 80)
+            return await send(request)
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, RefusedSocket):
+                raise SessionAddressRefused(str(error.os_error)) from error
+            raise
+        except AddressRefused as refused:
+            raise SessionAddressRefused(refused.why) from refused

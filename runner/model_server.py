@@ -6,15 +6,14 @@ take seven times as long). Redirects are not followed.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
-
-from inferrun.plugins import FaultKind, InferenceError, Limits, Model, ModelContext
+from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.text import public_url
-from runner.connector import CONNECT_SECONDS, open_session
-from runner.http_failures import describe_failure, fault_of, fault_of_response, kind_of_status, size_of
+from runner.http1.client import HttpClient, open_client
+from runner.http1.failures import ExchangeFailed, ResponseTooLarge
+from runner.http1.response import Response
+from runner.network_failures import fault_of_status, kind_of_status, size_of
 from runner.tls import context_of
 
 JSON_HEADERS: Final = {
@@ -24,25 +23,16 @@ JSON_HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A response that was read completely."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
 class ModelServer:
     """The model behind one URL."""
 
-    def __init__(self, model: Model, url: str, session: aiohttp.ClientSession, limits: Limits) -> None:
+    def __init__(self, url: str, client: HttpClient, limits: Limits, *, target: str) -> None:
         self.url = url
         self.limits = limits
-        self.target = f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
-        """The model, as messages name it."""
+        self.target = target
+        """The model or its server, as messages name it."""
 
-        self._session = session
+        self._client = client
 
     async def exchange(
         self,
@@ -52,39 +42,33 @@ class ModelServer:
         *,
         headers: Mapping[str, str] = JSON_HEADERS,
         hint: str = "",
-    ) -> Reply:
+    ) -> Response:
         """Send one request. Raises Fault for what a retry or another request may change; `hint` is added to its text."""
-        try:
-            async with self._session.request(
-                method, url, data=body, headers=headers, allow_redirects=False
-            ) as response:
-                content = await self._read(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            text = describe_failure(error, seconds=self.limits.request_timeout)
-            raise fault_of(error, InferenceError(f"{self.target}: {text}")) from error
+        response = await self.send(method, url, body, headers=headers)
         if kind_of_status(response.status) is not FaultKind.FAILED:
-            raise fault_of_response(response, self.failed(response.status, content, hint=hint))
-        return Reply(response.status, content, response.headers)
+            failed = self.failed(response.status, response.body, hint=hint)
+            raise fault_of_status(response.status, response.headers, failed)
+        return response
+
+    async def send(
+        self, method: str, url: str, body: bytes | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
+    ) -> Response:
+        """Send one request and return the response, whatever its status. Raises Fault if there is none."""
+        try:
+            return await self._client.exchange(method, url, body, headers=headers)
+        except ExchangeFailed as error:
+            failed = InferenceError(f"{self.target}: {error}")
+            raise Fault(failed, kind=error.kind, was_sent=error.was_sent) from error
+        except ResponseTooLarge as error:
+            raise InferenceError(
+                f"{self.target} returned more than {self.limits.response_bytes} bytes; set a smaller INFERRUN_BATCH_ROWS or a "
+                "larger INFERRUN_RESPONSE_BYTES in the image",
+                is_retryable=False,
+            ) from error
 
     def failed(self, status: int, body: bytes, *, hint: str = "") -> InferenceError:
         """Describe a response that is not a success."""
         return InferenceError(f"{self.target} returned {status} with {size_of(body)}{_fix(status)}{hint}")
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read a body up to the limit."""
-        limit = self.limits.response_bytes
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > limit:
-                raise InferenceError(
-                    f"{self.target} returned more than {limit} bytes; set a smaller INFERRUN_BATCH_ROWS or a larger "
-                    "INFERRUN_RESPONSE_BYTES in the image",
-                    is_retryable=False,
-                )
-            pieces.append(piece)
-        return b"".join(pieces)
 
 
 def _fix(status: int) -> str:
@@ -103,13 +87,17 @@ def _fix(status: int) -> str:
             return "; see the log of the model server"
 
 
+def model_target(model: Model, url: str) -> str:
+    """Name a model and its URL for messages."""
+    return f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
+
+
 @asynccontextmanager
-async def open_model_server(model: Model, url: str, context: ModelContext) -> AsyncIterator[ModelServer]:
-    """Open a connection pool to a model server."""
+async def open_model_server(
+    model: Model, url: str, context: ModelContext, *, target: str = ""
+) -> AsyncIterator[ModelServer]:
+    """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
     limits = context.limits
-    timeout = aiohttp.ClientTimeout(
-        total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
-    )
     tls = context_of(model, context.credentials_dir.parent)
-    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls) as session:
-        yield ModelServer(model, url, session, limits)
+    async with open_client(limits, seconds=limits.request_timeout, tls=tls) as client:
+        yield ModelServer(url, client, limits, target=target or model_target(model, url))

@@ -7,7 +7,7 @@ on the input.
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferrun.plugins import (
     NO_USAGE,
@@ -72,7 +72,7 @@ class Pipeline:
         """
         missing = [chunk for chunk in plan.chunks if chunk.index not in checkpoint.committed]
         self._budget.begin(missing, checkpoint.committed, plan)
-        progress = _Progress(total=plan.total, report=self._report, reports_chunks=self._sink.commits_chunks)
+        progress = _Progress(total=plan.total, report=self._report_counts, reports_chunks=self._sink.commits_chunks)
         for commit in checkpoint.committed.values():
             progress.add(commit)
         progress.report()
@@ -80,6 +80,10 @@ class Pipeline:
             group.create_task(self._read(missing, group))
             group.create_task(self._write(missing, progress))
         return progress.counts
+
+    def _report_counts(self, counts: Counts) -> None:
+        sender = self._sender
+        self._report(replace(counts, batch_records=sender.wanted_records(), concurrency=sender.concurrency))
 
     async def _read(self, chunks: Sequence[Chunk], group: asyncio.TaskGroup) -> None:
         for chunk in chunks:

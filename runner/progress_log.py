@@ -1,10 +1,15 @@
 """Writes progress lines as JSON to standard output. The worker reads them from the Pod's log."""
 
 import json
+from collections import deque
 from collections.abc import Callable
-from typing import TextIO
+from typing import Final, TextIO
 
 from inferrun.plugins import Counts
+from inferrun.runner_report import Pace
+
+RATE_SECONDS: Final = 60.0
+"""Time over which the rate is measured: long enough for a few chunks, short enough to follow a model server that slows down."""
 
 
 class ProgressLog:
@@ -15,10 +20,12 @@ class ProgressLog:
         self._every = every
         self._clock = clock
         self._last = float("-inf")
+        self._measured: deque[tuple[float, int]] = deque()
 
     def report(self, counts: Counts) -> None:
         """Write a line unless the previous one is too recent."""
         now = self._clock()
+        self._measure(counts, now)
         if now - self._last >= self._every:
             self._last = now
             self.report_now(counts)
@@ -26,5 +33,29 @@ class ProgressLog:
     def report_now(self, counts: Counts) -> None:
         """Write a line unconditionally."""
         records = {"total": counts.total, "completed": counts.completed, "failed": counts.failed}
-        self._out.write(json.dumps({"event": "progress", "records": records}) + "\n")
+        line: dict[str, object] = {"event": "progress", "records": records}
+        if pace := self._pace(counts):
+            line["pace"] = pace.model_dump(by_alias=True, exclude_none=True)
+        self._out.write(json.dumps(line) + "\n")
         self._out.flush()
+
+    def _measure(self, counts: Counts, now: float) -> None:
+        """Note how much was done by now. The first measurement is what earlier attempts have done."""
+        self._measured.append((now, counts.completed + counts.failed))
+        while len(self._measured) > 2 and self._measured[1][0] < now - RATE_SECONDS:
+            self._measured.popleft()
+
+    def _pace(self, counts: Counts) -> Pace | None:
+        if not self._measured:
+            return None
+        (began, before), now = self._measured[0], self._clock()
+        done = counts.completed + counts.failed
+        if now <= began or done <= before:
+            return None
+        rate = (done - before) / (now - began)
+        return Pace(
+            records_per_second=int(rate),
+            seconds_left=round((counts.total - done) / rate),
+            batch_records=counts.batch_records,
+            concurrency=counts.concurrency,
+        )

@@ -6,12 +6,13 @@ loaded, and a proxy in front of it answers while nothing is behind it.
 
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from inferrun.contract import Model
 from runner.openai.requests import base_url
+from runner.v1.messages import predict_url, status_url
 from runner.v2.address import infer_url
 
 REACHABLE: Final = frozenset({401, 403, 429})
@@ -48,18 +49,12 @@ def probe_url(model: Model) -> str:
     if protocol == OPENAI:
         return f"{base_url(model.model_url)}/v1/models"
     if protocol == "v1":
-        return _of_v1(model.model_url)
+        return status_url(predict_url(model.model_url, model.model_name))
     if protocol not in PROBED:
         parts = urlsplit(model.model_url if "://" in model.model_url else f"http://{model.model_url}")
         return urlunsplit(("https" if parts.scheme in ("https", "grpcs") else "http", parts.netloc, "/", "", ""))
     parts = urlsplit(infer_url(model.model_url, model.model_name))
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.removesuffix('/infer')}/ready", parts.query, ""))
-
-
-def _of_v1(url: str) -> str:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    path = parts.path.removesuffix(":predict").removesuffix(":explain")
-    return urlunsplit((parts.scheme, parts.netloc, quote(path), parts.query, ""))
 
 
 def judge(model: Model, *, status: int, body: bytes) -> Finding:

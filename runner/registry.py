@@ -18,9 +18,12 @@ BUILT_IN: Final = (
     EntryPoint("file", "runner.file.input:open_input", INPUTS),
     EntryPoint("krateo", "runner.krateo.input:open_input", INPUTS),
     EntryPoint("s3", "runner.s3.input:open_input", INPUTS),
+    EntryPoint("http", "runner.http.input:open_input", INPUTS),
+    EntryPoint("sql", "runner.sql.input:open_input", INPUTS),
     EntryPoint("file", "runner.file.output:open_output", OUTPUTS),
     EntryPoint("krateo", "runner.krateo.output:open_output", OUTPUTS),
     EntryPoint("s3", "runner.s3.output:open_output", OUTPUTS),
+    EntryPoint("sql", "runner.sql.output:open_output", OUTPUTS),
     EntryPoint("v1", "runner.v1.rest:open_v1", PROTOCOLS),
     EntryPoint("v2", "runner.v2.rest:open_v2", PROTOCOLS),
     EntryPoint("grpc-v2", "runner.v2.grpc_client:open_grpc", PROTOCOLS),
@@ -29,6 +32,7 @@ BUILT_IN: Final = (
     EntryPoint("csv", "runner.csv.format:CSV", FORMATS),
     EntryPoint("openai", "runner.openai.format:OPENAI", FORMATS),
     EntryPoint("parquet", "runner.parquet.format:PARQUET", FORMATS),
+    EntryPoint("arrow", "runner.arrow.format:ARROW", FORMATS),
 )
 
 

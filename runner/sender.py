@@ -61,6 +61,11 @@ class Sender:
         """Return how many records the next request should have."""
         return self._sizer.rows
 
+    @property
+    def concurrency(self) -> int:
+        """The number of requests that may be sent at a time."""
+        return self._slots.number
+
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
         while len(self._unsent) >= self._lookahead:

@@ -16,10 +16,16 @@ class Slots:
 
     def __init__(self, number: int, *, start: int = 0) -> None:
         """`number` slots; with `start`, fewer to begin with, and one more each time that `grow` is called."""
+        self._number = number
         self._free = min(start, number) if start else number
         self._withheld = number - self._free
         self._order = count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    @property
+    def number(self) -> int:
+        """The number of slots, free and occupied."""
+        return self._number - self._withheld
 
     def grow(self) -> None:
         """Add a slot that was withheld at the start, if there is one."""

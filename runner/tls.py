@@ -39,12 +39,12 @@ def trust(bundle: Path | None, *, folder: Path) -> None:
     os.environ.update(dict.fromkeys(VARIABLES, combined.name))
 
 
-def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | bool:
-    """What to verify the server with; True for the authorities of the image. Raises ContractError if one is no certificate."""
+def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
+    """What to verify the server with; None for the authorities of the image. Raises ContractError if one is no certificate."""
     given = model.service.ca_certificates if model.service is not None else ""
     files = sorted((endpoints / CA_FOLDER).glob("*.crt")) if (endpoints / CA_FOLDER).is_dir() else []
     if not given and not files:
-        return True
+        return None
     context = ssl.create_default_context()
     try:
         if given:

@@ -18,17 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
-import aiohttp
-
 from inferrun.contract import Model
 from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
-from inferrun.plugins import RunnerError
+from inferrun.plugins import FaultKind, RunnerError
 from inferrun.runner_report import WarmUp
 from inferrun.text import public_url
-from runner.connector import AddressRefused, open_session
+from runner.connections import AddressRefused
 from runner.contract_file import read_contract
-from runner.http_failures import describe_failure
+from runner.http1.client import HttpClient, open_client
+from runner.http1.failures import ExchangeFailed, Refused, ResponseTooLarge
+from runner.model_server import JSON_HEADERS
+from runner.network_failures import describe_refusal
 from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
 from runner.tls import context_of, trust
@@ -48,7 +49,8 @@ PROBE_SECONDS: Final = 60.0
 REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""
 
-MAX_BODY: Final = 64 * 1024
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes of an answer; a list of models may be long."""
 
 
 class Seen:
@@ -75,7 +77,7 @@ class Seen:
 
 
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
-    """Return once the model was ready several times in a row. Raises AddressRefused and RunnerError; waits for anything else."""
+    """Return once the model was ready several times in a row. Raises Refused, AddressRefused and RunnerError; waits otherwise."""
     url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
     async with open_probe(model, settings) as probe:
         while count < IN_A_ROW:
@@ -96,23 +98,23 @@ async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable
         async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS) as probe:
             yield probe
         return
-    timeout = aiohttp.ClientTimeout(total=PROBE_SECONDS, sock_connect=10)
     tls = context_of(model, settings.endpoints_dir)
-    async with open_session(settings.limits, timeout=timeout, size=1, tls=tls) as session:
-        yield partial(_probe, session, probe_url(model), model)
+    async with open_client(settings.limits, seconds=PROBE_SECONDS, response_bytes=MAX_BODY, tls=tls) as client:
+        yield partial(_probe, client, probe_url(model), model)
 
 
-async def _probe(session: aiohttp.ClientSession, url: str, model: Model) -> Finding:
+async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
     try:
-        async with session.get(url, allow_redirects=False) as response:
-            return judge(model, status=response.status, body=await response.content.read(MAX_BODY))
-    except AddressRefused:
+        response = await client.exchange("GET", url, None, headers=JSON_HEADERS)
+    except Refused:
         raise
-    except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
-        is_other = protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
-        return Finding(is_ready=is_other, seen=describe_failure(error, seconds=PROBE_SECONDS))
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return Finding(is_ready=False, seen=describe_failure(error, seconds=PROBE_SECONDS))
+    except ExchangeFailed as error:
+        answers = error.was_sent and error.kind is not FaultKind.TIMEOUT
+        is_other = answers and protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
+        return Finding(is_ready=is_other, seen=str(error))
+    except ResponseTooLarge:
+        return Finding(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
+    return judge(model, status=response.status, body=response.body)
 
 
 async def _warm_up(settings: Settings) -> NoReturn:
@@ -123,8 +125,10 @@ async def _warm_up(settings: Settings) -> NoReturn:
         trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(limit or None):
             await wait_until_ready(read_contract(settings.contract).kserve, settings, seen=seen)
+    except Refused as error:
+        _exit(str(error), ExitCode.INFERENCE, settings=settings)
     except AddressRefused as error:
-        _exit(f"{describe_failure(error, seconds=0)}", ExitCode.INFERENCE, settings=settings)
+        _exit(describe_refusal(error), ExitCode.INFERENCE, settings=settings)
     except RunnerError as error:
         _exit(str(error), error.code, settings=settings)
     except TimeoutError:

@@ -15,11 +15,12 @@ from activities.rules.launch_report import LaunchObjects
 from activities.rules.object_metadata import controlled_by, uid_of
 from activities.rules.pod_shape import shape_of_job, split_by_shape
 from activities.rules.snapshot import Snapshot
+from activities.rules.suspension import suspension_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.kube.runs import RunStore
-from workflows.messages import InspectInput, LaunchReport, LaunchStage
+from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
 EndedPods = Callable[[str], Sequence[Object]]
 """The Pods of the Job with this UID that this process has seen to end: when a Job is stopped, they do not last."""
@@ -87,6 +88,19 @@ class LaunchReader:
             return None
         seen = self._watched_job(request.run.namespace, request.job_name)
         return seen if seen is not None and uid_of(seen) == request.job_uid else None
+
+    async def with_suspension(self, request: InspectInput, report: LaunchReport) -> LaunchReport:
+        """The report, corrected if the Job is gone because the run was suspended: the worker that stopped it has published that,
+        and was killed before the workflow knew, and the run may have been resumed since.
+        """
+        if report.verdict is None or report.verdict.kind is not VerdictKind.JOB_GONE:
+            return report
+        run = await self._runs.read(request.run)
+        suspended = suspension_of(run, job_uid=request.job_uid) if run is not None else None
+        if suspended is None:
+            return report
+        verdict = suspended.model_copy(update={"is_unclear": report.verdict.is_unclear})
+        return report.model_copy(update={"verdict": verdict})
 
     async def job(self, request: InspectInput) -> Object | None:
         """The launch's Job; None if it is gone."""

@@ -55,6 +55,7 @@ _STATUS_FIELDS = (
     "startTime",
     "runningSince",
     "records",
+    "pace",
     "attempt",
     "endedLaunches",
     "observedGeneration",

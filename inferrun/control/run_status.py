@@ -76,7 +76,7 @@ def ended_status(
         message=message,
         now=now,
         read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
-        cleared=("running_since",),
+        cleared=("running_since", "pace"),
         completion_time=end,
         duration=duration_text(end - since),
         **changes,

@@ -210,3 +210,9 @@ class Counts:
     completed: int = 0
     failed: int = 0
     usage: TokenUsage = NO_USAGE
+
+    batch_records: int = field(default=0, compare=False)
+    """Number of records in a request, as it is now; 0 if none is sent."""
+
+    concurrency: int = field(default=0, compare=False)
+    """Number of requests that may be sent at a time, as it is now; 0 if none is sent."""

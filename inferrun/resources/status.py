@@ -14,7 +14,7 @@ from inferrun.reasons import Phase
 from inferrun.resources.references import ObjectReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
-from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
+from inferrun.runner_report import Delivery, Output, Pace, RecordCounts, TokenUsage
 
 ATTEMPTS_LIMIT: Final = 20
 LOG_LIMIT: Final = 512
@@ -211,6 +211,9 @@ class InferenceRunStatus(ResourceModel):
 
     records: RecordCounts | None = None
     """Numbers of records: total, completed and failed."""
+
+    pace: Pace | None = None
+    """Speed of the attempt that is running; only with the built-in runner, and not set while none is running."""
 
     usage: TokenUsage | None = None
     """Tokens that the model server counted; only with a server that reports them, such as one with OpenAI's API."""

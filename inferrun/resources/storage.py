@@ -15,6 +15,8 @@ HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 S3_LABEL: Final = "s3"
+HTTP_LABEL: Final = "http"
+SQL_LABEL: Final = "sql"
 
 CLAIM_KEY: Final = "claimName"
 """In a storage object: the PersistentVolumeClaim that is mounted for it."""
@@ -134,9 +136,46 @@ class S3Storage(ResourceModel):
     Batch API) or, for the input, parquet (columns of numbers)."""
 
 
+class HttpStorage(ResourceModel):
+    """A file on a web server; for the input only."""
+
+    url: Annotated[str, Field(max_length=4096)] | None = None
+    """URL of the file. A URL that contains a credential, such as a signed one, belongs in the key url of the Secret of
+    credentialsRef."""
+
+    credentials_ref: SecretRef | None = None
+    """Secret with the keys token, or username and password, and, if needed, ca.crt and url. Default: requests have no
+    credentials."""
+
+    format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai."""
+
+
+class SqlStorage(ResourceModel):
+    """A PostgreSQL database."""
+
+    credentials_ref: SecretRef
+    """Secret with the keys host, dbname, username and password and, if needed, port, sslmode and ca.crt."""
+
+    query: Annotated[str, Field(max_length=65536)] | None = None
+    """Input: the query whose rows are the records. Its columns are numbers, and an optional column custom_id."""
+
+    key: Annotated[str, Field(max_length=63)] | None = None
+    """Input: a column of the query with unique integers, by which the rows are read in ranges. Default: each Pod executes the query
+    once and spools its rows."""
+
+    table: Annotated[str, Field(max_length=127)] | None = None
+    """Output: the table, which the run creates if it does not exist, as schema.table or table."""
+
+
 SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 """The labels whose settings have a schema in the CRD, whatever the image."""
 
-KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {**SCHEMA_LABELS, S3_LABEL: S3Storage}
+KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {
+    **SCHEMA_LABELS,
+    S3_LABEL: S3Storage,
+    HTTP_LABEL: HttpStorage,
+    SQL_LABEL: SqlStorage,
+}
 """The labels of the default runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
 default runner supported it, so it is checked for the default runner only."""

@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -111,9 +111,9 @@ class FileOutput:
         self._parts[chunk.index] = PartWriter(self._own, f"{chunk.index:06}", self._format)
         return PartChunkWriter(self, chunk, self._parts[chunk.index])
 
-    async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
+    async def append(self, part: PartWriter, written: Sequence[tuple[Batch, Results]]) -> None:
         """Append to the files of a chunk."""
-        await self._on_disk(lambda: part.append(batch, results), committed=lambda _: None)
+        await self._on_disk(lambda: part.append_all(written), committed=lambda _: None)
 
     async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         """Publish the commit of a chunk, and its files if no other attempt committed it before."""

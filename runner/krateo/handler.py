@@ -11,7 +11,8 @@ import aiohttp
 from inferrun.http_headers import value_fault
 from inferrun.plugins import Limits
 from inferrun.text import public_url
-from runner.connector import CONNECT_SECONDS, open_session
+from runner.connections import CONNECT_SECONDS
+from runner.connector import open_session
 from runner.http_failures import describe_failure
 from runner.krateo.endpoint import Endpoint
 from runner.krateo.spec import Api

@@ -18,11 +18,12 @@ import orjson
 from inferrun.plugins import InputError, Limits, Source, StorageObject, StoreContext
 from runner.file.local_files import LocalFile
 from runner.file_ranges import FileRanges
-from runner.http_failures import fault_of, fault_of_response, size_of
+from runner.http_failures import fault_of
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler, read_secret_headers
 from runner.krateo.response import ResultRows, Row
 from runner.krateo.spec import read_spec
+from runner.network_failures import fault_of_status, size_of
 from runner.retries import with_retries
 
 _ERROR_BYTES = 64 * 1024
@@ -90,7 +91,7 @@ async def _rejected(handler: Handler, response: aiohttp.ClientResponse) -> Excep
     body = await response.content.read(_ERROR_BYTES)
     text = size_of(body, is_whole=response.content.at_eof())
     failed = InputError(f"{handler.target} returned {response.status} with {text}; see the log of the data handler")
-    return fault_of_response(response, failed)
+    return fault_of_status(response.status, response.headers, failed)
 
 
 async def _spool_rows(handler: Handler, content: aiohttp.StreamReader, spool: Path, *, limits: Limits) -> _Spooled:

@@ -44,12 +44,13 @@ from inferrun.plugins import (
     StoreContext,
 )
 from inferrun.plugins.limits import MIB
-from runner.http_failures import fault_of, fault_of_response, retry_after_of, size_of
+from runner.http_failures import fault_of
 from runner.json_text import json_texts
 from runner.krateo.endpoint import read_endpoint
 from runner.krateo.handler import Handler, open_handler, read_secret_headers
 from runner.krateo.prediction_text import Part, escape, lines_of, split
 from runner.krateo.spec import Api, read_spec, reject_reserved
+from runner.network_failures import fault_of_status, retry_after_of, size_of
 from runner.retries import TRANSIENT_STATUSES, with_retries
 
 _RESPONSE_BYTES = 64 * 1024
@@ -153,7 +154,7 @@ class KrateoOutput:
             async with self._handler.request(verb="OPTIONS", data=None) as response:
                 if response.status in TRANSIENT_STATUSES:
                     text = f"{self._handler.target} returned {response.status} to OPTIONS"
-                    raise fault_of_response(response, OutputError(text))
+                    raise fault_of_status(response.status, response.headers, OutputError(text))
                 declared = str(response.headers.get(name, ""))
                 return bool(response.status < 300 and wanted in declared.replace(",", " ").split())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -195,7 +196,9 @@ class KrateoOutput:
             f"{self._handler.target} returned {response.status} with {size_of(body)}; see the log of the data handler"
         )
         if response.status == _NOT_PROCESSED:
-            raise Fault(OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after_of(response), was_sent=False)
+            raise Fault(
+                OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after_of(response.headers), was_sent=False
+            )
         if response.status >= 500:
             raise OutputError(f"{failure}; {_UNKNOWN}")
         if not 200 <= response.status < 300:

@@ -4,12 +4,10 @@ Chat completions, completions, responses and embeddings. One record is one reque
 rejects is a failed record, with the response in its place. Each call is one try; the pipeline retries.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
-
-import aiohttp
 
 from inferrun.plugins import (
     Batch,
@@ -18,7 +16,6 @@ from inferrun.plugins import (
     FaultKind,
     InferenceError,
     JsonRecords,
-    Limits,
     Model,
     ModelContext,
     RecordError,
@@ -26,16 +23,10 @@ from inferrun.plugins import (
     failed,
 )
 from inferrun.text import public_url
-from runner.connector import CONNECT_SECONDS, open_session
-from runner.http_failures import (
-    describe_failure,
-    fault_of,
-    fault_of_response,
-    kind_of_status,
-    retry_after_of,
-    size_of,
-)
+from runner.http1.response import Response
 from runner.json_text import json_texts
+from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
+from runner.network_failures import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.openai.requests import (
     InvalidRequest,
     Request,
@@ -47,7 +38,6 @@ from runner.openai.requests import (
     without_user,
 )
 from runner.retries import with_retries
-from runner.tls import context_of
 
 _TOKEN_KEYS = ("token", "apiKey", "OPENAI_API_KEY")
 _CREDENTIALS = frozenset({401, 403})
@@ -59,15 +49,14 @@ class OpenAiRest:
 
     max_records: ClassVar[int | None] = 1
 
-    def __init__(self, model: Model, url: str, session: aiohttp.ClientSession, limits: Limits) -> None:
+    def __init__(self, model: Model, server: ModelServer, headers: Mapping[str, str]) -> None:
         self._model = model.model_name
-        self._url = url
-        self._session = session
-        self._limits = limits
+        self._server = server
+        self._headers = headers
 
     async def prepare(self) -> None:
         """Check that the server can be reached and accepts the credentials. Not every server lists its models."""
-        await with_retries(self._list_models, budget=self._limits.retry_seconds)
+        await with_retries(self._list_models, budget=self._server.limits.retry_seconds)
 
     async def predict(self, batch: Batch) -> Results:
         """Send the request of one record."""
@@ -76,55 +65,46 @@ class OpenAiRest:
             request = parse_request(line, model=self._model)
         except InvalidRequest as error:
             return failed(RecordError("invalid_input", str(error)))
-        try:
-            async with self._session.post(
-                f"{self._url}{request.path}", data=request.body, allow_redirects=False
-            ) as response:
-                content = await self._read(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._failure(error) from error
+        url = f"{self._server.url}{request.path}"
+        response = await self._server.send("POST", url, request.body, headers=self._headers)
         request_id = response.headers.get("x-request-id", "")[:128]
         if response.status != 200:
-            raise self._rejection(request, response, content, request_id)
+            raise self._rejection(request, response, request_id)
         try:
-            body, usage = parse_response(content)
+            body, usage = parse_response(response.body)
         except ValueError as error:
-            raise InferenceError(f"{self._target(request.path)} returned {size_of(content)} that is {error}") from error
+            raise InferenceError(
+                f"{self._target(request.path)} returned {size_of(response.body)} that is {error}"
+            ) from error
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:
-        try:
-            async with self._session.get(f"{self._url}/v1/models", allow_redirects=False) as response:
-                content = await self._read(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._failure(error) from error
+        response = await self._server.send("GET", f"{self._server.url}/v1/models", headers=self._headers)
         if response.status in _CREDENTIALS:
             raise self._refused(response.status)
         if response.status in _REDIRECTS:
             raise self._redirected("/v1/models", response.status)
         if response.status >= 500 or response.status == 429:
-            text = f"{self._target('/v1/models')} returned {response.status} with {size_of(content)}"
-            raise fault_of_response(response, InferenceError(text))
+            text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
+            raise fault_of_status(response.status, response.headers, InferenceError(text))
 
-    def _rejection(
-        self, request: Request, response: aiohttp.ClientResponse, content: bytes, request_id: str
-    ) -> Exception:
+    def _rejection(self, request: Request, response: Response, request_id: str) -> Exception:
         status = response.status
         if status in _CREDENTIALS:
             return self._refused(status)
         if status in _REDIRECTS:
             return self._redirected(request.path, status)
-        error = InferenceError(f"{self._target(request.path)} returned {status} with {size_of(content)}")
+        error = InferenceError(f"{self._target(request.path)} returned {status} with {size_of(response.body)}")
         kind = kind_of_status(status)
         if kind is FaultKind.FAILED:
             kind = FaultKind.REJECTED  # such as 404 for a model, and 500 for a prompt that the server cannot handle
-        text = result_text(status, request_id, error_body(content))
+        text = result_text(status, request_id, error_body(response.body))
         results = Results(JsonRecords([text]), {0: RecordError(f"http_{status}", str(error))})
-        return Fault(error, kind=kind, retry_after=retry_after_of(response), results=results)
+        return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 
     def _refused(self, status: int) -> InferenceError:
         return InferenceError(
-            f"the server at {public_url(self._url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
+            f"the server at {public_url(self._server.url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
             is_retryable=False,
         )
 
@@ -135,52 +115,28 @@ class OpenAiRest:
             is_retryable=False,
         )
 
-    def _failure(self, error: Exception) -> Fault:
-        text = describe_failure(error, seconds=self._limits.request_timeout)
-        return fault_of(error, InferenceError(f"server at {public_url(self._url)}: {text}"))
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read a body up to the limit."""
-        limit, pieces, size = self._limits.response_bytes, list[bytes](), 0
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > limit:
-                raise InferenceError(
-                    f"the server at {public_url(self._url)} returned more than {limit} bytes; set a larger "
-                    "INFERRUN_RESPONSE_BYTES in the image",
-                    is_retryable=False,
-                )
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def _target(self, path: str) -> str:
-        return f"server at {public_url(self._url)}{path}"
+        return f"server at {public_url(self._server.url)}{path}"
 
 
 def _headers(credentials: Path) -> dict[str, str]:
     """Return the headers of every request. The token never becomes part of a message."""
-    headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
     for key in _TOKEN_KEYS:
         path = credentials / key
         if path.exists():
             token = path.read_text(encoding="utf-8").strip()
             if not token.isascii() or not token.isprintable():
                 raise ContractError(f"kserve.credentialsRef: key {key} must be printable ASCII on one line")
-            return headers | {"Authorization": f"Bearer {token}"}
-    return headers
+            return {**JSON_HEADERS, "Authorization": f"Bearer {token}"}
+    return dict(JSON_HEADERS)
 
 
 @asynccontextmanager
 async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[OpenAiRest]:
     """Open the protocol `openai`."""
-    limits = context.limits
     url = base_url(model.model_url)
-    timeout = aiohttp.ClientTimeout(
-        total=limits.request_timeout, sock_connect=min(CONNECT_SECONDS, limits.request_timeout)
-    )
     headers = _headers(context.credentials_dir)
     if "Authorization" in headers:
         url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
-    tls = context_of(model, context.credentials_dir.parent)
-    async with open_session(limits, timeout=timeout, size=limits.concurrency, tls=tls, headers=headers) as session:
-        yield OpenAiRest(model, url, session, limits)
+    async with open_model_server(model, url, context, target=f"server at {public_url(url)}") as server:
+        yield OpenAiRest(model, server, headers)

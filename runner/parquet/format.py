@@ -11,11 +11,9 @@ from typing import BinaryIO
 import pyarrow
 from pyarrow import parquet
 
-from inferrun.plugins import ArrowRecords, Block, Chunk, InputError, InputFile, Limits, Piece, ResultWriter
+from inferrun.plugins import Block, Chunk, InputError, InputFile, Limits, Piece, ResultWriter
+from runner.columns import ROWS_PER_BLOCK, block_of, check_schema
 from runner.jsonl.format import JSONL
-
-_ID = "custom_id"
-_ROWS_PER_BLOCK = 16_384
 
 
 class Parquet:
@@ -27,7 +25,7 @@ class Parquet:
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:  # noqa: ARG002  the seam's
         """Group row groups until they have about `chunk_bytes`."""
         with _opened(file) as content:
-            _check_schema(content.schema_arrow, file)
+            check_schema(content.schema_arrow, file)
             metadata = content.metadata
             start, size, records = 0, 0, 0
             for index in range(metadata.num_row_groups):
@@ -43,14 +41,10 @@ class Parquet:
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk's row groups."""
         with _opened(file) as content:
-            _check_schema(content.schema_arrow, file)
+            check_schema(content.schema_arrow, file)
             groups = list(range(chunk.start, chunk.end))
-            for table in content.iter_batches(batch_size=_ROWS_PER_BLOCK, row_groups=groups, use_threads=False):
-                if _ID not in table.schema.names:
-                    yield Block(ArrowRecords(table))
-                else:
-                    ids = table.column(_ID).to_pylist()
-                    yield Block(ArrowRecords(table.drop_columns([_ID])), ids)
+            for table in content.iter_batches(batch_size=ROWS_PER_BLOCK, row_groups=groups, use_threads=False):
+                yield block_of(table)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of JSON lines."""
@@ -70,22 +64,6 @@ def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
             raise InputError(
                 f"{file.name} cannot be read as Parquet: {type(error).__name__}", is_retryable=False
             ) from error
-
-
-def _check_schema(schema: pyarrow.Schema, file: InputFile) -> None:
-    """Raise InputError for a column that is not a number."""
-    types = pyarrow.types
-    for field in schema:
-        if field.name == _ID and (types.is_string(field.type) or types.is_integer(field.type)):
-            continue
-        if not (types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type)):
-            raise InputError(
-                f"{file.name}: column {field.name!r} has type {field.type}; allowed are numbers, booleans, and a column "
-                f"{_ID} of strings or integers",
-                is_retryable=False,
-            )
-    if set(schema.names) <= {_ID}:
-        raise InputError(f"{file.name} has no column of numbers", is_retryable=False)
 
 
 PARQUET = Parquet()

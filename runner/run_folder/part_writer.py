@@ -3,12 +3,13 @@
 import hashlib
 import io
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
-from inferrun.plugins import NO_USAGE, Batch, RecordFormat, ResultCounts, Results, TokenUsage
+from inferrun.plugins import NO_USAGE, Batch, ResultCounts, Results, ResultWriter, TokenUsage
 
 _BUFFER = 1 << 18
 
@@ -82,20 +83,31 @@ class PartDraft:
     usage: TokenUsage
 
 
+class ResultFormat(Protocol):
+    """How results are stored: what a record format has for them."""
+
+    results_suffix: str
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+        """Return a writer of results."""
+        ...
+
+
 class PartWriter:
     """The files of one chunk: results, and errors if there are any."""
 
-    def __init__(self, folder: Path, name: str, record_format: RecordFormat) -> None:
+    def __init__(self, folder: Path, name: str, record_format: ResultFormat) -> None:
         suffix = record_format.results_suffix
         self._results = HashedFile(folder / f"{name}{suffix}")
         self._errors = HashedFile(folder / f"{name}.errors{suffix}")
         self._writer = record_format.writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
         self._usage = NO_USAGE
 
-    def append(self, batch: Batch, results: Results) -> None:
-        """Write the results of a batch."""
-        self._writer.write(batch, results)
-        self._usage += results.usage
+    def append_all(self, written: Sequence[tuple[Batch, Results]]) -> None:
+        """Write the results of consecutive batches."""
+        for batch, results in written:
+            self._writer.write(batch, results)
+            self._usage += results.usage
 
     def finish(self) -> PartDraft:
         """Complete the files and make them durable."""

@@ -12,15 +12,16 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
 from inferrun.plugins import Limits, RunnerError
-from runner.connector import CONNECT_SECONDS, AddressRefused, open_connections
-from runner.http_failures import describe_failure
+from runner.connections import CONNECT_SECONDS, AddressRefused, open_connections
+from runner.network_failures import describe_refusal
+from runner.ranged_reader import open_ranges
 from runner.s3.gate import Gate, Server, open_gate
 from runner.s3.spec import S3Spec
 
@@ -146,42 +147,10 @@ class S3File:
 
     def open(self) -> io.BufferedReader:
         """Open the object for reading at any position."""
-        return io.BufferedReader(_ObjectReader(self), buffer_size=_READ_AHEAD)
+        return open_ranges(self._read, size=self.size)
 
-
-_READ_AHEAD = 1 << 20
-"""Bytes that are read at once: a request takes about as long as a megabyte."""
-
-
-class _ObjectReader(io.RawIOBase):
-    def __init__(self, file: S3File) -> None:
-        super().__init__()
-        self._file = file
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any, /) -> int:  # Any: the buffer protocol has no type in Python 3.11
-        view = memoryview(buffer)
-        length = min(len(view), self._file.size - self._position)
-        if length <= 0:
-            return 0
-        piece = self._file.bucket.read_range(self._file.key, start=self._position, length=length)
-        view[: len(piece)] = piece
-        self._position += len(piece)
-        return len(piece)
+    def _read(self, start: int, length: int) -> bytes:
+        return self.bucket.read_range(self.key, start=start, length=length)
 
 
 @asynccontextmanager
@@ -198,7 +167,7 @@ async def open_bucket(
     try:
         await connections.check(server.host, server.port)
     except AddressRefused as refused:
-        text = describe_failure(refused, seconds=limits.handler_timeout)
+        text = describe_refusal(refused)
         raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
     with open_gate(server, connections) as gate:
         yield Bucket(spec, _store(spec, config, limits, proxy=gate.url), gate, side=side, error=error)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from runner.connector import Connections
-from runner.http_failures import describe_socket_failure
+from runner.connections import Connections
+from runner.network_failures import describe_socket_failure
 
 _HEAD_BYTES: Final = 64 << 10
 _PIECE: Final = 256 << 10

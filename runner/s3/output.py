@@ -15,7 +15,7 @@ chunk is spooled to the Pod's disk before it is uploaded.
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -101,9 +101,9 @@ class S3Output:
         self._parts[chunk.index] = PartWriter(self._spool, f"{chunk.index:06}", self._format)
         return PartChunkWriter(self, chunk, self._parts[chunk.index])
 
-    async def append(self, part: PartWriter, batch: Batch, results: Results) -> None:
-        """Append to the spooled files of a chunk."""
-        await self._on_thread(lambda: part.append(batch, results))
+    async def append(self, part: PartWriter, written: Sequence[tuple[Batch, Results]]) -> None:
+        """Append the results of consecutive batches to the spooled files of a chunk."""
+        await self._on_thread(lambda: part.append_all(written))
 
     async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         """Upload the files of a chunk and write its commit."""

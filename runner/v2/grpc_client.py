@@ -28,9 +28,9 @@ from inferrun.plugins import (
     Results,
 )
 from inferrun.text import public_url
-from runner.connector import CONNECT_SECONDS, AddressRefused, Connections, open_connections
-from runner.http_failures import describe_failure, describe_socket_failure
+from runner.connections import AddressRefused, Connections, open_connections
 from runner.json_text import json_texts
+from runner.network_failures import describe_refusal, describe_socket_failure
 from runner.retries import with_retries
 from runner.v2 import raw
 from runner.v2.grpc_messages import (
@@ -193,7 +193,7 @@ class V2Grpc:
         try:
             return await self._connections.resolve(host, port)
         except AddressRefused as refused:
-            text = describe_failure(refused, seconds=CONNECT_SECONDS)
+            text = describe_refusal(refused)
             raise Fault(InferenceError(f"{self._target}: {text}"), kind=FaultKind.FAILED, was_sent=False) from refused
         except OSError as error:
             text = describe_socket_failure(error, host=host, port=port)

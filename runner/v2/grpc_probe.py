@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 
 from inferrun.plugins import Fault, InferenceError, Limits, Model
-from runner.connector import AddressRefused, open_connections
+from runner.connections import AddressRefused, open_connections
 from runner.readiness import Finding
 from runner.v2.grpc_client import V2Grpc, server_of
 

@@ -12,8 +12,9 @@ from typing import ClassVar
 import orjson
 
 from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, ModelContext, Records, Results
+from runner.http1.response import Response
 from runner.json_text import json_texts
-from runner.model_server import JSON_HEADERS, ModelServer, Reply, open_model_server
+from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.retries import with_retries
 from runner.v2 import binary, raw
 from runner.v2.address import infer_url, metadata_url, server_url
@@ -102,7 +103,7 @@ class V2Rest:
         return f"; the model's metadata requires {self._tensor.width} numbers per record, the input has {width}"
 
 
-def _json_of(reply: Reply) -> object:
+def _json_of(reply: Response) -> object:
     """Return the JSON of a successful response, otherwise None."""
     if reply.status != 200:
         return None

@@ -2,13 +2,15 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.installing import install
 from tests.conformance.worlds import Disk
+from tests.integration.runner.postgres_server import Postgres, postgres_server
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +31,21 @@ def installed(site: Path) -> Iterator[None]:
     importlib.invalidate_caches()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], Postgres]]:
+    """Start PostgreSQL when it is first needed."""
+    with ExitStack() as stack:
+        started: list[Postgres] = []
+
+        def start() -> Postgres:
+            if not started:
+                started.append(stack.enter_context(postgres_server()))
+            return started[0]
+
+        yield start
+
+
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
+def disk(tmp_path: Path, postgres: Callable[[], Postgres]) -> Disk:
     """The folders of a Pod, for one test."""
-    return Disk(tmp_path)
+    return Disk(tmp_path, postgres)

@@ -5,6 +5,7 @@ A world provides the storage objects and the context; the store itself is loaded
 
 import gzip
 import sqlite3
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -13,11 +14,14 @@ from typing import Any, Protocol
 
 import orjson
 import pyarrow
+import pyarrow.ipc
 
 from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
 from runner import registry
+from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
+from tests.integration.runner.web_server import web_server
 
 Rows = Sequence[Sequence[object]]
 RUN = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
@@ -30,6 +34,8 @@ class Disk:
     """The folders of a Pod in a test."""
 
     folder: Path
+    postgres: Callable[[], Postgres]
+    """Returns the server that all tests share, and starts it if necessary."""
 
     def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, int] | None = None) -> StoreContext:
         """The context of a store in a Pod of a run."""
@@ -137,6 +143,26 @@ class CsvInput(_Input):
         (folder / "b.csv.gz").write_bytes(gzip.compress(_table(rows[half:]), mtime=0))
 
 
+class ArrowInput(_Input):
+    """Columns in two files of a folder, in batches of seven rows."""
+
+    def fill(self, rows: Rows) -> None:
+        folder = self.disk.context().input_dir / "given"
+        folder.mkdir(exist_ok=True)
+        half = len(rows) // 2
+        for name, part in (("a.arrow", rows[:half]), ("b.arrow", rows[half:])):
+            columns = {f"column {at}": [row[at] for row in part] for at in range(2)}
+            table = pyarrow.table({key: _floats(values) for key, values in columns.items()})
+            with pyarrow.ipc.new_file(folder / name, table.schema) as out:
+                out.write_table(table, max_chunksize=7)
+
+
+def _floats(values: Sequence[object]) -> pyarrow.Array:
+    if any(isinstance(value, str) for value in values):
+        return pyarrow.array(list(map(str, values)), pyarrow.string())
+    return pyarrow.array(values, pyarrow.float64())
+
+
 def _table(rows: Rows) -> bytes:
     header = [f"column {at}" for at in range(len(rows[0]) if rows else 2)]
     lines = [header, *([str(value) for value in row] for row in rows)]
@@ -219,6 +245,47 @@ class KrateoOutput(_Output):
         return [value for body in bodies for value in orjson.loads(body["predictions"])]
 
 
+@dataclass
+class HttpInput(_Input):
+    """A file on a web server with or without ranges."""
+
+    served: dict[str, bytes]
+
+    def fill(self, rows: Rows) -> None:
+        self.served["body"] = b"".join(orjson.dumps(list(row)) + b"\n" for row in rows)
+
+
+@dataclass
+class SqlInput(_Input):
+    """A table of a database."""
+
+    server: Postgres
+    schema: str
+
+    def fill(self, rows: Rows) -> None:
+        self.server.execute(f"drop schema if exists {self.schema} cascade")
+        self.server.execute(f"create schema {self.schema}")
+        kind = "text" if any(isinstance(value, str) for row in rows for value in row) else "float8"
+        self.server.execute(f"create table {self.schema}.given (id bigint primary key, a {kind}, b {kind})")
+        with self.server.connect() as connection:
+            values = [(7 * place, *row) for place, row in enumerate(rows)]
+            connection.cursor().executemany(f"insert into {self.schema}.given values (%s, %s, %s)", values)  # noqa: S608
+
+
+@dataclass
+class SqlOutput(_Output):
+    """A table of a database."""
+
+    server: Postgres
+    schema: str
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        text = f"select index, prediction, error from {self.schema}.predictions where run = %s order by index"  # noqa: S608
+        rows = self.server.execute(text, run)
+        assert [index for index, _, _ in rows] == list(range(len(rows)))
+        return [error or prediction for _, prediction, error in rows]
+
+
 class SqliteInput(_Input):
     """A table of a database on a claim."""
 
@@ -259,6 +326,13 @@ async def csv_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The built-in input store `file` with the format `csv`."""
     given = {**_FILE, "format": "csv"}
     yield CsvInput(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
+
+
+@asynccontextmanager
+async def arrow_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `file` with the format `arrow`."""
+    given = {**_FILE, "format": "arrow"}
+    yield ArrowInput(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
 
 
 @asynccontextmanager
@@ -310,6 +384,59 @@ async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
 
 
 @asynccontextmanager
+async def http_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `http` with a server that supports ranges."""
+    async with _web(disk, has_ranges=True) as world:
+        yield world
+
+
+@asynccontextmanager
+async def spooled_http_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `http` with a server that does not."""
+    async with _web(disk, has_ranges=False) as world:
+        yield world
+
+
+@asynccontextmanager
+async def _web(disk: Disk, *, has_ranges: bool) -> AsyncIterator[InputWorld]:
+    served = {"body": b""}
+    async with web_server(served, has_ranges=has_ranges) as address:
+        right = {"url": f"{address}/files/rows.jsonl?version=1"}
+        yield HttpInput(disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served)
+
+
+@asynccontextmanager
+async def sql_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `sql` with a query without a key."""
+    yield _sql_input(disk, query="select a, b from {}.given order by id;")
+
+
+@asynccontextmanager
+async def keyed_sql_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The built-in input store `sql` with a key."""
+    yield _sql_input(disk, query="select * from {}.given -- unordered", key="id")
+
+
+def _sql_input(disk: Disk, *, query: str, **more: str) -> SqlInput:
+    server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
+    server.mount(disk.context().endpoints_dir / "input")
+    reference = {"credentialsRef": {"name": "database"}}
+    right = {**reference, "query": query.format(schema), **more}
+    return SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema)
+
+
+@asynccontextmanager
+async def sql_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The built-in output store `sql`."""
+    server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
+    server.mount(disk.context().endpoints_dir / "output")
+    server.execute(f"create schema {schema}")
+    reference = {"credentialsRef": {"name": "database"}}
+    right = {**reference, "table": f"{schema}.predictions"}
+    yield SqlOutput(disk, "sql", right, {**reference, "table": "a; drop table b"}, server, schema)
+
+
+@asynccontextmanager
 async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store of the foreign package."""
     yield SqliteInput(disk, "sqlite", {"path": "data.db", "table": "given"}, {"path": "data.db", "table": "a; b"})
@@ -331,7 +458,12 @@ INPUTS: dict[str, OpenInputWorld] = {
     "file": file_input,
     "krateo": krateo_input,
     "s3": s3_input,
+    "http": http_input,
+    "sql": sql_input,
     "file-csv-gzip": csv_input,
+    "file-arrow": arrow_input,
+    "http-spooled": spooled_http_input,
+    "sql-key": keyed_sql_input,
     "s3-zstd": zstd_input,
     "sqlite": sqlite_input,
 }
@@ -339,6 +471,7 @@ OUTPUTS: dict[str, OpenOutputWorld] = {
     "file": file_output,
     "krateo": krateo_output,
     "s3": s3_output,
+    "sql": sql_output,
     "sqlite": sqlite_output,
 }
-EXACTLY_ONCE = ("file", "s3", "sqlite")
+EXACTLY_ONCE = ("file", "s3", "sql", "sqlite")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from activities.rules.observation import Doing, Launch
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import Pace, RecordCounts
 from worker.observer.status_writer import Progress
 
 EVENTS_FIRST_SECONDS = 5.0
@@ -46,6 +46,7 @@ class JobState:
     pod_uid: str = ""
     """The Pod whose start was announced and whose end was not."""
     records: RecordCounts | None = None
+    pace: Pace | None = None
     warm_up: str = ""
     """What the warm-up of its model has seen last."""
 

@@ -14,7 +14,8 @@ from activities.rules.manifests import CONTAINER, WARM_UP_CONTAINER
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
-from inferrun.runner_report import RecordCounts, parse_progress, parse_warm_up
+from inferrun.runner_report import Progress as RunnerProgress
+from inferrun.runner_report import parse_progress, parse_warm_up
 
 READS_PER_SECOND = 20
 READERS = 20
@@ -25,8 +26,8 @@ MAX_INTERVAL_SECONDS = 300.0
 ReadLog = Callable[[str, str, str], Awaitable[str]]
 """The last lines of the log of a container: namespace and name of its Pod, its own name. Raises KubeError."""
 
-OnProgress = Callable[[Key, RecordCounts], None]
-"""Called with the key of the Job and the counts, each time they were read."""
+OnProgress = Callable[[Key, RunnerProgress], None]
+"""Called with the key of the Job and the progress, each time it was read."""
 
 
 OnWarmUp = Callable[[Key, str], None]
@@ -78,7 +79,7 @@ class ProgressReader:
         def deliver(log: str) -> None:
             progress = parse_progress(log)
             if progress is not None:
-                on_progress(key, progress.records)
+                on_progress(key, progress)
 
         self._follow(key, _Followed(pod_name, CONTAINER, deliver))
 

@@ -31,7 +31,7 @@ from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.timestamps import utc_now
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventRequests
@@ -231,6 +231,7 @@ class Reconciler:
             message,
             started_at=seen.started_at,
             records=state.records,
+            pace=state.pace,
             is_warning=bool(seen.unreachable),
         )
         self._plan_status(state, wanted, run=run, now=now)
@@ -338,10 +339,10 @@ class Reconciler:
             state.warm_up = seen
             self._queue.add(key)
 
-    def _on_progress(self, key: Key, records: RecordCounts) -> None:
+    def _on_progress(self, key: Key, progress: RunnerProgress) -> None:
         state = self._states.get(key)
-        if state is not None and state.records != records:
-            state.records = records
+        if state is not None and state.records != progress.records:
+            state.records, state.pace = progress.records, progress.pace
             self._queue.add(key)
 
 

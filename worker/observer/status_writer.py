@@ -15,7 +15,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import Pace, RecordCounts
 from inferrun.timestamps import utc_now
 
 
@@ -28,6 +28,7 @@ class Progress:
     message: str
     started_at: str = ""
     records: RecordCounts | None = None
+    pace: Pace | None = None
     is_warning: bool = False
 
 
@@ -94,7 +95,8 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         reason=progress.reason,
         message=progress.message,
         now=utc_now(),
-        cleared=("running_since",),
+        cleared=("running_since", "pace"),
+        pace=progress.pace.model_dump() if progress.pace is not None else None,
         running_since=progress.started_at or None,
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,

@@ -1,14 +1,18 @@
 """`RecordOutcome` on a real API server: what is stored, and what follows."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.afterwards import Step, execute_at_once
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.record_outcome import OutcomeRecorder
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError, Overloaded
 from inferrun.kube.objects import JOBS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -22,14 +26,19 @@ from tests.integration.control.pods import Launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
 
+Later = Callable[[str, tuple[Step, ...]], Awaitable[None]]
+
 
 class Pruned:
     """Notes which schedules' runs were to be pruned."""
 
     def __init__(self) -> None:
         self.schedules: list[RunRef] = []
+        self.error: KubeError | None = None
 
     async def __call__(self, schedule: RunRef) -> None:
+        if self.error is not None:
+            raise self.error
         self.schedules.append(schedule)
 
 
@@ -41,6 +50,11 @@ def pruned() -> Pruned:
 
 @pytest.fixture
 async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
+    """The activity's instance."""
+    return await recorder_with(api, pruned, afterwards=execute_at_once)
+
+
+async def recorder_with(api: KubeClient, pruned: Pruned, *, afterwards: Later) -> OutcomeRecorder:
     """The activity's instance; its Temporal client never connects."""
     runs = RunStore(api)
     return OutcomeRecorder(
@@ -52,6 +66,7 @@ async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
         prune=pruned,
+        afterwards=afterwards,
     )
 
 
@@ -150,15 +165,49 @@ async def test_an_outcome_is_stored_although_the_job_is_gone(
     assert (await record(recorder, job)).phase is Phase.FAILED
 
 
+async def make_child(api: KubeClient, job: Launched, schedule: RunRef) -> None:
+    owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": schedule.name, "uid": schedule.uid}
+    child = {"labels": {"inferrun.dev/schedule-uid": schedule.uid}, "ownerReferences": [owner]}
+    await api.patch(RUNS, job.namespace, job.run.metadata.name, {"metadata": child})
+
+
 async def test_the_outcome_of_a_scheduled_run_prunes_its_schedules_history(
     recorder: OutcomeRecorder, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
 ) -> None:
     schedule = (await make_run(schedule="@daily")).ref
-    owner = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "name": schedule.name, "uid": schedule.uid}
-    child = {"labels": {"inferrun.dev/schedule-uid": schedule.uid}, "ownerReferences": [owner]}
-    await api.patch(RUNS, job.namespace, job.run.metadata.name, {"metadata": child})
+    await make_child(api, job, schedule)
     await record(recorder, job)
     assert pruned.schedules == [schedule]
+
+
+async def test_a_history_that_could_not_be_pruned_is_pruned_by_the_next_try(
+    recorder: OutcomeRecorder, job: Launched, api: KubeClient, pruned: Pruned, make_run: MakeRun
+) -> None:
+    schedule = (await make_run(schedule="@daily")).ref
+    await make_child(api, job, schedule)
+    pruned.error = Overloaded("too many requests", status=429)
+    with pytest.raises(Overloaded):
+        await record(recorder, job)
+    assert (await job.now()).status.is_terminal
+    pruned.error = None
+    await record(recorder, job)
+    assert pruned.schedules == [schedule]
+
+
+async def test_an_outcome_whose_job_has_predecessors_sets_the_time_to_live_of_all_of_them_before_it_returns(
+    api: KubeClient, pruned: Pruned, job: Launched
+) -> None:
+    """They are marked as ended, so that nobody would find them later."""
+    later: list[tuple[Step, ...]] = []
+
+    async def forget(_key: str, steps: tuple[Step, ...]) -> None:
+        later.append(steps)
+
+    await record(
+        await recorder_with(api, pruned, afterwards=forget), job
+    )  # its worker is killed before it executes them
+    assert len(later) == 1
+    assert (await job.job())["spec"]["ttlSecondsAfterFinished"] > 0
 
 
 async def test_the_outcome_of_any_other_run_prunes_nothing(

@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from inferrun.plugins import Limits
-from runner.connector import AddressRefused, open_connections, open_session
+from runner.connections import AddressRefused, open_connections
+from runner.connector import open_session
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
 

@@ -10,12 +10,19 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
 OWNERS = {
+    "aiohttp": {"krateo"},
+    "grpc": {"grpc-v2"},
+    "psycopg": {"sql"},
+    "runner.v1": {"v1"},
     "obstore": {"s3"},
-    "pyarrow": {"parquet"},
+    "pyarrow": {"parquet", "arrow"},
     "runner.s3": {"s3"},
     "runner.krateo": {"krateo"},
     "runner.openai": {"openai"},
     "runner.parquet": {"parquet"},
+    "runner.arrow": {"arrow"},
+    "runner.sql": {"sql"},
+    "runner.http": {"http"},
 }
 """Packages, and the stores, protocols and formats that may import them."""
 

@@ -158,3 +158,18 @@ async def test_an_unwritable_termination_log_does_not_fail_the_run(krateo: Machi
     ended = await krateo.process(INFERRUN_TERMINATION_LOG="/nowhere/termination-log")
     assert ended.code == 0
     assert "cannot write the termination message" in ended.stderr
+
+
+async def test_progress_has_the_pace_of_the_attempt(file: Machine) -> None:
+    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
+    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_PROGRESS_SECONDS": "0"}
+    ended = await file.process(**environment)
+    assert ended.code == 0
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert "pace" not in lines[0]
+    in_the_middle = [line for line in lines if 0 < line["records"]["completed"] < 1000]
+    assert in_the_middle
+    for line in in_the_middle:
+        assert (line["pace"]["batchRecords"], line["pace"]["concurrency"]) == (20, 4)
+        assert line["pace"]["recordsPerSecond"] > 0
+    assert lines[-1]["pace"]["secondsLeft"] == 0

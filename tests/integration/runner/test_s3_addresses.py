@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError, Limits, OutputError, RunnerError
-from runner.connector import open_connections
+from runner.connections import open_connections
 from runner.s3.bucket import open_bucket
 from runner.s3.gate import Server, open_gate
 from runner.s3.spec import S3Spec

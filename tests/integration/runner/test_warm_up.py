@@ -13,7 +13,7 @@ from aiohttp import web
 
 from inferrun.contract import Model
 from inferrun.runner_report import parse_warm_up
-from runner.connector import AddressRefused
+from runner.connections import AddressRefused
 from runner.settings import Settings
 from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
 from tests.conformance.protocol_worlds import grpc_contents

@@ -2,7 +2,8 @@
 
 import aiohttp
 
-from runner.http_failures import describe_failure, size_of
+from runner.http_failures import describe_failure
+from runner.network_failures import size_of
 
 
 def test_a_response_is_described_by_its_size_and_never_by_its_content() -> None:

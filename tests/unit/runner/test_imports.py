@@ -1,8 +1,10 @@
-"""What the runner's process imports: neither Temporal nor Kubernetes, and no HTTP client except aiohttp."""
+"""What the runner's process imports: neither Temporal nor Kubernetes, and nothing that the run does not use."""
 
 import json
 import subprocess
 import sys
+
+import pytest
 
 FORBIDDEN = {"temporalio", "kubernetes", "httpx", "requests", "workflows", "activities", "worker", "operator_shim"}
 
@@ -24,3 +26,23 @@ def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
     assert FORBIDDEN.isdisjoint(packages)
     assert "inferrun.kube" not in modules
     assert {"aiohttp", "uvloop", "orjson", "pydantic"} <= packages
+
+
+PLAIN = ["runner.__main__", "runner.file.input", "runner.file.output", "runner.jsonl.format"]
+HEAVY = {"aiohttp", "grpc", "obstore", "psycopg", "pyarrow", "yarl"}
+"""Packages that only some stores, protocols and formats need. Each takes from 50 to 500 ms of CPU time to import."""
+
+
+@pytest.mark.parametrize("protocol", ["runner.v2.rest", "runner.v1.rest", "runner.openai.rest"])
+def test_a_run_from_and_to_files_imports_no_client_of_another_store(protocol: str) -> None:
+    code = f"import sys, json, {', '.join([*PLAIN, protocol])}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert HEAVY.isdisjoint(packages)
+    assert {"httptools", "uvloop", "orjson"} <= packages
+
+
+def test_the_warm_up_imports_no_client_of_a_store() -> None:
+    code = "import sys, json, runner.warm_up; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert HEAVY.isdisjoint({name.partition(".")[0] for name in json.loads(done.stdout)})

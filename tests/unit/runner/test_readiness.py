@@ -17,6 +17,8 @@ OPENAI = Model(model_url="http://a/prefix/v1", model_name="tiny", protocol_versi
         (V2, "http://a/v2/models/iris/ready"),
         (Model(model_url="a:8080", model_name="my model"), "http://a:8080/v2/models/my%20model/ready"),
         (V1, "http://a/v1/models/iris"),
+        (V1.model_copy(update={"model_url": "a:8080"}), "http://a:8080/v1/models/iris"),
+        (V1.model_copy(update={"model_url": "http://a/prefix/v1"}), "http://a/prefix/v1/models/iris"),
         (OPENAI, "http://a/prefix/v1/models"),
     ],
 )

@@ -21,9 +21,12 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.stores.input", "file"),
         ("inferrun.stores.input", "krateo"),
         ("inferrun.stores.input", "s3"),
+        ("inferrun.stores.input", "http"),
+        ("inferrun.stores.input", "sql"),
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
+        ("inferrun.stores.output", "sql"),
         ("inferrun.protocols", "v1"),
         ("inferrun.protocols", "v2"),
         ("inferrun.protocols", "grpc-v2"),
@@ -32,11 +35,12 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
+        ("inferrun.formats", "arrow"),
     ]
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, krateo, s3$"):
+    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, s3, sql$"):
         registry.input_store("fil")
 
 

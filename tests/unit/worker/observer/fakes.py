@@ -12,6 +12,7 @@ from inferrun import wellknown
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
+from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.runner_report import RecordCounts
 from tests.unit.objects import Json
 from worker.observer.event_reader import OnEvents
@@ -156,7 +157,7 @@ class FakeProgress:
 
     def report(self, key: Key, records: RecordCounts) -> None:
         """What a log read brings."""
-        self.followed[key][1](key, records)
+        self.followed[key][1](key, RunnerProgress(records=records))
 
 
 @dataclass

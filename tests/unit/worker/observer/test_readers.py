@@ -9,7 +9,7 @@ import pytest
 from inferrun.kube.errors import Unreachable
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import Progress, RecordCounts
 from tests.unit.objects import event
 from tests.unit.worker.observer.fakes import FakeTime, settle
 from worker.observer.event_reader import EventReader
@@ -48,8 +48,8 @@ class Logs:
             await asyncio.Event().wait()
         return PROGRESS % len(self.reads)
 
-    def on_progress(self, key: Key, records: RecordCounts) -> None:
-        self.counts.append((key, records))
+    def on_progress(self, key: Key, progress: Progress) -> None:
+        self.counts.append((key, progress.records))
 
 
 async def test_a_log_is_read_every_five_seconds(clock: FakeTime) -> None:

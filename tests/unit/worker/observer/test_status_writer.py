@@ -4,6 +4,7 @@ from datetime import datetime
 
 from activities.rules.observation import Launch
 from inferrun.reasons import Phase, Reason
+from inferrun.runner_report import Pace
 from inferrun.timestamps import parse
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
 from tests.unit.objects import RUN, STARTED, run
@@ -38,3 +39,19 @@ def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None
     assert not is_worth_an_event(said, rejected)
     assert not is_worth_an_event(before, WAITING)
     assert is_worth_an_event(before, RUNNING)
+
+
+def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
+    fast = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=Pace(records_per_second=9, seconds_left=1))
+    written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast)
+    assert written is not None
+    assert written.to_manifest()["pace"] == {
+        "recordsPerSecond": 9,
+        "secondsLeft": 1,
+        "batchRecords": 0,
+        "concurrency": 0,
+    }
+    stored = run(status=live_run(phase="Running", pace={"recordsPerSecond": 9})["status"])
+    waiting = status_with(stored, launch=LAUNCH, progress=WAITING)
+    assert waiting is not None
+    assert waiting.pace is None

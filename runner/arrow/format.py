@@ -1,0 +1,66 @@
+"""Reads records from Arrow IPC files (Feather version 2): each row is a record, and each column is a number, in the schema's order.
+
+A column `custom_id` of strings or integers is copied to the results. Ranges are record batches, each of which is read as a whole.
+The format of streams cannot be read from the middle and is not supported. Results are JSON lines, as those of the format
+`jsonl`. Imports pyarrow, so only runs that name this format load it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import pyarrow
+from pyarrow import ipc
+
+from inferrun.plugins import Block, Chunk, InputError, InputFile, Limits, Piece, ResultWriter
+from runner.columns import ROWS_PER_BLOCK, block_of, check_schema
+from runner.jsonl.format import JSONL
+
+
+class Arrow:
+    """Reads columns."""
+
+    suffix = ".arrow"
+    results_suffix = JSONL.results_suffix
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:  # noqa: ARG002  the seam's
+        """Group record batches until they have about `chunk_bytes`."""
+        with _opened(file) as content:
+            check_schema(content.schema, file)
+            start, size, records = 0, 0, 0
+            for index in range(content.num_record_batches):
+                batch = content.get_batch(index)
+                size += batch.nbytes
+                records += batch.num_rows
+                if size >= chunk_bytes and records:
+                    yield Piece(start, index + 1, records)
+                    start, size, records = index + 1, 0, 0
+            if records:
+                yield Piece(start, content.num_record_batches, records)
+
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
+        """Yield the rows of the chunk's record batches."""
+        with _opened(file) as content:
+            check_schema(content.schema, file)
+            for index in range(chunk.start, chunk.end):
+                batch = content.get_batch(index)
+                for start in range(0, batch.num_rows, ROWS_PER_BLOCK):
+                    yield block_of(batch.slice(start, ROWS_PER_BLOCK))
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+        """Return a writer of JSON lines."""
+        return JSONL.writer(out, errors)
+
+
+@contextmanager
+def _opened(file: InputFile) -> Iterator[ipc.RecordBatchFileReader]:
+    with file.open() as source:
+        try:
+            yield ipc.open_file(source)
+        except pyarrow.ArrowException as error:
+            raise InputError(
+                f"{file.name} cannot be read as an Arrow IPC file: {type(error).__name__}", is_retryable=False
+            ) from error
+
+
+ARROW = Arrow()

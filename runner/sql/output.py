@@ -1,0 +1,310 @@
+"""The output store `sql`: results are rows of a table, and chunks and the run are committed by rows with a unique key.
+
+Three tables in one schema, created by the first run that needs them:
+
+    <table>           run, index, custom_id, prediction, error: one row per record
+    inferrun_runs     one row per run: its plan, and its manifest once it is committed, or that it was aborted
+    inferrun_chunks   one row per committed chunk
+
+A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert, and the results, by COPY. So any
+number of Pods may execute the same run, and each record is stored once. Results are spooled to the Pod's disk before.
+"""
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from psycopg import sql
+from pydantic import ValidationError
+
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Chunk,
+    ChunkCommit,
+    CommittedRun,
+    Counts,
+    Delivery,
+    InputPlan,
+    Output,
+    OutputError,
+    OutputStore,
+    Results,
+    StorageObject,
+    StoreContext,
+)
+from runner.connections import open_connections
+from runner.run_folder.chunk_writer import PartChunkWriter
+from runner.run_folder.documents import (
+    ChunkDocument,
+    Manifest,
+    RunDocument,
+    chunk_document_of,
+    document_of,
+    manifest_of,
+    run_id_of,
+)
+from runner.run_folder.ownership import Aborted
+from runner.run_folder.part_writer import PartWriter
+from runner.sql.copy_text import CopyText
+from runner.sql.database import Connection, Database, read_credentials
+from runner.sql.spec import SqlOutputSpec, read_spec
+
+T = TypeVar("T")
+
+_LAST_CHECK_SECONDS: Final = 0.4
+"""Seconds that a cancelled commit waits for the transaction that is under way."""
+
+_PIECE: Final = 1 << 20
+
+_TABLES: Final = {
+    "runs": "(run text primary key, job text not null, plan text, manifest text, aborted boolean not null default false)",
+    "chunks": "(run text, chunk integer, attempt text not null, document text not null, primary key (run, chunk))",
+    "table": "(run text, index bigint, custom_id text, prediction json, error json, primary key (run, index))",
+}
+
+
+class SqlOutput:
+    """The rows of one run."""
+
+    delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
+
+    def __init__(self, database: Database, spec: SqlOutputSpec, context: StoreContext) -> None:
+        self._database = database
+        self._contract = context.contract
+        self._run = run_id_of(context.contract)
+        self._attempt = context.pod_uid or f"pid-{id(self):x}"
+        self._spool = context.spool_dir / f"output-{self._attempt.replace('/', '-')}"
+        self._location = f"{database.location}/{spec.table}"
+        schema, _, name = spec.table.rpartition(".")
+        self._names = {
+            "table": _identifier(schema, name),
+            "runs": _identifier(schema, "inferrun_runs"),
+            "chunks": _identifier(schema, "inferrun_chunks"),
+        }
+        self._parts: dict[int, PartWriter] = {}
+        self._plan: InputPlan | None = None
+
+    async def open(self) -> Checkpoint:
+        """Create the tables, and read what is committed."""
+        return await self._transact(self._read_checkpoint)
+
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Store the plan unless another attempt did."""
+        self._plan = await self._transact(lambda connection: self._store_plan(connection, plan))
+        return self._plan
+
+    def writer(self, chunk: Chunk) -> PartChunkWriter:
+        """Return the writer of a chunk."""
+        self._parts[chunk.index] = PartWriter(self._spool, f"{chunk.index:06}", CopyText(self._run))
+        return PartChunkWriter(self, chunk, self._parts[chunk.index])
+
+    async def append(self, part: PartWriter, written: Sequence[tuple[Batch, Results]]) -> None:
+        """Append the results of consecutive batches to the spooled file of a chunk."""
+        await self._on_thread(lambda: part.append_all(written))
+
+    async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
+        """Insert the chunk and its results, unless another attempt did."""
+        draft = await self._on_thread(part.finish)
+        document = chunk_document_of(chunk, draft, name=str(chunk.index), attempt=self._attempt)
+        path = draft.results.path
+        commit = await self._transact(lambda connection: self._insert_chunk(connection, document, path))
+        await self._on_thread(part.discard)
+        del self._parts[chunk.index]
+        return commit
+
+    async def finish(self, counts: Counts) -> CommittedRun:
+        """Store the manifest. If the call is cancelled, the transaction that is under way decides."""
+        commit = asyncio.ensure_future(self._transact(lambda connection: self._store_manifest(connection, counts)))
+        try:
+            return await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            done, _ = await asyncio.wait([commit], timeout=_LAST_CHECK_SECONDS)
+            if done and not commit.cancelled() and commit.exception() is None:
+                return commit.result()
+            raise
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the manifest."""
+        return await self._transact(self._find_commit)
+
+    async def abort(self) -> CommittedRun | None:
+        """Mark the run as aborted, unless it is committed."""
+        return await self._transact(self._store_abort)
+
+    def close(self) -> None:
+        """Delete the spooled files."""
+        for part in self._parts.values():
+            part.discard()
+        shutil.rmtree(self._spool, ignore_errors=True)
+
+    async def _transact(self, work: Callable[[Connection], T]) -> T:
+        return await self._on_thread(lambda: self._database.transact(work))
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            raise OutputError(
+                f"cannot spool the predictions to {self._spool.parent}: {error.strerror}; the Pod needs enough ephemeral "
+                "storage for a chunk"
+            ) from error
+        except ValidationError as error:
+            raise OutputError(
+                f"output.sql: a row of {self._location} was not written by this runner; remove it"
+            ) from error
+
+    def _sql(self, text: str) -> sql.Composed:
+        return sql.SQL(text).format(**self._names)
+
+    def _read_checkpoint(self, connection: Connection) -> Checkpoint:
+        self._create_tables(connection)
+        if run := self._read_manifest(connection):
+            return Checkpoint(committed_run=run)
+        stored = self._read_plan(connection)
+        if stored is None:
+            return Checkpoint()
+        documents = self._read_chunks(connection)
+        return Checkpoint(plan=stored.plan(), committed={one.chunk: one.commit(won=False) for one in documents})
+
+    def _create_tables(self, connection: Connection) -> None:
+        """Create the tables that do not exist. Only then is the right to create tables needed."""
+        connection.execute("select pg_advisory_xact_lock(hashtext('inferrun tables'))")
+        for name, columns in _TABLES.items():
+            if not self._exists(connection, name):
+                connection.execute(self._sql(f"create table {{{name}}} {columns}"))
+
+    def _exists(self, connection: Connection, name: str) -> bool:
+        found = connection.execute("select to_regclass(%s)", [self._names[name].as_string(connection)]).fetchone()
+        return found is not None and found[0] is not None
+
+    def _read_plan(self, connection: Connection) -> RunDocument | None:
+        row = connection.execute(self._sql("select plan from {runs} where run = %s"), [self._run]).fetchone()
+        return RunDocument.model_validate_json(str(row[0])) if row and row[0] else None
+
+    def _read_chunks(self, connection: Connection) -> list[ChunkDocument]:
+        rows = connection.execute(self._sql("select document from {chunks} where run = %s order by chunk"), [self._run])
+        return [ChunkDocument.model_validate_json(str(row[0])) for row in rows]
+
+    def _read_manifest(self, connection: Connection, *, lock: str = "") -> CommittedRun | None:
+        """Return the committed run, None if there is none. Raises Aborted."""
+        text = f"select manifest, aborted from {{runs}} where run = %s {lock}"  # noqa: S608  a constant of this module
+        row = connection.execute(self._sql(text), [self._run]).fetchone()
+        if row and row[1]:
+            raise Aborted(
+                f"output.sql: the run in {self._location} has failed and was aborted; start a new run",
+                is_retryable=False,
+            )
+        return self._committed(str(row[0])) if row and row[0] else None
+
+    def _find_commit(self, connection: Connection) -> CommittedRun | None:
+        if not self._exists(connection, "runs"):
+            return None
+        try:
+            return self._read_manifest(connection)
+        except Aborted:
+            return None
+
+    def _committed(self, manifest: str) -> CommittedRun:
+        output = Output(
+            location=self._location[:1024],
+            manifest=f"{self._location.rpartition('/')[0]}/inferrun_runs"[:1024],
+            sha256=hashlib.sha256(manifest.encode()).hexdigest(),
+        )
+        return Manifest.model_validate_json(manifest).committed_run(output)
+
+    def _store_plan(self, connection: Connection, plan: InputPlan) -> InputPlan:
+        document = document_of(plan, self._contract)
+        connection.execute(
+            self._sql("insert into {runs} (run, job, plan) values (%s, %s, %s) on conflict do nothing"),
+            [self._run, self._contract.job_name, document.text().decode()],
+        )
+        self._read_manifest(connection)
+        stored = self._read_plan(connection)
+        if stored is None:
+            raise OutputError(
+                f"output.sql: the row of the run in {self._location} was deleted; do not modify it during a run"
+            )
+        return stored.plan()
+
+    def _insert_chunk(self, connection: Connection, document: ChunkDocument, path: Path) -> ChunkCommit:
+        self._read_manifest(connection, lock="for share")
+        inserted = connection.execute(
+            self._sql(
+                "insert into {chunks} (run, chunk, attempt, document) values (%s, %s, %s, %s) on conflict do nothing"
+            ),
+            [self._run, document.chunk, self._attempt, document.text().decode()],
+        )
+        if inserted.rowcount == 1:
+            self._copy(connection, path)
+            return document.commit(won=True)
+        row = connection.execute(
+            self._sql("select document, attempt from {chunks} where run = %s and chunk = %s"),
+            [self._run, document.chunk],
+        ).fetchone()
+        if row is None:
+            raise OutputError(
+                f"output.sql: the row of a chunk in {self._location} was deleted; do not modify it during a run"
+            )
+        return ChunkDocument.model_validate_json(str(row[0])).commit(won=row[1] == self._attempt)
+
+    def _copy(self, connection: Connection, path: Path) -> None:
+        rows = self._sql("copy {table} (run, index, custom_id, prediction, error) from stdin")
+        with connection.cursor().copy(rows) as copy, path.open("rb") as lines:
+            while piece := lines.read(_PIECE):
+                copy.write(piece)
+
+    def _store_manifest(self, connection: Connection, counts: Counts) -> CommittedRun:
+        if self._plan is None:
+            raise AssertionError("finish was called before begin")
+        if run := self._read_manifest(connection, lock="for update"):
+            return run
+        documents = {one.chunk: one for one in self._read_chunks(connection)}
+        manifest = manifest_of(self._contract, self._plan, documents, counts)
+        stored = sum(part.records for part in manifest.parts)
+        if stored != counts.completed + counts.failed:
+            raise OutputError(
+                f"output.sql: {self._location} contains {stored} results of the run, expected {counts.total}; the run was not "
+                "committed; do not modify its rows during a run"
+            )
+        text = manifest.text().decode()
+        connection.execute(self._sql("update {runs} set manifest = %s where run = %s"), [text, self._run])
+        return self._committed(text)
+
+    def _store_abort(self, connection: Connection) -> CommittedRun | None:
+        self._create_tables(connection)
+        connection.execute(
+            self._sql("insert into {runs} (run, job) values (%s, %s) on conflict do nothing"),
+            [self._run, self._contract.job_name],
+        )
+        try:
+            run = self._read_manifest(connection, lock="for update")
+        except Aborted:
+            return None
+        if run is None:
+            connection.execute(self._sql("update {runs} set aborted = true where run = %s"), [self._run])
+        return run
+
+
+def _identifier(schema: str, name: str) -> sql.Identifier:
+    return sql.Identifier(schema, name) if schema else sql.Identifier(name)
+
+
+@asynccontextmanager
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `sql` under `output`."""
+    wanted = read_spec(spec, model=SqlOutputSpec, side="output")
+    folder = context.endpoints_dir / "output"
+    credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="output", error=OutputError)
+    limits = context.limits
+    database = Database(credentials, await open_connections(limits), limits, side="output", error=OutputError)
+    output = SqlOutput(database, wanted, context)
+    try:
+        yield output
+    finally:
+        output.close()

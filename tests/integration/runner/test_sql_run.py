@@ -1,0 +1,154 @@
+"""Runs from and to PostgreSQL: failures of the server, of credentials and of queries, and what a second run finds."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.postgres_server import Postgres, postgres_server
+from tests.integration.runner.servers import CountingModel, nothing
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """A server with irises."""
+    with postgres_server() as started:
+        started.execute("create table irises (id int primary key, name text, a float8, b float8)")
+        started.execute("insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(0, 999) n")
+        yield started
+
+
+@pytest.fixture
+def machine(tmp_path: Path, model: CountingModel, server: Postgres) -> Machine:
+    """A run from a query to a table."""
+    uid = str(uuid.uuid4())
+    reference = {"credentialsRef": {"name": "database"}}
+    contract = {
+        "jobId": uid,
+        "runId": uid,
+        "jobName": f"inf-{uid[:8]}",
+        "kserve": {"modelName": "sum", "modelUrl": model.address, "modelInputName": "input-0"},
+        "input": {"sql": {**reference, "query": "select id, a, b from irises", "key": "id"}},
+        "output": {"sql": {**reference, "table": "predictions"}},
+    }
+    found = Machine(tmp_path / "run", contract=contract)
+    for side in ("input", "output"):
+        server.mount(found.folder / "endpoints" / side)
+    return found
+
+
+def failing_after(requests: int) -> Callable[[web.Request], Awaitable[web.Response | None]]:
+    """A model server that loses its credentials."""
+    seen: list[None] = []
+
+    async def before(_: web.Request) -> web.Response | None:
+        seen.append(None)
+        return web.Response(status=401) if len(seen) > requests else None
+
+    return before
+
+
+async def reject_null(request: web.Request) -> web.Response | None:
+    """A model server that accepts no missing number."""
+    return web.Response(status=400) if b"null" in await request.read() else None
+
+
+def stored(server: Postgres, machine: Machine) -> list[tuple[Any, ...]]:
+    """The rows of the run."""
+    return server.execute(
+        "select index, custom_id, prediction, error from predictions where run = %s order by index",
+        machine.contract["runId"],
+    )
+
+
+@pytest.mark.parametrize("key", ["id", ""])
+async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: Postgres, key: str) -> None:
+    query = "select id as custom_id, a, b from irises order by id" if not key else "select id, a, b from irises"
+    machine.contract["input"]["sql"] |= {"query": query, "key": key}
+    ended = await machine.pod(INFERRUN_CHUNK_BYTES="2048")
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    assert stored(server, machine) == [(n, str(n), n * 1.5, None) for n in range(1000)]
+    assert ended.result.delivery == "ExactlyOnce"
+    again = await machine.pod()
+    assert again.result == ended.result
+    assert list((machine.folder / "tmp").iterdir()) == []
+
+
+async def test_an_attempt_continues_after_the_committed_chunks(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
+    small = {"INFERRUN_CHUNK_BYTES": "2048", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
+    model.before = failing_after(10)
+    assert (await machine.pod(**small)).code == 4
+    assert 0 < len(stored(server, machine)) < 1000
+    model.before = nothing
+    assert (await machine.pod(**small)).code == 0
+    assert [row[0] for row in stored(server, machine)] == list(range(1000))
+
+
+async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
+    model.before = reject_null
+    machine.contract["input"]["sql"]["query"] = "select id, a, nullif(b, 1.5) as b from irises where id < 10"
+    ended = await machine.pod()
+    assert ended.code == 0, ended.message
+    rows = stored(server, machine)
+    assert len(rows) == 10
+    assert rows[3][2] is None
+    assert rows[3][3]["code"] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("side", "change", "text"),
+    [
+        ("input", {"query": "select nothing from irises"}, "does not exist"),
+        ("input", {"query": "select id, a from irises", "key": "a"}, "input.sql.key: 'a' must be a column"),
+        ("input", {"query": "select 1 as id, a from irises"}, "1000 rows, but 1 different keys"),
+        ("input", {"query": "delete from irises returning id, a", "key": ""}, "failed with"),
+        ("input", {"query": "select id, name from irises"}, "has no number in column 'name'"),
+        ("output", {"table": "missing.predictions"}, "does not exist"),
+    ],
+)
+async def test_what_is_wrong_is_named(
+    machine: Machine, server: Postgres, side: str, change: dict[str, str], text: str
+) -> None:
+    machine.contract[side]["sql"] |= change
+    ended = await machine.pod(INFERRUN_RETRY_SECONDS="0")
+    assert ended.code == (3 if side == "input" else 5)
+    assert text in ended.message
+    assert server.execute("select count(*) from irises") == [(1000,)]
+
+
+async def test_wrong_credentials_are_not_retried_and_not_shown(machine: Machine) -> None:
+    machine.endpoint("input", {"password": "wr0ng"})
+    ended = await machine.pod()
+    assert ended.code == 3
+    assert "the server rejects the credentials" in ended.message
+    assert not ended.result.retryable
+    assert "wr0ng" not in ended.message
+
+
+async def test_a_refused_address_is_not_asked(machine: Machine) -> None:
+    ended = await machine.pod(INFERRUN_ALLOWED_ADDRESSES="192.0.2.1")
+    assert ended.code == 5
+    assert "which runs must not reach" in ended.message
+
+
+async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
+    machine: Machine, server: Postgres
+) -> None:
+    assert (await machine.pod()).code == 0
+    server.execute("drop role if exists writer")
+    server.execute("create role writer login password 'writer'")
+    server.execute("grant select, insert on predictions, inferrun_chunks to writer")
+    server.execute("grant select, insert, update on inferrun_runs to writer")
+    machine.endpoint("output", {"username": "writer", "password": "writer"})
+    machine.contract["runId"] = str(uuid.uuid4())
+    ended = await machine.pod()
+    assert ended.code == 0, ended.message
+    assert len(stored(server, machine)) == 1000
