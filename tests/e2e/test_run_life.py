@@ -110,6 +110,19 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
     assert stage.ui_url in status["workflow"]["url"]
 
 
+def test_a_run_with_a_missing_ca_bundle_resumes_once_it_exists(space: Space) -> None:
+    space.apply(config("private", caBundle={"configMapRef": {"name": "authorities"}}), run("trusting", "private"))
+
+    waiting = space.wait_for("trusting", phase="Pending", reason="CABundleNotFound", seconds=120)
+
+    assert f"ConfigMap 'authorities' does not exist in namespace {space.name}" in waiting["message"]
+    stages = {item["type"]: (item["status"], item.get("reason")) for item in waiting["conditions"]}
+    assert stages["ContractWritten"] == ("True", None)
+    assert stages["JobComplete"] == ("Unknown", "CABundleNotFound")
+    space.kubectl("create", "configmap", "authorities", "--from-literal=cabundle.crt=none")
+    space.wait_for("trusting", phase="Succeeded", seconds=240)
+
+
 def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Space) -> None:
     space.apply(run("unlucky", "actor", backoffLimit=1, parameters={"exit": "4", "say": "the model is on fire"}))
 
