@@ -121,10 +121,10 @@ class Storage(ResourceModel):
     unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, krateo, s3, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, http, krateo, s3, sql, or one that a custom image supports) with its settings."""
 
     output: StorageMap | None = None
-    """Destination of the predictions: a label (file, krateo, s3, or one that a custom image supports) with its settings."""
+    """Destination of the predictions: a label (file, krateo, s3, sql, or one that a custom image supports) with its settings."""
 
 
 class ResourceRequirements(ResourceModel):

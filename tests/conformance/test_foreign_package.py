@@ -49,7 +49,7 @@ async def test_a_run_reads_and_writes_through_foreign_stores(machine: Machine, s
 async def test_without_the_package_its_label_is_rejected(machine: Machine) -> None:
     ended = await machine.process()
     assert ended.code == 2
-    assert ended.message == "input.sqlite: unknown name 'sqlite'; allowed: file, krateo, s3"
+    assert ended.message == "input.sqlite: unknown name 'sqlite'; allowed: file, http, krateo, s3, sql"
 
 
 def test_the_package_imports_nothing_of_ours_except_the_plugin_api() -> None:
