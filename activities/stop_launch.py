@@ -33,6 +33,10 @@ from workflows.retry_policy import success_of
 VANISHING_SECONDS = 2.0
 VANISHING_INTERVAL = 0.2
 """How long, and how often, to look for the objects of Pods whose containers have ended."""
+PATIENT_STOPS = 4
+"""Stops that wait for vanishing Pods at the same time. While they wait, each occupies a task of a workflow, and a worker executes
+few of these at a time: if hundreds of runs are deleted at once, most are left to the runs of others. The stops that do not wait
+return that their Pods vanish, and a signal follows."""
 
 START_TOLERANCE = 1.0
 """Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
@@ -48,6 +52,7 @@ class LaunchStopper:
         self._defaults = defaults
         self._runs = runs
         self._launches = launches
+        self._patient = asyncio.Semaphore(PATIENT_STOPS)
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
@@ -114,7 +119,15 @@ class LaunchStopper:
         """The Pods that may still run, and those that have ended and vanish; waits a moment for the latter, and for their Job
         if it `counts` them, which is among the latter.
         """
-        deadline = asyncio.get_running_loop().time() + VANISHING_SECONDS
+        if self._patient.locked():
+            return await self._settled(request, counts=counts, seconds=0.0)
+        async with self._patient:
+            return await self._settled(request, counts=counts, seconds=VANISHING_SECONDS)
+
+    async def _settled(
+        self, request: StopLaunchInput, *, counts: bool, seconds: float
+    ) -> tuple[list[Object], list[Object]]:
+        deadline = asyncio.get_running_loop().time() + seconds
         while True:
             pods = await self._pods(request)
             running = [pod for pod in pods if pod_state.may_run(pod)]

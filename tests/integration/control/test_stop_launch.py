@@ -4,6 +4,8 @@ The worker restarts meanwhile, so that nobody has watched the Pods end. The test
 else; the API server and the Job controller are real.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from secrets import token_hex
 
@@ -12,7 +14,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.cluster.launch_reader import LaunchReader
 from activities.launch_job import JobLauncher
-from activities.stop_launch import LaunchStopper
+from activities.stop_launch import PATIENT_STOPS, VANISHING_SECONDS, LaunchStopper
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
@@ -46,11 +48,14 @@ async def launch(api: KubeClient, node: str, make_run: MakeRun, make_config: Mak
     return made
 
 
-async def stop(launch: Launched, *, grace: int = 10) -> StopLaunchResult:
-    """By a worker that has just started: it has seen nothing."""
-    api, store = launch.api, RunStore(launch.api)
-    reader = LaunchReader(api, store, ended_pods=lambda _: ())
-    stopper = LaunchStopper(api, store, reader, defaults=Defaults)
+def stopper_of(launch: Launched) -> LaunchStopper:
+    """A worker that has just started: it has seen nothing."""
+    store = RunStore(launch.api)
+    reader = LaunchReader(launch.api, store, ended_pods=lambda _: ())
+    return LaunchStopper(launch.api, store, reader, defaults=Defaults)
+
+
+async def stop(launch: Launched, *, grace: int = 10, stopper: LaunchStopper | None = None) -> StopLaunchResult:
     request = StopLaunchInput(
         run=launch.run.ref,
         job_name=launch.result.job_name,
@@ -59,7 +64,7 @@ async def stop(launch: Launched, *, grace: int = 10) -> StopLaunchResult:
         pod_shape=launch.result.pod_shape,
         grace_seconds=grace,
     )
-    result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, request)
+    result: StopLaunchResult = await ActivityEnvironment().run((stopper or stopper_of(launch)).stop_launch, request)
     return result
 
 
@@ -119,3 +124,17 @@ async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
     assert (await stop(launch)).pods_left == 1
     await stop_to_the_end(launch, grace=0)
     assert await job_of(launch) is None
+
+
+async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: Launched) -> None:
+    await stop(launch)
+    await launch.ends(143)  # and the kubelet, which the test plays, does not remove the Pod
+    stopper = stopper_of(launch)
+
+    async def seconds() -> float:
+        started = time.monotonic()
+        assert (await stop(launch, stopper=stopper)).pods_vanishing >= 1
+        return time.monotonic() - started
+
+    took = await asyncio.gather(*(seconds() for _ in range(3 * PATIENT_STOPS)))
+    assert sum(one >= VANISHING_SECONDS for one in took) == PATIENT_STOPS
