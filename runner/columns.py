@@ -2,12 +2,13 @@
 
 import math
 from array import array
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow
 from pyarrow import compute
 
-from inferrun.plugins import ArrowRecords, Block, InputError, InputFile
+from inferrun.plugins import ArrowRecords, Block, InputError, InputFile, Piece
 
 ID: Final = "custom_id"
 """The column that is copied to the results."""
@@ -15,6 +16,19 @@ ID: Final = "custom_id"
 ROWS_PER_BLOCK: Final = 16_384
 
 _FLOATING = {pyarrow.float16(), pyarrow.float32(), pyarrow.float64()}
+
+
+def group_pieces(parts: Iterable[tuple[int, int]], *, chunk_bytes: int) -> Iterator[Piece]:
+    """Group the parts of a file, each a pair of bytes and records, until they have about `chunk_bytes`."""
+    start, end, size, records = 0, 0, 0, 0
+    for end, (part_bytes, part_records) in enumerate(parts, 1):
+        size += part_bytes
+        records += part_records
+        if size >= chunk_bytes and records:
+            yield Piece(start, end, records)
+            start, size, records = end, 0, 0
+    if records:
+        yield Piece(start, end, records)
 
 
 def row_texts(table: pyarrow.RecordBatch) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Decides which failed requests are retried, and after how long. Pure, except for the loop at the end.
+"""Decides which failed requests are retried, and after how long. Pure, except for the loops at the end.
 
 Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
 may be sent twice. After a lost connection the first retry is immediate. Otherwise waits double from the first wait to ten
@@ -11,6 +11,7 @@ next attempt, which does not occupy a Pod while it waits.
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -96,14 +97,27 @@ async def retried(attempt: Callable[[], Awaitable[T]], *, budget: float, first_w
         try:
             return await attempt()
         except Fault as failure:
-            if not failure.is_transient:
-                raise
-            wait = retries.wait_after(
-                failure,
-                now=loop.time(),
-                first_wait=first_wait(),
-                jitter=random.random(),  # noqa: S311  not for security
-            )
+            wait = _wait_after(failure, retries, now=loop.time(), first_wait=first_wait())
             if wait is None:
                 raise
         await asyncio.sleep(wait)
+
+
+def with_blocking_retries(attempt: Callable[[], T], *, budget: float) -> T:
+    """As `with_retries`, for an `attempt` that blocks."""
+    retries = Retries(budget=budget)
+    while True:
+        try:
+            return attempt()
+        except Fault as failure:
+            wait = _wait_after(failure, retries, now=time.monotonic(), first_wait=FIRST_WAIT)
+            if wait is None:
+                raise failure.error from failure
+        time.sleep(wait)
+
+
+def _wait_after(failure: Fault, retries: Retries, *, now: float, first_wait: float) -> float | None:
+    if not failure.is_transient:
+        return None
+    jitter = random.random()  # noqa: S311  not for security
+    return retries.wait_after(failure, now=now, first_wait=first_wait, jitter=jitter)

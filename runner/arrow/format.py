@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import ipc
 
 from inferrun.plugins import Block, Chunk, InputError, InputFile, Limits, Piece, ResultWriter
-from runner.columns import ROWS_PER_BLOCK, block_of, check_schema
+from runner.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces
 from runner.jsonl.format import JSONL
 
 
@@ -27,16 +27,8 @@ class Arrow:
         """Group record batches until they have about `chunk_bytes`."""
         with _opened(file) as content:
             check_schema(content.schema, file)
-            start, size, records = 0, 0, 0
-            for index in range(content.num_record_batches):
-                batch = content.get_batch(index)
-                size += batch.nbytes
-                records += batch.num_rows
-                if size >= chunk_bytes and records:
-                    yield Piece(start, index + 1, records)
-                    start, size, records = index + 1, 0, 0
-            if records:
-                yield Piece(start, content.num_record_batches, records)
+            batches = (content.get_batch(index) for index in range(content.num_record_batches))
+            yield from group_pieces(((batch.nbytes, batch.num_rows) for batch in batches), chunk_bytes=chunk_bytes)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk's record batches."""

@@ -4,12 +4,10 @@ Addresses are judged when the socket is created; redirects are not followed, and
 """
 
 import http.client
-import random
 import re
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from inferrun.plugins import Fault, FaultKind, InputError, Limits
 from runner.connections import Connections, RefusedSocket
 from runner.http.location import Location
 from runner.network_failures import describe_socket_failure, fault_of_status, kind_of_status
-from runner.retries import FIRST_WAIT, Retries
+from runner.retries import with_blocking_retries
 
 T = TypeVar("T")
 
@@ -142,21 +140,13 @@ class WebFile:
             self._idle.append(connection)
 
     def _retried(self, attempt: Callable[[], T]) -> T:
-        retries = Retries(budget=self._limits.retry_seconds)
-        while True:
+        def classified() -> T:
             try:
                 return attempt()
-            except Fault as fault:
-                failure = fault
             except (OSError, http.client.HTTPException) as error:
-                failure = self._fault_of(error)
-            wait = None
-            if failure.is_transient:
-                jitter = random.random()  # noqa: S311  not for security
-                wait = retries.wait_after(failure, now=time.monotonic(), first_wait=FIRST_WAIT, jitter=jitter)
-            if wait is None:
-                raise failure.error from failure
-            time.sleep(wait)
+                raise self._fault_of(error) from None  # its text may contain a part of the response
+
+        return with_blocking_retries(classified, budget=self._limits.retry_seconds)
 
     def _fault_of(self, error: Exception) -> Fault:
         place = self._location

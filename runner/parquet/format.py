@@ -12,7 +12,7 @@ import pyarrow
 from pyarrow import parquet
 
 from inferrun.plugins import Block, Chunk, InputError, InputFile, Limits, Piece, ResultWriter
-from runner.columns import ROWS_PER_BLOCK, block_of, check_schema
+from runner.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces
 from runner.jsonl.format import JSONL
 
 
@@ -27,16 +27,10 @@ class Parquet:
         with _opened(file) as content:
             check_schema(content.schema_arrow, file)
             metadata = content.metadata
-            start, size, records = 0, 0, 0
-            for index in range(metadata.num_row_groups):
-                group = metadata.row_group(index)
-                size += group.total_byte_size
-                records += group.num_rows
-                if size >= chunk_bytes and records:
-                    yield Piece(start, index + 1, records)
-                    start, size, records = index + 1, 0, 0
-            if records:
-                yield Piece(start, metadata.num_row_groups, records)
+            groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+            yield from group_pieces(
+                ((group.total_byte_size, group.num_rows) for group in groups), chunk_bytes=chunk_bytes
+            )
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk's row groups."""

@@ -4,9 +4,7 @@ libpq is given the addresses that were judged under the policy of all connection
 values nor the server's text about them become part of a message.
 """
 
-import random
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +16,7 @@ import psycopg
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from runner.connections import CONNECT_SECONDS, AddressRefused, Connections
 from runner.network_failures import describe_refusal, describe_socket_failure
-from runner.retries import FIRST_WAIT, Retries
+from runner.retries import with_blocking_retries
 
 T = TypeVar("T")
 
@@ -141,19 +139,13 @@ class Database:
             connection.close()
 
     def _retried(self, attempt: Callable[[], T]) -> T:
-        retries = Retries(budget=self._limits.retry_seconds)
-        while True:
+        def classified() -> T:
             try:
                 return attempt()
             except (psycopg.Error, OSError) as error:
-                fault = self._fault_of(error)
-            wait = None
-            if fault.is_transient:
-                jitter = random.random()  # noqa: S311  not for security
-                wait = retries.wait_after(fault, now=time.monotonic(), first_wait=FIRST_WAIT, jitter=jitter)
-            if wait is None:
-                raise fault.error from fault
-            time.sleep(wait)
+                raise self._fault_of(error) from None  # its text may contain values
+
+        return with_blocking_retries(classified, budget=self._limits.retry_seconds)
 
     def _fault_of(self, error: Exception) -> Fault:
         text, kind = self._describe(error)
