@@ -32,7 +32,7 @@ from runner.model_server import JSON_HEADERS
 from runner.network_failures import describe_refusal
 from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
-from runner.tls import context_of, trust
+from runner.tls import context_of, root_certificates_of, trust
 
 _log = logging.getLogger("runner.warm_up")
 
@@ -95,7 +95,8 @@ async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable
     if protocol_of(model) == GRPC:
         from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
-        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS) as probe:
+        roots = root_certificates_of(model, settings.endpoints_dir)
+        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS, roots=roots) as probe:
             yield probe
         return
     tls = context_of(model, settings.endpoints_dir)

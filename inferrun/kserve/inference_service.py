@@ -46,9 +46,10 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     protocol = _protocol(item, wanted, others)
     if not isinstance(protocol, str):
         return protocol
-    address = _address(item, others, protocol=protocol)
-    if not isinstance(address, SplitResult):
-        return address
+    found = _address(item, others, protocol=protocol)
+    if isinstance(found, NotYet | Never | Needs):
+        return found
+    address, authorities = found
     model = wanted.model_name or _model_name(item)
     is_prefixed = text(item, "spec", "predictor", "model", "modelFormat", "name") == "huggingface"
     return ModelAddress(
@@ -59,7 +60,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
         revision=revision_of(item),
         concurrency=_concurrency(item),
         request_seconds=_request_seconds(item),
-        ca_certificates=text(item, "status", "address", "CACerts"),
+        ca_certificates=authorities,
         warnings=_warnings(item),
     )
 
@@ -160,40 +161,46 @@ def _model_name(item: Stored) -> str:
     return text(item, "metadata", "name")
 
 
-def _address(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Never | Needs:
-    urls = list(_urls(item))
+def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str] | NotYet | Never | Needs:
+    """The address, and the certificates of its authorities."""
+    entries = list(_entries(item))
     if protocol == GRPC:
-        urls.sort(key=lambda url: not url.startswith("grpc"))
-    candidates = [parts for url in urls if (parts := parts_of(url, protocol=protocol)) is not None]
+        entries.sort(key=lambda entry: not entry[0].startswith("grpc"))
+    candidates = [(parts, cas) for url, cas in entries if (parts := parts_of(url, protocol=protocol)) is not None]
     if not candidates:
-        found = next(iter(urls), "")
+        found, _ = next(iter(entries), ("", ""))
         if found:
             return Never(
                 f"{name_of(item)} has the address {found}, which is no http or https URL; set kserve.modelUrl instead of "
                 "kserve.serviceRef in the InferenceConfig"
             )
-        return _predictor_service(item, others, protocol=protocol)
-    parts = candidates[0]
+        return _without_authorities(_predictor_service(item, others, protocol=protocol))
+    parts, authorities = candidates[0]
     namespace = text(item, "metadata", "namespace")
     service = service_name(parts, namespace=namespace) if _mode(item) not in KNATIVE_MODES else ""
     if not service:
-        return parts
+        return parts, authorities
     named = Other("services", namespace, service)
     if named not in others:
         return Needs(named)
     if others[named] is None:
-        return _predictor_service(item, others, protocol=protocol)
-    return with_port(parts, others[named], protocol=protocol)
+        return _without_authorities(_predictor_service(item, others, protocol=protocol))
+    return with_port(parts, others[named], protocol=protocol), authorities
 
 
-def _urls(item: Stored) -> Iterator[str]:
-    """The URLs in the status, preferred first."""
+def _without_authorities(found: SplitResult | NotYet | Needs) -> tuple[SplitResult, str] | NotYet | Needs:
+    return (found, "") if isinstance(found, SplitResult) else found
+
+
+def _entries(item: Stored) -> Iterator[tuple[str, str]]:
+    """The URLs in the status, preferred first, with the certificates of their authorities."""
     status = member(item, "status")
     component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
-    yield from filter(None, [text(status, "address", "url")])
-    for keys in (("address", "url"), ("restUrl",), ("url",), ("grpcUrl",)):
-        yield from filter(None, [text(status, "components", component, *keys)])
-    yield from filter(None, [text(status, "url")])
+    of_component = member(status, "components", component)
+    addresses = [member(status, "address"), member(of_component, "address")]
+    found = [(text(address, "url"), text(address, "CACerts")) for address in addresses]
+    found += [(text(of_component, key), "") for key in ("restUrl", "url", "grpcUrl")]
+    yield from ((url, cas) for url, cas in (*found, (text(status, "url"), "")) if url)
 
 
 def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Needs:

@@ -4,6 +4,7 @@ Its controller never sets `status.address`. It lists addresses; without a router
 port. An address of a gateway may require the model's qualified name, which it lists.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Final
 from urllib.parse import SplitResult
@@ -40,7 +41,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
             return NotYet(f"{name_of(item)} is ready, but its Service {service.name} does not exist")
         parts = with_port(parts, others[service])
     protocol = wanted.protocol or "openai"
-    has_own_certificate = parts.scheme == "https" and service is not None and not text(entry, "CACerts")
+    has_own_certificate = parts.scheme == "https" and _is_of_workload(item, entry) and not text(entry, "CACerts")
     return ModelAddress(
         url=model_url(base_of(parts), protocol=protocol, model=_name_at(entry, model)),
         model_name=_name_at(entry, model),
@@ -107,9 +108,14 @@ def _name_at(entry: Stored, model: str) -> str:
     return next((name for name in names if name.endswith(f"/models/{model}")), model)
 
 
+def _is_of_workload(item: Stored, entry: Stored) -> bool:
+    """Whether the address is that of the model's own Service, and not of a gateway."""
+    return member(entry, "origin") is None and member(item, "spec", "router", "route") is None
+
+
 def _service(item: Stored, entry: Stored, parts: SplitResult) -> Other | None:
     """The Service behind an address without a port that no gateway produced."""
-    if member(entry, "origin") is not None or member(item, "spec", "router", "route") is not None:
+    if not _is_of_workload(item, entry):
         return None
     namespace = text(item, "metadata", "namespace")
     named = service_name(parts, namespace=namespace)
@@ -117,6 +123,8 @@ def _service(item: Stored, entry: Stored, parts: SplitResult) -> Other | None:
 
 
 def _child_name(parent: str, suffix: str) -> str:
-    """The Secret's name; empty for a parent whose name KServe would shorten with a hash."""
-    name = parent + suffix
-    return name if len(name) <= _CHILD_NAME_LIMIT else ""
+    """The name of an object that Knative's and KServe's controllers make for another one: long names are shortened with a hash."""
+    if len(parent) + len(suffix) <= _CHILD_NAME_LIMIT:
+        return parent + suffix
+    digest = hashlib.md5(parent.encode(), usedforsecurity=False).hexdigest()
+    return parent[: _CHILD_NAME_LIMIT - len(digest) - len(suffix)] + digest + suffix
