@@ -87,11 +87,11 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     if generation is None or (observed is not None and observed >= generation):
         return None
     edited = _edited_at(item)
-    if observed is not None and edited is not None and now - edited >= SETTLED_AFTER:
+    until = edited + SETTLED_AFTER if observed is not None and edited is not None else None
+    if until is not None and now >= until:
         return None
-    return NotYet(
-        f"{name_of(item)} was edited, and its status is still of generation {observed or 'none'} instead of {generation}"
-    )
+    message = f"{name_of(item)} was edited, and its status is still of generation {observed or 'none'} instead of {generation}"
+    return NotYet(message, until=until)
 
 
 def _edited_at(item: Stored) -> datetime | None:

@@ -1,19 +1,24 @@
 """A change of the object of KServe that a run waits for makes the run's workflow look again: a whole shim, on real servers."""
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from temporalio.client import Client
 
 from inferrun.kserve.absence import missing, not_installed
+from inferrun.kserve.status import SETTLED_AFTER
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
 from inferrun.resources import InferenceRun
+from inferrun.timestamps import parse, utc_now
+from operator_shim.models import ModelWatches
 from operator_shim.shim import Shim
-from tests.integration.kserve.cluster import apply, install
+from tests.integration.kserve.cluster import INFERENCE_SERVICES, apply, install
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
-from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded
+from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded, standard
 from workflows import messages
 
 STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
@@ -183,3 +188,47 @@ async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
             return watched(shim) in ({}, {"InferenceService": []})
 
         await until(is_dropped)
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_a_run_looks_again_a_while_after_an_edit_although_the_object_does_not_change(
+    api: KubeClient, namespace: str, until: Until
+) -> None:
+    """KServe copies observedGeneration from another object, which this edit does not reach. The watch's clock is ahead, so that the
+    while is short.
+    """
+    await apply(api, namespace, standard())
+    edit = {"spec": {"predictor": {"timeout": 60}}}
+    stored = await api.patch(INFERENCE_SERVICES, namespace, "sklearn-iris", edit)
+    message = (
+        f"InferenceService {namespace}/sklearn-iris was edited, and its status is still of generation "
+        f"{stored['metadata']['generation'] - 1} instead of {stored['metadata']['generation']}"
+    )
+    run = {
+        "metadata": {"name": "run", "namespace": namespace, "uid": "u"},
+        "status": waiting(namespace, message=message),
+    }
+    edited = max(parse(entry["time"]) for entry in stored["metadata"]["managedFields"])
+    looked: list[datetime] = []
+
+    def now() -> datetime:
+        return utc_now() + SETTLED_AFTER - timedelta(seconds=15)
+
+    watches = ModelWatches(
+        api,
+        namespaces=Namespaces((namespace,)),
+        read=lambda _: run,
+        recheck=lambda _: looked.append(now()),
+        now=now,
+    )
+    watches.observe((namespace, "run"), run)
+    running = asyncio.create_task(watches.run())
+
+    async def has_looked() -> bool:
+        return bool(looked)
+
+    await until(has_looked)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    [at] = looked
+    assert at >= edited + SETTLED_AFTER
