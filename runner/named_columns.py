@@ -97,13 +97,23 @@ def check_names(names: Sequence[str], file: InputFile, columns: ColumnSelection)
 
 
 def unknown_column(name: str, names: Sequence[str], file: InputFile, columns: ColumnSelection) -> str:
-    """Describe a column that is missing: which field names it, and what there is."""
-    field = "tensors.inputs" if name in columns.fed else "passThroughColumns"
+    """Describe a column that is missing: which field names it, and what there is.
+
+    The columns are shown only if one of them is named in the contract: otherwise the first line of a table may be a record.
+    """
+    field = field_of(name, columns)
+    if not set(columns.named) & set(names):
+        return f"{field}: {file.name} has no column {name!r}, and none of the others that the config names"
     near = get_close_matches(name, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     shown = ", ".join(one[:80] for one in names[:_SHOWN])
     return f"{field}: {file.name} has no column {name!r}{hint}; it has {shown}{more}"
+
+
+def field_of(name: str, columns: ColumnSelection) -> str:
+    """Return the field of the contract that names a column."""
+    return "tensors.inputs" if name in columns.fed else "passThroughColumns"
 
 
 def check_copied(copied: Sequence[str], file: InputFile) -> None:

@@ -7,7 +7,7 @@ import orjson
 from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, Json, JsonRecords
 from runner.json_text import text_of
 from runner.jsonl.line_ranges import Lines
-from runner.named_columns import copied_fault, unknown_column
+from runner.named_columns import copied_fault, field_of
 
 _INPUTS = "inputs"
 """The member with the numbers if no columns are named that feed the model."""
@@ -19,7 +19,9 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
     for at, row in enumerate(rows):
         for name in columns.named:
             if name not in row:
-                raise lines.fault(at, f"cannot be used: {_missing(name, row, lines, columns)}")
+                raise lines.fault(
+                    at, f"has no {name!r}, which {field_of(name, columns)} names; a missing value must be null"
+                )
     ids = [_id_of(row, lines, at) for at, row in enumerate(rows)]
     records = _fed(rows, lines, columns)
     copied = [_copied(row, lines, at, columns) for at, row in enumerate(rows)]
@@ -34,10 +36,6 @@ def _object(lines: Lines, at: int) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise lines.fault(at, "must be a JSON object, because the config names columns")
     return value
-
-
-def _missing(name: str, row: dict[str, Json], lines: Lines, columns: ColumnSelection) -> str:
-    return f"{unknown_column(name, list(row), lines.file, columns)}; a missing value must be null"
 
 
 def _id_of(row: dict[str, Json], lines: Lines, at: int) -> CustomId:

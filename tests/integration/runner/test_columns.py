@@ -228,6 +228,21 @@ async def test_a_mistake_is_found_before_the_first_request(
     assert plain.requests == []
 
 
+async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:
+    machine = machine_of(tmp_path / "run", plain, "jsonl", tensors=TENSORS)
+    (machine.input / "rows.jsonl").write_text('{"second": 1, "c4nary": 2, "city": "Rome"}\n')
+    ended = await machine.pod()
+    assert ended.message == "rows.jsonl line 1 has no 'first', which tensors.inputs names; a missing value must be null"
+
+
+async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: TensorServer) -> None:
+    machine = machine_of(tmp_path / "run", plain, "csv", tensors=TENSORS)
+    (machine.input / "rows.csv").write_text("c4nary,2,Rome\nc4nary,4,Oslo\n")
+    ended = await machine.pod()
+    assert "rows.csv has no column 'second', and none of the others that the config names" in ended.message
+    assert "c4nary" not in ended.message
+
+
 STRICT: dict[str, tuple[dict[str, Any], str]] = {  # Any: JSON
     "an input that no column feeds": (
         {"inputs": [PAIR]},
