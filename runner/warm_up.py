@@ -134,7 +134,11 @@ async def _warm_up(settings: Settings) -> NoReturn:
         _exit(str(error), error.code, settings=settings)
     except TimeoutError:
         last = seen.last or "no answer"
-        _exit(f"the model did not answer within {limit:g} s; last seen: {last}", ExitCode.INFERENCE, settings=settings)
+        text = (
+            f"the model did not answer within {limit:g} s; see the log of its server, or raise kserve.warmUpSeconds in the "
+            f"InferenceConfig; last seen: {last}"
+        )
+        _exit(text, ExitCode.INFERENCE, settings=settings)
     _exit("the model is ready", ExitCode.DONE, settings=settings)
 
 

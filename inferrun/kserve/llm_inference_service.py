@@ -10,7 +10,19 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from inferrun.kserve.answer import Answer, ModelAddress, Needs, Never, NotYet, Other, Others, Stored, Wanted
-from inferrun.kserve.status import condition, is_true, items, member, name_of, number, outdated, shown, stopped, text
+from inferrun.kserve.status import (
+    condition,
+    is_true,
+    items,
+    member,
+    name_of,
+    not_ready,
+    number,
+    outdated,
+    shown,
+    stopped,
+    text,
+)
 from inferrun.kserve.urls import base_of, is_internal, model_url, parts_of, service_name, with_port
 
 CONFIGURATION_ERRORS: Final = ("ConfigNotFound", "CombineBaseError", "InvalidRenderedConfig", "RefsInvalid")
@@ -38,7 +50,8 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         if service not in others:
             return Needs(service)
         if others[service] is None:
-            return NotYet(f"{name_of(item)} is ready, but its Service {service.name} does not exist")
+            missing = f"its Service {service.name} does not exist; check that KServe's controller is running"
+            return NotYet(f"{name_of(item)} is ready, but {missing}")
         parts = with_port(parts, others[service])
     protocol = wanted.protocol or "openai"
     has_own_certificate = parts.scheme == "https" and _is_of_workload(item, entry) and not text(entry, "CACerts")
@@ -67,7 +80,7 @@ def _not_ready(item: Stored) -> NotYet | None:
         return None
     parts = ("WorkloadsReady", "RouterReady")
     worst = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
-    return NotYet(f"{name_of(item)} is not ready: {shown(item, worst)}")
+    return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
 
 
 def _served_name(item: Stored) -> str:
@@ -96,8 +109,18 @@ def _address(item: Stored, model: str) -> tuple[Stored, SplitResult] | NotYet | 
         entries.append({"url": promoted})
     found = [(entry, parts) for entry in entries if (parts := parts_of(text(entry, "url"))) is not None]
     if not found:
-        return NotYet(f"{name_of(item)} is ready, but its status has no address yet")
-    return min(found, key=lambda one: (not is_internal(one[1]), _name_at(one[0], model) != model))
+        return NotYet(f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one")
+    return min(found, key=lambda one: (not is_internal(one[1]), _rank(*one, model=model)))
+
+
+def _rank(entry: Stored, parts: SplitResult, *, model: str) -> int:
+    """How well the address suits the model, 0 is best. One without a path routes by qualified names, and only by those it lists."""
+    names = [text(one, "name") for one in items(entry, "models")]
+    if not names or model in names:
+        return 0
+    if _name_at(entry, model) != model:
+        return 1
+    return 2 if parts.path.strip("/") else 3
 
 
 def _name_at(entry: Stored, model: str) -> str:

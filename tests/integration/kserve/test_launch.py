@@ -130,7 +130,8 @@ async def test_an_object_that_does_not_exist_is_waited_for(
     result = await launch(launcher, await create_run(api, namespace))
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
     assert result.message == (
-        f"InferenceService {namespace}/sklearn-iris does not exist; create it and the run starts automatically"
+        f"InferenceService {namespace}/sklearn-iris does not exist; create it, or correct kserve.serviceRef in the "
+        "InferenceConfig, and the run starts automatically"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from inferrun.kserve import NotYet, Wanted, resolve
 from inferrun.kserve.absence import missing, not_installed
 from inferrun.kserve.status import SETTLED_AFTER
 from inferrun.kube.client import KubeClient
@@ -22,7 +23,13 @@ from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, record
 from workflows import messages
 
 STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
-NOT_READY = "is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not have minimum availability.)"
+
+
+def starting(namespace: str) -> str:
+    """What a launch says of the object that starts."""
+    found = resolve(merged(STARTING, {"metadata": {"namespace": namespace}}), Wanted(), now=utc_now())
+    assert isinstance(found, NotYet)
+    return found.message
 
 
 def waiting(namespace: str, *, message: str, reason: str = "ModelNotReady", **changes: Any) -> Json:
@@ -64,7 +71,7 @@ async def test_a_run_looks_again_when_its_model_becomes_ready(
         run = await create(api, namespace, "first")
         other = await create(api, namespace, "other")
         await started(temporal, until, run, other)
-        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message))
         await write_status(api, other, phase="Pending", reason="ConfigNotFound", message="no config")
         await asyncio.sleep(2)  # nothing happens
@@ -87,9 +94,7 @@ async def test_a_change_between_the_launch_and_its_status_is_not_lost(
     async with start_shim():
         run = await create(api, namespace, "late")
         await started(temporal, until, run)
-        await write_status(
-            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
-        )
+        await write_status(api, run, **waiting(namespace, message=starting(namespace)))
 
         async def has_looked() -> bool:
             return await looks(temporal, run) > 0
@@ -106,7 +111,7 @@ async def test_a_relaunch_that_waits_is_woken_up_too(
     async with start_shim():
         run = await create(api, namespace, "again")
         await started(temporal, until, run)
-        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message, contract="e30="))
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
@@ -173,9 +178,7 @@ async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
         run = await create(api, namespace, "first")
         await started(temporal, until, run)
         assert watched(shim) == {}
-        await write_status(
-            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
-        )
+        await write_status(api, run, **waiting(namespace, message=starting(namespace)))
 
         async def is_watched() -> bool:
             return watched(shim) == {"InferenceService": [(namespace, "sklearn-iris")]}
@@ -202,7 +205,8 @@ async def test_a_run_looks_again_a_while_after_an_edit_although_the_object_does_
     stored = await api.patch(INFERENCE_SERVICES, namespace, "sklearn-iris", edit)
     message = (
         f"InferenceService {namespace}/sklearn-iris was edited, and its status is still of generation "
-        f"{stored['metadata']['generation'] - 1} instead of {stored['metadata']['generation']}"
+        f"{stored['metadata']['generation'] - 1} instead of {stored['metadata']['generation']}; the run starts when KServe has "
+        "dealt with the edit"
     )
     run = {
         "metadata": {"name": "run", "namespace": namespace, "uid": "u"},

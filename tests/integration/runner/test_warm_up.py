@@ -169,7 +169,10 @@ async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(tmp_p
     async with server(lambda _: (503, "")) as (url, _):
         code, message, _ = await run_program(tmp_path, url, seconds=3)
     assert code == 4
-    assert message == f"the model did not answer within 3 s; last seen: {url}/v2/models/iris/ready: status 503"
+    assert message == (
+        "the model did not answer within 3 s; see the log of its server, or raise kserve.warmUpSeconds in the InferenceConfig; "
+        f"last seen: {url}/v2/models/iris/ready: status 503"
+    )
 
 
 async def test_an_address_that_runs_must_not_reach_is_not_probed(tmp_path: Path) -> None:

@@ -48,14 +48,16 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
             "isvc-standard-starting",
             (
                 "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.)"
+                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
+                "serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
             "isvc-standard-crashing",
             (
                 "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.)"
+                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
+                "serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
@@ -69,7 +71,8 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
             "llmisvc-no-router-starting",
             (
                 "LLMInferenceService kserve-test/tiny-llm is not ready: WorkloadsReady is False (MinimumReplicasUnavailable: "
-                "Deployment does not have minimum availability.)"
+                "Deployment does not have minimum availability.); the run starts when it is; to see its Pods: kubectl -n "
+                "kserve-test get pods -l app.kubernetes.io/name=tiny-llm"
             ),
         ),
     ],
@@ -241,7 +244,8 @@ def test_an_update_in_progress_is_waited_for_although_the_old_model_is_ready() -
     states = {"activeModelState": "Loaded", "targetModelState": "Loading"}
     model = {"transitionStatus": "InProgress", "states": states, "copies": {"totalCopies": 1}}
     assert ask(standard(status={"modelStatus": model})) == NotYet(
-        "InferenceService kserve-test/sklearn-iris is changing its model from state Loaded to Loading (InProgress)"
+        "InferenceService kserve-test/sklearn-iris is not up to date: its model is Loaded, and the next one is Loading "
+        "(InProgress); the run starts when it is"
     )
 
 
