@@ -56,7 +56,9 @@ MAX_BODY: Final = 4 * 1024 * 1024
 class Seen:
     """Logs what the probes see."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit: float = 0) -> None:
+        """`limit`: after how many seconds the program gives up, 0 for never."""
+        self._limit = round(limit)
         self._last, self._at = "", 0.0
         self._began = time.monotonic()
 
@@ -71,7 +73,7 @@ class Seen:
         if text == self._last and now - self._at < REPEATED_SECONDS:
             return
         self._last, self._at = text, now
-        line = WarmUp(seen=text, seconds=round(now - self._began))
+        line = WarmUp(seen=text, seconds=round(now - self._began), limit=self._limit)
         sys.stdout.write(line.model_dump_json() + "\n")
         sys.stdout.flush()
 
@@ -120,8 +122,8 @@ async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
 
 async def _warm_up(settings: Settings) -> NoReturn:
     """Exits from inside the event loop, because closing the loop would wait for its threads."""
-    seen = Seen()
     limit = settings.warm_up_seconds
+    seen = Seen(limit=limit)
     try:
         trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(limit or None):

@@ -55,7 +55,13 @@ IRIS = {"kind": "InferenceService", "name": "sklearn-iris"}
 def launcher(api: KubeClient) -> JobLauncher:
     """The activity's instance; the watch has delivered nothing."""
     return JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+        api,
+        RunStore(api),
+        installation=INSTALLATION,
+        defaults=Defaults,
+        runner_account="",
+        new_runs=NewRuns(),
+        events=EventRecorder(api, reporter="tests"),
     )
 
 
@@ -199,6 +205,21 @@ async def test_a_run_waits_through_the_life_of_its_object_in_each_mode(
         expected = LaunchState.WAITING if message else LaunchState.LAUNCHED
         assert (result.state, message in result.message) == (expected, True), result.message
         assert await has_job(api, run) == (expected is LaunchState.LAUNCHED)
+
+
+async def test_a_run_that_begins_to_wait_says_so_in_an_event(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    """Once for each reason: its message may change as often as the object does."""
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    await apply(api, namespace, STATES["stopped"])
+    await launch(launcher, run)
+    found = (await api.list(EVENTS, namespace, fieldSelector="involvedObject.kind=InferenceRun"))["items"]
+    assert [(one["reason"], one["type"], one["message"]) for one in found] == [
+        ("ModelNotReady", "Normal", first.message)
+    ]
 
 
 async def test_a_batcher_in_front_of_the_model_is_warned_about_in_the_status(
