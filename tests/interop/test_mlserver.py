@@ -10,11 +10,13 @@ import yaml
 
 from inferrun.timestamps import parse
 from tests.e2e.conftest import space, stage
+from tests.e2e.kserve_world import kserve, of_files, play, write_input
 from tests.e2e.stage import ROOT, Object, Space, run, until
-from tests.e2e.test_kserve import kserve, of_files, play, write_input
 from tests.unit.inferrun.kserve.stored import merged, recorded, standard, with_model
 
 __all__ = ["kserve", "space", "stage"]
+
+pytestmark = pytest.mark.usefixtures("kserve")
 
 RECORDS = 300
 IRISES = "".join(f"[{4 + index % 40 / 10}, 3.5, {1 + index % 50 / 10}, 0.2]\n" for index in range(RECORDS))
