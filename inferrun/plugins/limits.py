@@ -58,6 +58,10 @@ class Limits(BaseModel):
     """Number of concurrent requests to begin with. Default 0: 1 if the runner finds the concurrency, otherwise `concurrency`. With
     a fixed concurrency, each success allows one more. With a model of KServe it is what the replicas accept, if that is known."""
 
+    connection_seconds: float = Field(default=30.0, gt=0)
+    """Seconds after which a connection to the model server is replaced by a new one, at the latest. Default 30: a Service chooses
+    the replica for each connection, so replicas that are added get their share soon, and a connection costs little."""
+
     request_timeout: float = Field(default=300.0, gt=0)
     """Timeout of one request to the model server in seconds. Default 300: batch workloads include slow predictions."""
 
