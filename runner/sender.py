@@ -159,7 +159,7 @@ class Sender:
         return results
 
     def _observe(self, batch: Batch, results: Results, ticket: Ticket, *, duration: float) -> None:
-        records, size = len(batch), batch.records.nbytes + results.values.nbytes
+        records, size = len(batch), batch.nbytes + results.values.nbytes
         self._sizer.observe(records, duration)
         self._slots.succeed(ticket, records=records, seconds=duration, size=size)
         previous = duration if self._duration is None else self._duration
