@@ -159,9 +159,8 @@ class Sender:
         return results
 
     def _observe(self, batch: Batch, results: Results, ticket: Ticket, *, duration: float) -> None:
-        records, size = len(batch), batch.nbytes + results.values.nbytes
-        self._sizer.observe(records, duration)
-        self._slots.succeed(ticket, records=records, seconds=duration, size=size)
+        self._sizer.observe(len(batch), duration)
+        self._slots.succeed(ticket, batch, results, seconds=duration)
         previous = duration if self._duration is None else self._duration
         self._duration = previous + _SMOOTHING * (duration - previous)
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from inferrun.plugins import Fault, FaultKind, Limits
+from inferrun.plugins import Batch, Fault, FaultKind, Limits, Results
 from inferrun.plugins.limits import MAX_CONCURRENCY
 from runner.concurrency.adaptive import AdaptiveLimit
 from runner.concurrency.limit import ConcurrencyLimit, FixedLimit, Ticket, pause_for
@@ -18,6 +18,9 @@ _AFFORDED_SHARE: Final = 8
 """Requests that are sent at a time however large they are. More only while they and their predictions fit into an eighth of the
 window."""
 
+_MEASURED: Final = 8
+"""The size of every eighth request is determined, which takes time."""
+
 
 class TunedSlots:
     """Gives out slots, and learns from the requests that had one."""
@@ -30,6 +33,7 @@ class TunedSlots:
         self._slots = Slots(lambda: self.number)
         self._growth: asyncio.TimerHandle | None = None
         self._usual_records = 0.0
+        self._successes = 0
 
     @property
     def number(self) -> int:
@@ -44,15 +48,18 @@ class TunedSlots:
         """Free a slot."""
         self._slots.release()
 
-    def succeed(self, ticket: Ticket, *, records: int, seconds: float, size: int) -> None:
-        """Learn from a success. `size` is the memory of the records and their predictions."""
+    def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
+        """Learn from a success."""
+        records = len(batch)
         self._limit.accepted(ticket)
         usual = self._usual_records or records
         if usual <= _FACTOR * records and records <= _FACTOR * usual:
             self._limit.measured(ticket, records=records, seconds=seconds)
         self._usual_records = usual + _SMOOTHING * (records - usual)
-        if not self._is_fixed:
-            self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * max(size, 1)))
+        if not self._is_fixed and self._successes % _MEASURED == 0:
+            size = max(1, batch.nbytes + results.values.nbytes)
+            self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * size))
+        self._successes += 1
         if self._growth is None:
             self._grow_later(pause_for(seconds))
 
