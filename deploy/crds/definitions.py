@@ -173,8 +173,8 @@ def _node_at(schema: Schema, path: str) -> Schema:
 
 
 def _set_list_kinds(schema: Schema) -> None:
-    """Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of its hundred
-    fields with each write, and store them with the object, of whose size they were a third.
+    """Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of its
+    hundred fields with each write, and store them with the object, of whose size they were a third.
     """
     status = schema["properties"]["status"]
     status["x-kubernetes-map-type"] = "atomic"
