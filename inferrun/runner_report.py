@@ -215,7 +215,7 @@ class WarmUp(BaseModel):
 
     def __str__(self) -> str:
         """For the run's status."""
-        return f"{self.seen}; it gives up after {self.limit} s (kserve.warmUpSeconds)" if self.limit else self.seen
+        return f"{self.seen}; the Pod gives up after {self.limit} s (kserve.warmUpSeconds)" if self.limit else self.seen
 
 
 def parse_warm_up(log: str) -> WarmUp | None:

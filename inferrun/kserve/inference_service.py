@@ -37,7 +37,7 @@ KNATIVE_SECONDS: Final = 300
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the default runner speaks, preferred first."""
 
-_FIX: Final = "fix it, then delete and recreate the run"
+_FIX: Final = "fix the InferenceService, then delete and recreate the run"
 
 
 def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:

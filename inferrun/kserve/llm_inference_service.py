@@ -70,7 +70,8 @@ def _misconfigured(item: Stored) -> Never | None:
         found = condition(item, kind)
         if text(found, "status") == "False" and text(found, "reason") in CONFIGURATION_ERRORS:
             return Never(
-                f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; fix it, then delete and recreate the run"
+                f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; fix it, then "
+                "delete and recreate the run"
             )
     return None
 

@@ -162,7 +162,7 @@ async def test_the_program_ends_when_the_model_is_ready(tmp_path: Path) -> None:
     assert (code, message) == (0, "the model is ready")
     seen = parse_warm_up(log.splitlines()[0])
     assert seen is not None
-    assert str(seen) == f"{url}/v2/models/iris/ready: status 503; it gives up after 60 s (kserve.warmUpSeconds)"
+    assert str(seen) == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
 
 
 async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(tmp_path: Path) -> None:

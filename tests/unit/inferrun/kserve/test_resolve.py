@@ -236,7 +236,7 @@ def test_a_failed_load_is_final_with_the_objects_own_message(transition: str) ->
     item = standard(status={"modelStatus": model, "conditions": conditions(Ready="False")})
     assert ask(item) == Never(
         f"InferenceService kserve-test/sklearn-iris cannot load its model ({transition}): ModelLoadFailed: No module named "
-        "'sklearn'; fix it, then delete and recreate the run"
+        "'sklearn'; fix the InferenceService, then delete and recreate the run"
     )
 
 
