@@ -1,7 +1,7 @@
 """The settings of a runner process, read once from the environment.
 
-Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals; `pod_uid` is the exception
-and has no prefix. The control plane sets what differs between launches.
+Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals; the exceptions are `pod_uid` and
+`shard`, whose variables are not named by us alone. The control plane sets what differs between launches.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.plugins import ContractError, Limits
+from inferrun.plugins.limits import MAX_SHARDS
 
 _PREFIX = "INFERRUN_"
 
@@ -47,6 +48,20 @@ class Settings(BaseModel):
     attempt: int = Field(default=1, ge=1)
     """Number of this attempt, for logs only. 1 outside a Pod."""
 
+    launch: int = Field(default=1, ge=1)
+    """Number of this launch: what Pods of earlier launches have claimed is free. 1 outside a Pod."""
+
+    shards: int = Field(default=1, ge=1, le=MAX_SHARDS)
+    """Number of Pods among which the run is divided. Set by the control plane from `spec.shards`."""
+
+    shard: int = Field(default=0, ge=0)
+    """Number of this Pod among them, from 0. Read from JOB_COMPLETION_INDEX, which Kubernetes sets in the Pods of an indexed
+    Job."""
+
+    claim_seconds: float = Field(default=30.0, gt=0)
+    """Only with several Pods: seconds without a sign of life after which the other Pods take over what a Pod has claimed; there are
+    six signs in that time. Default 30: if a Pod is only slow, a few requests are sent twice."""
+
     seconds_left: float | None = None
     """Seconds from the start of the process until the run's deadline; 0 or less: the deadline has passed. Absent: no limit."""
 
@@ -64,9 +79,12 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from an environment. Raises ContractError with the variable and what is allowed."""
     try:
         limits = Limits.model_validate(_values(environ, Limits))
-        return Settings.model_validate(
-            {**_values(environ, Settings), "pod_uid": environ.get("pod_uid", ""), "limits": limits}
-        )
+        own = {
+            "pod_uid": environ.get("pod_uid", ""),
+            "shard": environ.get("JOB_COMPLETION_INDEX") or "0",
+            "limits": limits,
+        }
+        return Settings.model_validate({**_values(environ, Settings), **own})
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         name = _PREFIX + str(wrong["loc"][0]).upper()
