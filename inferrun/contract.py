@@ -8,7 +8,7 @@ maps, unmodified.
 """
 
 import json
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -62,6 +62,10 @@ class RetriedRun(BaseModel):
     run_id: str = Field(description="Its UID")
     job_name: str = Field(description="Base name of its Jobs, after which its output is named")
     manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
+
+
+MAX_SHARDS: Final = 64
+"""Pods among which a run may be divided."""
 
 
 class Contract(BaseModel):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from inferrun.contract import MAX_SHARDS
 from inferrun.plugins import ContractError, Limits
-from inferrun.plugins.limits import MAX_SHARDS
 
 _PREFIX = "INFERRUN_"
 

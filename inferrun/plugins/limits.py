@@ -13,9 +13,6 @@ GIB: Final = 1024 * MIB
 MAX_CONCURRENCY: Final = 4096
 """Requests to a model server at a time."""
 
-MAX_SHARDS: Final = 64
-"""Pods of a run at a time."""
-
 
 class Limits(BaseModel):
     """Sizes, counts and times for one run; each has a default that suits most models."""

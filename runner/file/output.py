@@ -194,6 +194,8 @@ class FileOutput:
                 shutil.rmtree(self._own, ignore_errors=True)
             with suppress(OSError):  # other attempts may still be working there
                 self._layout.attempts.rmdir()
+            if self._is_shared and self._layout.manifest.exists():
+                self._delete_shared_folders()
             os.close(self._handle)
         self._disk.release()
 
@@ -316,6 +318,11 @@ class FileOutput:
             self._create(self._layout.claims, self._layout.members)
             self._is_shared = True
 
+    def _delete_shared_folders(self) -> None:
+        """By every Pod that ends after the commit: the others may have added something while the first one deleted them."""
+        for folder in (self._layout.claims, self._layout.members):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _create(self, *folders: Path) -> None:
         for folder in folders:
             with opened_folder(self._layout.folder, str(folder.relative_to(self._layout.folder)), create=True):
@@ -407,7 +414,8 @@ class FileOutput:
         self._run_folder.check_complete(manifest, counts)
         self._committed_run = self._commit(manifest.text())
         sync_folder(self._layout.folder)
-        for folder in (self._layout.attempts, self._layout.claims, self._layout.members, self._layout.commits):
+        self._delete_shared_folders()
+        for folder in (self._layout.attempts, self._layout.commits):
             shutil.rmtree(folder, ignore_errors=True)
         return self._committed_run
 

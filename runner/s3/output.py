@@ -102,7 +102,6 @@ class S3Output:
         self._commits: dict[int, ChunkDocument] = {}
         self._plan: InputPlan | None = None
         self._shared: dict[str, tuple[str, bytes]] = {}
-        self._own_members: list[str] = []
 
     async def open(self) -> Checkpoint:
         """Read what is committed, and probe the server if this is the first attempt."""
@@ -224,12 +223,11 @@ class S3Output:
         key = self._key(f"members/{Path(member.name).name}.json")
         if member.has_ended and self._bucket.head(self._key("manifest.json")) is not None:
             return
-        self._own_members = [key]
         self._bucket.replace(key, member_document_of(member).text())
 
     def _read_survey(self) -> Survey:
         if self._read_manifest() is not None:
-            self._bucket.delete(self._own_members)  # it may have been written after the others were deleted
+            self._delete_shared()  # something may have been written since they were deleted
             return Survey(is_run_committed=True)
         listed = {PurePosixPath(one.key).name: one for one in self._bucket.list_below(self._key("claims/"))}
         members = [self._read_shared(one) for one in self._bucket.list_below(self._key("members/"))]
@@ -330,9 +328,15 @@ class S3Output:
             parts = Manifest.model_validate_json(content).parts
             files = {part.file for part in parts} | {part.errors.file for part in parts if part.errors}
             kept = {self._key(name) for name in files}
-            folders = ("predictions/", "errors/", "claims/", "members/")
-            found = [one.key for folder in folders for one in self._bucket.list_below(self._key(folder))]
+            found = self._keys_below("predictions/", "errors/")
             self._bucket.delete([key for key in found if key not in kept])
+            self._delete_shared()
+
+    def _delete_shared(self) -> None:
+        self._bucket.delete(self._keys_below("claims/", "members/"))
+
+    def _keys_below(self, *folders: str) -> list[str]:
+        return [one.key for folder in folders for one in self._bucket.list_below(self._key(folder))]
 
     def _read_manifest(self) -> CommittedRun | None:
         content = self._bucket.read(self._key("manifest.json"))

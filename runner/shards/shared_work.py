@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 _BEATS_PER_PATIENCE: Final = 6
 """Signs of life in the time without one after which a Pod counts as lost."""
 
+_IDLE_SECONDS: Final = 2.0
+"""Maximum seconds after which a Pod without work looks whether there is any, or whether the run is committed."""
+
 _SURVEY_SHARE: Final = 0.2
 """Share of the time that surveys may take: those of an input with many chunks take seconds."""
 
@@ -67,6 +70,8 @@ class SharedWork:
         self._done = 0
         self._in_progress = 0
         self._is_waiting = False
+        self._is_committing = False
+        self._is_over = False
         self._has_changed = asyncio.Event()
         self._wants_survey = asyncio.Event()
 
@@ -124,6 +129,7 @@ class SharedWork:
                 break
             else:
                 self._allocation.has_lost(claim, now=_now())
+        self._is_committing = True
         return await self._store.read_commits()
 
     @asynccontextmanager
@@ -132,9 +138,10 @@ class SharedWork:
         await self._learn()
         try:
             async with asyncio.TaskGroup() as group:
-                beating = group.create_task(self._beat())
+                group.create_task(self._beat())
                 yield
-                beating.cancel()
+                self._is_over = True
+                self._wants_survey.set()
         except BaseException as error:
             await self._say_farewell(error)
             raise
@@ -146,6 +153,8 @@ class SharedWork:
         await self._store.report(self._own)
         survey = await self._store.survey()
         if survey.is_run_committed:
+            if self._is_committing:
+                return  # it may be this Pod that has committed it
             raise RunCommittedElsewhere
         self._allocation.learn(survey, now=_now())
         others = self._allocation.others
@@ -164,7 +173,7 @@ class SharedWork:
         return bool(new)
 
     async def _beat(self) -> None:
-        while True:
+        while not self._is_over:
             began = _now()
             self._wants_survey.clear()
             try:
@@ -174,7 +183,8 @@ class SharedWork:
                     raise
                 _log.warning("the other Pods cannot be seen", extra={"error": str(error)})
             self._has_changed.set()
-            pause = max(self._pause, (_now() - began) / _SURVEY_SHARE)
+            wanted = min(self._pause, _IDLE_SECONDS) if self._is_idle else self._pause
+            pause = max(wanted, (_now() - began) / _SURVEY_SHARE)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wants_survey.wait(), pause)
 
@@ -184,8 +194,12 @@ class SharedWork:
 
     def _survey_if_idle(self) -> None:
         """Look at once what is left, instead of waiting for the next sign of life: this Pod may be the last one."""
-        if self._is_waiting and self._in_progress == 0:
+        if self._is_idle:
             self._wants_survey.set()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._is_waiting and self._in_progress == 0
 
     async def _say_farewell(self, error: BaseException | None) -> None:
         """Free what this Pod has claimed, so that the others do not have to wait."""
