@@ -3,6 +3,9 @@
 The Job is deleted first, so that it creates no Pod in between; the Pods then get their own grace period. Whether their
 containers have ended is learned from the watch; a second call reports what the first one led to.
 
+If the run itself was deleted, Kubernetes' garbage collector deletes what belongs to it. Then only the Job is deleted here, in
+case it was to outlive its run.
+
 Of a custom image, only the exit code tells whether it succeeded in its grace period, and the Pod takes it along. Its Job is
 therefore deleted only once its Pods have ended: until then it counts how they end, whoever watches.
 """
@@ -57,6 +60,8 @@ class LaunchStopper:
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
         """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
+        if await self._runs.is_gone(request.run):
+            return await self._abandon(request)
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = self._report(request, objects, snapshot)
@@ -73,12 +78,19 @@ class LaunchStopper:
         await self._stop(request, witness)
         running, vanishing = await self._settle(request, counts=witness is not None)
         if running and await self._runs.read(request.run) is None:
-            running = []  # nothing follows a run that was deleted
+            running = []  # nothing follows a run that is being deleted
         elif not running:
             report = await self._with_end(request, report, snapshot)
             if witness is not None and not vanishing:
                 await self._remove_witness(request, await self._launches.job(request), report)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
+
+    async def _abandon(self, request: StopLaunchInput) -> StopLaunchResult:
+        """Delete the Job of a run that was deleted. Kubernetes deletes the Job's Pods, and the Job itself if it still names its
+        owner: nothing is left to find out or to wait for. Hundreds of runs may be deleted at once.
+        """
+        await self._delete_job(request)
+        return StopLaunchResult(report=LaunchReport(stage=LaunchStage.ENDED), is_stopped=True)
 
     async def _with_end(
         self, request: StopLaunchInput, report: LaunchReport, snapshot: Snapshot | None

@@ -43,7 +43,6 @@ RESYNC_PER_SECOND: Final = 20
 """Runs queued per second during a resync, so that a resync puts no load on Temporal that anybody notices."""
 
 CONFIG_WORKERS: Final = 2
-DELETION_WORKERS: Final = 5
 SCHEDULE_WORKERS: Final = 4
 
 
@@ -80,7 +79,7 @@ class Shim:
         def rules() -> RunRules:
             return RunRules.read(defaults())
 
-        self._deletions = Deletions(api, workflows, schedules, workers=DELETION_WORKERS)
+        self._deletions = Deletions(api, workflows, schedules)
         self._scheduling = Scheduling(
             schedules, watch=self._run_watch, clean_up=self._deletions.add, rules=rules, workers=SCHEDULE_WORKERS
         )

@@ -56,6 +56,9 @@ CLOSING_TIME: Final = timedelta(minutes=5)
 """Time that a workflow has for closing after its run ended."""
 
 
+CANCELLATION_PAUSE: Final = 0.1
+"""Seconds after each cancellation: runs that were deleted while no shim was running are ended without delaying those of others."""
+
 DELETION_TIME: Final = timedelta(minutes=2)
 """Time that the clean-up has for deleting a run."""
 
@@ -139,6 +142,7 @@ class Sweep:
                 logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.cancel(run)
                 self._cancelled.add(run.uid)
+                await asyncio.sleep(CANCELLATION_PAUSE)
 
     async def _delete_overdue(self, watched: dict[str, tuple[Key, Object]]) -> None:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""

@@ -49,6 +49,11 @@ class RunStore:
         found = await self._read(run)
         return None if found is None or found.metadata.is_being_deleted else found
 
+    async def is_gone(self, run: RunRef) -> bool:
+        """Whether the run does not exist any more; one that is being deleted still does. What the watch has is not read."""
+        is_watched = self._watched is not None and self._watched(run) is not None
+        return not is_watched and await self._read(run) is None
+
     async def _read(self, run: RunRef) -> InferenceRun | None:
         """Also returns a run that a finalizer keeps from being deleted, because its outcome is still recorded."""
         try:

@@ -1,6 +1,9 @@
 """`python -m tests.faults.crowds`: how much a crowd in one namespace delays a run in another one.
 
 - `deletes`: 500 runs are deleted at the same moment.
+- `creations`: 300 runs are created at the same moment.
+- `ends`: the containers of 300 runs end at the same moment.
+- `pending timeouts`: 300 runs whose Pods cannot be scheduled reach their `pendingTimeoutSeconds` within a second.
 - `held`: 60 Pods that are to be stopped are held by a finalizer.
 - `dead node`: the kubelet of the node with 60 running Pods stops, and all of their runs are cancelled.
 
@@ -22,7 +25,7 @@ from pathlib import Path
 
 from activities.rules.manifests import CONTAINER
 from inferrun import wellknown
-from inferrun.kube.client import connect
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from tests.faults.node import Container, PlayedNode, run_of
@@ -39,7 +42,11 @@ BURST = 20
 LIMIT_SECONDS = 600.0
 FINALIZER = "example.com/held"
 CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
-SIZES = {"deletes": 500, "held": 60, "dead node": 60}
+SIZES = {"deletes": 500, "creations": 300, "ends": 300, "pending timeouts": 300, "held": 60, "dead node": 60}
+WAITING = "waiting"
+PENDING_SECONDS = 75
+"""From the creation of the first run that waits until all time out: their Jobs exist by then, and lone runs were measured."""
+NEVER = 1e6
 
 
 @dataclass(frozen=True)
@@ -72,38 +79,89 @@ class Delay:
 
 def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
     """Lone runs end at once, those of a crowd never."""
-    is_lone = run.startswith(QUIET)
-    return Container(message=success_message(), starts_after=0.0, ends_after=0.1 if is_lone else None)
+    return Container(
+        message=success_message(),
+        unschedulable_for=NEVER if run.startswith(WAITING) else 0.0,
+        starts_after=0.0,
+        ends_after=0.1 if run.startswith(QUIET) else None,
+    )
 
 
 class Crowds:
     """Measures one crowd after the other in one installation."""
 
-    def __init__(self, ground: World, *, crowd_node: PlayedNode, crowd_node_task: "asyncio.Task[None]") -> None:
+    def __init__(
+        self, ground: World, *, user: KubeClient, crowd_node: PlayedNode, crowd_node_task: "asyncio.Task[None]"
+    ) -> None:
+        """`user` makes the requests of the crowd: lone runs must not wait for its connections."""
         self._ground = ground
+        self._user = user
         self._crowd_node = crowd_node
         self._crowd_node_task = crowd_node_task
         self._lone = 0
+        self._gathers_at = 0.0
 
     async def measure(self, crowd: str, *, size: int) -> Delay:
         """The delay that a crowd causes."""
         namespace = f"crowd-{crowd.replace(' ', '-')}"
         await create_namespace(self._ground.api, namespace)
         await create_config(self._ground.api, namespace, "iris")
-        names = [f"crowd-{number}" for number in range(size)]
-        for start in range(0, size, BURST):
-            await asyncio.gather(
-                *(create_run(self._ground.api, namespace, name, config="iris") for name in names[start : start + BURST])
-            )
-        await self._until(f"{size} runs are running", lambda: self._count(namespace, "Running") == size)
+        names = [f"{WAITING if crowd == 'pending timeouts' else 'crowd'}-{number}" for number in range(size)]
+        prepare, gather = {
+            "deletes": (self._run_all, self._delete_all),
+            "creations": (self._prepare_nothing, self._create_all),
+            "ends": (self._run_all, self._end_all),
+            "pending timeouts": (self._let_wait, self._time_out_all),
+            "held": (self._run_all, self._hold_and_cancel),
+            "dead node": (self._run_all, self._kill_node),
+        }[crowd]
+        await prepare(namespace, names)
         await asyncio.sleep(3)
         alone = await self._passes()
-        gather = {"deletes": self._delete_all, "held": self._hold_and_cancel, "dead node": self._kill_node}[crowd]
+        await asyncio.sleep(max(0.0, self._gathers_at - time.monotonic()))
         gathering = asyncio.create_task(gather(namespace, names))
         await asyncio.sleep(0.2)
         crowded = await self._passes()
         await gathering
         return Delay(crowd, size, alone, crowded)
+
+    async def _prepare_nothing(self, namespace: str, names: Sequence[str]) -> None:
+        pass
+
+    async def _run_all(self, namespace: str, names: Sequence[str]) -> None:
+        await self._create_in_bursts(namespace, names)
+        await self._until_all(namespace, names, "Running")
+
+    async def _let_wait(self, namespace: str, names: Sequence[str]) -> None:
+        self._gathers_at = time.monotonic() + PENDING_SECONDS
+        await self._create_in_bursts(namespace, names, pending_until=self._gathers_at)
+        await self._until_all(namespace, names, "Unschedulable")
+
+    async def _create_in_bursts(
+        self, namespace: str, names: Sequence[str], *, pending_until: float | None = None
+    ) -> None:
+        for start in range(0, len(names), BURST):
+            seconds = None if pending_until is None else round(pending_until - time.monotonic())
+            await self._create_all(namespace, names[start : start + BURST], pending_seconds=seconds)
+
+    async def _create_all(self, namespace: str, names: Sequence[str], *, pending_seconds: int | None = None) -> None:
+        limit: Object = {} if pending_seconds is None else {"pendingTimeoutSeconds": pending_seconds}
+        await asyncio.gather(*(create_run(self._user, namespace, name, config="iris", **limit) for name in names))
+
+    async def _end_all(self, namespace: str, names: Sequence[str]) -> None:
+        for name in names:
+            await self._crowd_node.release(name)
+        await self._until_all(namespace, names, "Succeeded")
+
+    async def _time_out_all(self, namespace: str, names: Sequence[str]) -> None:
+        await self._until_all(namespace, names, "PendingTimeout")
+
+    async def _until_all(self, namespace: str, names: Sequence[str], reason: str) -> None:
+        def is_so() -> bool:
+            runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
+            return [(run.get("status") or {}).get("reason") for run in runs].count(reason) == len(names)
+
+        await self._until(f"{len(names)} runs are {reason}", is_so)
 
     async def _passes(self) -> tuple[Pass, ...]:
         return tuple([await self._pass() for _ in range(PASSES)])
@@ -133,7 +191,7 @@ class Crowds:
         return any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
 
     async def _delete_all(self, namespace: str, names: Sequence[str]) -> None:
-        await asyncio.gather(*(delete(self._ground.api, RUNS, namespace, name) for name in names))
+        await asyncio.gather(*(delete(self._user, RUNS, namespace, name) for name in names))
 
     async def _hold_and_cancel(self, namespace: str, names: Sequence[str]) -> None:
         for (place, name), pod in self._ground.recorder.pods.items():
@@ -148,15 +206,11 @@ class Crowds:
         await self._cancel_all(namespace, names)
 
     async def _cancel_all(self, namespace: str, names: Sequence[str]) -> None:
-        await asyncio.gather(*(self._ground.api.patch(RUNS, namespace, name, CANCELLED) for name in names))
+        await asyncio.gather(*(self._user.patch(RUNS, namespace, name, CANCELLED) for name in names))
 
     def _phase(self, namespace: str, name: str) -> str:
         run: Object = self._ground.recorder.run_named(namespace, name) or {}
         return str((run.get("status") or {}).get("phase", ""))
-
-    def _count(self, namespace: str, phase: str) -> int:
-        runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
-        return sum((run.get("status") or {}).get("phase") == phase for run in runs)
 
     async def _until(self, what: str, is_so: Callable[[], bool], *, poll: float = 0.2) -> None:
         deadline = time.monotonic() + LIMIT_SECONDS
@@ -181,14 +235,15 @@ async def measure(folder: Path, *, sizes: dict[str, int]) -> list[Delay]:
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(world(folder, behave=behave, serves=lambda run: run.startswith(QUIET)))
         await stack.enter_async_context(ground.installation(SYSTEM, WATCH_NAMESPACE=""))
-        api = await connect(kubeconfig=ground.plane.kubeconfig)
-        stack.push_async_callback(api.close)
-        node = PlayedNode(api, name="crowded", behave=behave, serves=lambda run: not run.startswith(QUIET))
+        user, node_api = [await connect(kubeconfig=ground.plane.kubeconfig) for _ in range(2)]
+        for api in (user, node_api):
+            stack.push_async_callback(api.close)
+        node = PlayedNode(node_api, name="crowded", behave=behave, serves=lambda run: not run.startswith(QUIET))
         playing = asyncio.create_task(node.run())
         stack.callback(playing.cancel)
         await create_namespace(ground.api, QUIET)
         await create_config(ground.api, QUIET, "iris")
-        crowds = Crowds(ground, crowd_node=node, crowd_node_task=playing)
+        crowds = Crowds(ground, user=user, crowd_node=node, crowd_node_task=playing)
         delays = []
         try:
             for crowd, size in sizes.items():

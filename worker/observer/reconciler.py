@@ -140,6 +140,8 @@ class Reconciler:
             self._reconcile_present(key, state, job=job, run=run)
         else:
             self._reconcile_absent(key, state, run=run)
+        if state.signal is None or is_concluded(run, launch=state.launch):
+            self._signal_queue.settle(key)
 
     def _state_of(self, key: Key, job: Object | None) -> JobState | None:
         """The state of the launch that matters: of a Job that is gone until its end is acknowledged."""

@@ -11,18 +11,28 @@ from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LaunchInspector
 from activities.record_outcome import OutcomeRecorder
+from activities.rules.object_metadata import controller_of
 from activities.rules.pod_end import PodEnd
+from activities.stop_launch import LaunchStopper
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.conftest import INSTALLATION
-from tests.integration.control.pods import FINISHED, STARTED, Launched
+from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
 from tests.integration.control.proxy import Proxy
-from workflows.messages import InspectInput, LaunchReport, RecordInput, StatusResult, VerdictKind
+from workflows.messages import (
+    InspectInput,
+    LaunchReport,
+    RecordInput,
+    StatusResult,
+    StopLaunchInput,
+    StopLaunchResult,
+    VerdictKind,
+)
 
 
 async def _prune(_schedule: RunRef) -> None: ...
@@ -38,16 +48,7 @@ async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: L
         api, runs, ended_pods=lambda _: [end.as_pod()], watched_job=lambda _namespace, _name: watched_job
     )
     inspector = LaunchInspector(api, launches, logs=PodLogs(api), defaults=Defaults)
-    recorder = OutcomeRecorder(
-        api,
-        runs,
-        events=EventRecorder(api, reporter="tests"),
-        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
-        installation=INSTALLATION,
-        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
-        defaults=Defaults,
-        prune=_prune,
-    )
+    recorder = await recorder_of(api, runs)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
     inspect = InspectInput.model_validate(
@@ -65,3 +66,61 @@ async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: L
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     assert made == [("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
     assert "managedFields" not in watched_job["metadata"], "the API server would update them with each write"
+
+
+async def test_the_stop_of_a_deleted_run_costs_three_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
+    """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than the stop."""
+    runs = RunStore(api, watched=lambda _: None)
+    launches = LaunchReader(api, runs, ended_pods=lambda _: [])
+    stopper = LaunchStopper(api, runs, launches, defaults=Defaults)
+    recorder = await recorder_of(api, runs)
+    known = {"snapshot": job.result.snapshot, "run": job.run.ref}
+    name, uid = job.result.job_name, job.result.job_uid
+    stop = StopLaunchInput.model_validate({**known, "job_name": name, "job_uid": uid, "grace_seconds": 10})
+    outcome = {"phase": Phase.FAILED, "reason": Reason.CANCELLED, "message": "the run was cancelled"}
+    record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
+    await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
+    sent = len(proxy.requests)
+
+    stopped: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, stop)
+    result: StatusResult = await ActivityEnvironment().run(recorder.record_outcome, record)
+
+    assert (stopped.is_stopped, stopped.pods_left, stopped.pods_vanishing, result.gone) == (True, 0, 0, True)
+    made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
+    assert made == [("GET", job.run.metadata.name), ("DELETE", name), ("GET", job.run.metadata.name)]
+    await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
+
+
+async def test_the_job_of_a_run_that_was_deleted_without_its_objects_is_deleted(api: KubeClient, job: Launched) -> None:
+    """Nothing names the run as its owner any more."""
+    await api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"ownerReferences": None}})
+    await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
+    runs = RunStore(api)
+    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: []), defaults=Defaults)
+    known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
+    stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
+    await ActivityEnvironment().run(stopper.stop_launch, stop)
+    await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
+
+
+async def is_gone(job: Launched) -> bool | None:
+    """Whether nothing of the launch is left."""
+    jobs = await job.api.list(JOBS, job.namespace)
+    pods = await job.api.list(PODS, job.namespace)
+    uid = job.result.job_uid
+    left = [one for one in jobs["items"] if one["metadata"]["uid"] == uid]
+    left += [one for one in pods["items"] if controller_of(one) == uid]
+    return None if left else True
+
+
+async def recorder_of(api: KubeClient, runs: RunStore) -> OutcomeRecorder:
+    return OutcomeRecorder(
+        api,
+        runs,
+        events=EventRecorder(api, reporter="tests"),
+        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
+        installation=INSTALLATION,
+        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        defaults=Defaults,
+        prune=_prune,
+    )

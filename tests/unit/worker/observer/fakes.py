@@ -189,6 +189,11 @@ class FakeTime:
         self._offset = 0.0
         loop.time = self.now  # type: ignore[method-assign]  # the loop has no other way to set its clock
 
+    def freeze(self) -> None:
+        """From now on, time passes only when the test says so, however slow the machine is."""
+        now = self._real()
+        self._real = lambda: now
+
     def now(self) -> float:
         return self._real() + self._offset
 

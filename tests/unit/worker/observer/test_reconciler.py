@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from inferrun import wellknown
+from inferrun.kube.informer import Key
 from inferrun.names import job_name
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
@@ -37,6 +38,7 @@ from tests.unit.worker.observer.fakes import (
     until,
 )
 from worker.observer.reconciler import REST_EVERY, Reconciler
+from worker.observer.signal_queue import ENDS_AT_A_TIME, PATIENCE_SECONDS
 from workflows.signals import Ended
 
 POD = f"{JOB_NAME}-pod-a"
@@ -73,9 +75,9 @@ class Stage:
         self.workloads.put(job=job, pod=pod, run=run)
         await self.wake()
 
-    async def wake(self) -> None:
+    async def wake(self, key: Key = KEY) -> None:
         assert self.reconciler is not None
-        self.reconciler.wake(KEY)
+        self.reconciler.wake(key)
         await settle()
 
     @property
@@ -652,3 +654,37 @@ async def test_a_pod_that_waits_for_its_model_is_read_and_reported_and_starts_no
     await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
     await until(lambda: leader.signals.sent_started != [])
     assert KEY not in leader.progress.warming_up
+
+
+@asynccontextmanager
+async def crowd_of_ends(stage: Stage, size: int) -> AsyncIterator[None]:
+    """A leader for which so many Jobs of a namespace end at once."""
+    stage.time.freeze()
+    for number in range(size):
+        for kind, item in (("job", live_job(condition="Complete")), ("run", live_run())):
+            stage.workloads.put(**{kind: of_another_run(number, item)})
+    async with leading(stage):
+        yield
+
+
+async def test_of_a_crowd_of_ends_only_a_few_are_signalled_at_a_time(stage: Stage) -> None:
+    async with crowd_of_ends(stage, 40):
+        assert len(stage.signals.sent_ended) == ENDS_AT_A_TIME
+        stage.workloads.put(run=of_another_run(0, live_run(phase="Succeeded", reason="Succeeded")))
+        await stage.wake((RUN.namespace, "job-0"))
+        assert len(set(stage.signals.sent_ended)) == ENDS_AT_A_TIME + 1
+
+
+async def test_ends_of_which_nothing_is_heard_make_way_for_the_others(stage: Stage) -> None:
+    async with crowd_of_ends(stage, 40):
+        await stage.time.pass_by(5 * PATIENCE_SECONDS)
+        assert len(set(stage.signals.sent_ended)) == 40
+
+
+async def test_a_crowd_of_ends_does_not_hold_up_one_in_another_namespace(stage: Stage) -> None:
+    async with crowd_of_ends(stage, 40):
+        for kind, item in (("job", live_job(condition="Complete")), ("run", live_run())):
+            item["metadata"]["namespace"] = "quiet"
+            stage.workloads.put(**{kind: item})
+        await stage.wake(("quiet", JOB_NAME))
+        assert stage.signals.sent_ended[-1].job_uid == JOB_UID
