@@ -1,7 +1,7 @@
 """The settings of a runner process, read once from the environment.
 
-Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals; the exceptions are `pod_uid` and
-`shard`, whose variables are not named by us alone. The control plane sets what differs between launches.
+Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals, except for two whose names are
+not ours. The control plane sets what differs between launches.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from inferrun.contract import MAX_SHARDS
 from inferrun.plugins import ContractError, Limits
 
 _PREFIX = "INFERRUN_"
+_OTHER_NAMES = {"pod_uid": "pod_uid", "shard": "JOB_COMPLETION_INDEX"}
 
 
 class Settings(BaseModel):
@@ -55,8 +56,7 @@ class Settings(BaseModel):
     """Number of Pods among which the run is divided. Set by the control plane from `spec.shards`."""
 
     shard: int = Field(default=0, ge=0)
-    """Number of this Pod among them, from 0. Read from JOB_COMPLETION_INDEX, which Kubernetes sets in the Pods of an indexed
-    Job."""
+    """Number of this Pod among them, from 0. Kubernetes sets it in the Pods of an indexed Job."""
 
     claim_seconds: float = Field(default=30.0, gt=0)
     """Only with several Pods: seconds without a sign of life after which the other Pods take over what a Pod has claimed; there are
@@ -79,19 +79,19 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from an environment. Raises ContractError with the variable and what is allowed."""
     try:
         limits = Limits.model_validate(_values(environ, Limits))
-        own = {
-            "pod_uid": environ.get("pod_uid", ""),
-            "shard": environ.get("JOB_COMPLETION_INDEX") or "0",
-            "limits": limits,
-        }
-        return Settings.model_validate({**_values(environ, Settings), **own})
+        return Settings.model_validate({**_values(environ, Settings), "limits": limits})
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        name = _PREFIX + str(wrong["loc"][0]).upper()
+        name = variable_of(str(wrong["loc"][0]))
         raise ContractError(f"environment variable {name}: {wrong['msg']}, got {wrong['input']!r}") from error
+
+
+def variable_of(field: str) -> str:
+    """The environment variable of a setting or limit."""
+    return _OTHER_NAMES.get(field, _PREFIX + field.upper())
 
 
 def _values(environ: Mapping[str, str], model: type[BaseModel]) -> dict[str, object]:
     """The variables of a model's fields; an empty variable is treated as absent."""
-    found = {field: environ.get(_PREFIX + field.upper(), "") for field in model.model_fields}
+    found = {field: environ.get(variable_of(field), "") for field in model.model_fields}
     return {field: text for field, text in found.items() if text}

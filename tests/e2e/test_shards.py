@@ -15,7 +15,7 @@ def running(space: Space) -> list[Object]:
 
 
 def test_a_killed_pod_of_several_neither_ends_the_run_nor_costs_it_committed_records(space: Space) -> None:
-    prepare(space, backoff_limit=2)
+    prepare(space, backoff_limit=2, requests={"maxBatchRecords": 200, "concurrency": 1})
     space.apply(run("divided", "ours", shards=SHARDS))
     space.wait_for("divided", phase="Running", seconds=60)
     pods = until(
