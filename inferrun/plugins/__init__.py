@@ -12,7 +12,8 @@ its arguments before doing any I/O, raising ContractError with the field and the
 It does not read the environment.
 """
 
-from inferrun.contract import Contract, Model, RetriedRun
+from inferrun.contract import Contract, InputTensor, Model, OutputTensor, RetriedRun, Tensors
+from inferrun.plugins.columns import ID_COLUMN, ColumnSelection
 from inferrun.plugins.errors import (
     ContractError,
     Fault,
@@ -28,9 +29,12 @@ from inferrun.plugins.seams import (
     AbortableStore,
     CheckedModel,
     ChunkWriter,
+    ColumnFormat,
+    CopyingStore,
     EarlierResults,
     InputFile,
     Json,
+    MappedModel,
     ModelContext,
     ModelProtocol,
     OpenInput,
@@ -72,6 +76,7 @@ from inferrun.plugins.values import (
 from inferrun.runner_report import Delivery, Output, TokenUsage
 
 __all__ = [
+    "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
     "ArrowRecords",
@@ -83,9 +88,12 @@ __all__ = [
     "ChunkCommit",
     "ChunkWriter",
     "Claim",
+    "ColumnFormat",
+    "ColumnSelection",
     "CommittedRun",
     "Contract",
     "ContractError",
+    "CopyingStore",
     "Counts",
     "CustomId",
     "Delivery",
@@ -96,9 +104,11 @@ __all__ = [
     "InputError",
     "InputFile",
     "InputPlan",
+    "InputTensor",
     "Json",
     "JsonRecords",
     "Limits",
+    "MappedModel",
     "Member",
     "Model",
     "ModelContext",
@@ -109,6 +119,7 @@ __all__ = [
     "Output",
     "OutputError",
     "OutputStore",
+    "OutputTensor",
     "PeekableSource",
     "Piece",
     "ProbedStore",
@@ -127,6 +138,7 @@ __all__ = [
     "StorageObject",
     "StoreContext",
     "Survey",
+    "Tensors",
     "TokenUsage",
     "failed",
     "join_results",

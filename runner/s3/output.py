@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -85,6 +85,7 @@ class S3Output:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    stores_copied: Literal[True] = True
 
     def __init__(self, spec: S3Spec, bucket: Bucket, record_format: RecordFormat, context: StoreContext) -> None:
         self._bucket = bucket
