@@ -218,9 +218,12 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
 
 
 def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """Another image may be that of the built-in runner; whether it is, is found out when a run is launched."""
+    if spec.image is not None:
+        return
     obstacle = shard_obstacle(
         spec.shards or 1,
-        image=spec.image,
+        image=None,
         input_labels=spec.storage.input or (),
         output_labels=spec.storage.output or (),
         canary_records=spec.canary_records,
