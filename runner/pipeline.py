@@ -192,8 +192,8 @@ def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
     if not 0 < before < len(block.records):
         yield block
         return
-    for start, stop in ((0, before), (before, len(block.records))):
-        yield Block(block.records.part(start, stop), block.ids[start:stop])
+    yield block.part(0, before)
+    yield block.part(before, len(block.records))
 
 
 def _next(blocks: Iterator[Block]) -> Block | None:

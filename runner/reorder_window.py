@@ -28,7 +28,7 @@ class ReorderWindow:
 
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
-        size = batch.records.nbytes
+        size = batch.nbytes
         while len(self._held) >= self._minimum and (self._is_writer_slow() or self._held_bytes + size > self._limit):
             await self._change()
         self._held.append((batch, size))

@@ -6,7 +6,7 @@ unavailable, the name is resolved again. The proxies of the environment are not 
 """
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +26,7 @@ from inferrun.plugins import (
     ModelContext,
     Records,
     Results,
+    Tensors,
 )
 from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
@@ -44,6 +45,7 @@ from runner.v2.grpc_messages import (
     metadata_request,
     ready_request,
 )
+from runner.v2.mapped import AS_BYTES, TensorMap, TensorValues, map_of, mismatch_of, predict_mapped, raw_tensor
 from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
 
 _FIELD: Final = "kserve.modelUrl"
@@ -82,9 +84,15 @@ class V2Grpc:
         self._limits = limits
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
         self._tensor = InputTensor(name=model.model_input_name)
+        self._tensors = Tensors()
+        self._map = TensorMap()
         self._addresses: list[str] = []
         self._channel: grpc.aio.Channel | None = None
         self._has_failed = False
+
+    def map_tensors(self, tensors: Tensors) -> None:
+        """Use these tensors."""
+        self._tensors = tensors
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the input from the model's metadata."""
@@ -93,10 +101,18 @@ class V2Grpc:
         except ValueError as error:
             raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
         self._tensor = input_tensor(found, self._wanted)
-        if self._tensor.datatype not in raw.SENDABLE:
+        self._map = map_of(self._tensors, found, self._wanted)
+        if self._map.inputs:
+            for tensor in self._map.inputs:
+                self._check_datatype(tensor.name, tensor.datatype, allowed=AS_BYTES)
+        else:
+            self._check_datatype(self._tensor.name, self._tensor.datatype, allowed=raw.SENDABLE)
+
+    def _check_datatype(self, name: str, datatype: str, *, allowed: Set[str]) -> None:
+        if datatype not in allowed:
             raise InferenceError(
-                f"{self._target}: input {self._tensor.name[:80]!r} has datatype {self._tensor.datatype[:16]}; records of numbers "
-                f"can be sent as {', '.join(sorted(raw.SENDABLE))}",
+                f"{self._target}: input {name[:80]!r} has datatype {datatype[:16]}; records of numbers can be sent as "
+                f"{', '.join(sorted(allowed))}",
                 is_retryable=False,
             )
 
@@ -106,6 +122,8 @@ class V2Grpc:
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
+        if self._map.inputs:
+            return await predict_mapped(batch.records, self._map.inputs, self._send)
         try:
             return await self._predict(batch.records)
         except raw.Unsendable:
@@ -117,7 +135,9 @@ class V2Grpc:
         return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
 
     def mismatch(self, records: Records) -> str:
-        """Compare the width of the records with the metadata."""
+        """Compare the width of the records, or their columns, with the metadata."""
+        if self._map.inputs:
+            return mismatch_of(records, self._map, target=self._target)
         expected, width = self._tensor.width, width_of(records)
         if expected in {0, width}:
             return ""
@@ -130,16 +150,17 @@ class V2Grpc:
 
     async def _predict(self, records: Records) -> Results:
         tensor = self._tensor
-        request = infer_request(
-            self._model,
-            name=tensor.name,
-            datatype=tensor.datatype,
-            shape=tensor.shape(len(records), width_of(records)),
-            raw=raw.encode_records(records, tensor.datatype),
-        )
-        response = await self._call(INFER, request)
+        shape = tensor.shape(len(records), width_of(records))
+        values = raw.encode_records(records, tensor.datatype)
+        return await self._infer([raw.RawTensor(tensor.name, tensor.datatype, shape, values)], len(records))
+
+    async def _send(self, tensors: list[TensorValues], records: int) -> Results:
+        return await self._infer(list(map(raw_tensor, tensors)), records)
+
+    async def _infer(self, tensors: list[raw.RawTensor], records: int) -> Results:
+        response = await self._call(INFER, infer_request(self._model, tensors, self._map.outputs))
         try:
-            return decode_response(response, records=len(records))
+            return decode_response(response, records=records, outputs=self._map.outputs)
         except ValueError as error:
             raise InferenceError(
                 f"{self._target} returned an invalid V2 response of {len(response)} bytes: {error}"
