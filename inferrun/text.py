@@ -4,6 +4,7 @@ Whatever comes from or describes a container, a server or another user's object 
 """
 
 import re
+import shlex
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,6 +32,13 @@ def one_line(text: str, *, limit: int = 512) -> str:
     if len(flat) <= limit and len(start) == len(text):
         return flat
     return flat[: limit - 1] + "…"
+
+
+def shell_command(*words: str, limit: int = 512) -> str:
+    """A command to copy into a shell. Each word is made one line before it is quoted: what is removed afterwards, such as an escape
+    sequence, could take a quotation mark with it.
+    """
+    return shlex.join(one_line(word, limit=limit) for word in words)
 
 
 def fitting(text: str, *, limit: int, max_bytes: int) -> str:

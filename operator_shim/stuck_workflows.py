@@ -1,6 +1,7 @@
-"""Finds workflows whose task fails again and again, and replaces them by recovery workflows.
+"""Finds workflows that do not execute their run, and replaces them by recovery workflows: those whose task fails again and again,
+and those of other programs, which anybody with access to Temporal can start under the id of a run whose workflow they ended.
 
-Such a workflow is open, but does nothing: its history cannot be replayed by the workers that exist, for instance after a
+A workflow whose task fails does nothing: its history cannot be replayed by the workers that exist, for instance after a
 downgrade. Temporal reports this per workflow only, so each round asks about a bounded number of them, in turn; runs for
 which something is overdue come first.
 """
@@ -39,19 +40,21 @@ REPAIR_PAUSE: Final = 3600.0
 
 @dataclass(frozen=True)
 class OpenWorkflow:
-    """A workflow that executes a run: how often its task was tried, and the length of its history."""
+    """The open workflow under the id of a run: how often its task was tried, and the length of its history."""
 
     id: str
     run_id: str
     task_attempt: int
     events: int
+    is_ours: bool = True
+    """Whether this installation executes it."""
 
 
 class WorkflowAccess(Protocol):
     """What this needs of Temporal; `RunWorkflows` provides it."""
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
-        """The open workflow that executes the run."""
+        """The open workflow under one of the run's ids."""
         ...
 
     async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
@@ -105,6 +108,9 @@ class StuckWorkflows:
         now = self._clock()
         self._checked[uid] = now
         found = await self._workflows.find_open(run)
+        if found is not None and not found.is_ours:
+            await self._evict(key, run, found)
+            return
         if found is None or found.task_attempt < FAILING_ATTEMPTS:
             self._failing.pop(uid, None)
             return
@@ -116,6 +122,14 @@ class StuckWorkflows:
         if now - since >= self._stuck_seconds and not is_repaired:
             self._repaired[uid] = now
             await self._replace(key, run, found)
+
+    async def _evict(self, key: Key, run: RunRef, foreign: OpenWorkflow) -> None:
+        logger.warning(
+            "another program's workflow has the id of a run", extra={"run": str(run), "workflow": foreign.id}
+        )
+        reason = f"the id is that of the workflow that executes InferenceRun {run}"
+        await self._workflows.terminate(foreign, reason=reason)
+        self._ensure_again(key, run.uid, background=False)
 
     async def _replace(self, key: Key, run: RunRef, stuck: OpenWorkflow) -> None:
         recovery = recover_workflow_id(run_workflow_id(run))

@@ -32,6 +32,7 @@ from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
+from inferrun.temporal.foreign_values import decode_foreign
 from inferrun.temporal.search_attributes import SearchAttributes, Send
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
@@ -141,7 +142,7 @@ class TemporalSchedules:
         where = (action.workflow, action.id, action.task_queue)
         if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):
             return False
-        arguments = await self._client.data_converter.decode(list(action.args))
+        arguments = await decode_foreign(self._client, list(action.args))
         return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
 
     def _schedule(self, wanted: RunSchedule, attributes: TypedSearchAttributes) -> Schedule:

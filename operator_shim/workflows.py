@@ -1,7 +1,6 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
-import shlex
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,7 +19,7 @@ from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.run_workflows import cancel_run, signal_run, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.temporal.submissions import notify_submitter
-from inferrun.text import code_span
+from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
@@ -124,14 +123,15 @@ class RunWorkflows:
             )
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
-        """The open workflow that executes the run; the recovery if both are open."""
+        """The open workflow under one of the run's ids; the recovery if both are open."""
         for workflow_id in reversed(workflow_ids(run)):
             with ignore_not_found():
                 async with call_deadline():
                     found = await self._client.get_workflow_handle(workflow_id).describe()
                 if found.status is WorkflowExecutionStatus.RUNNING:
                     pending = found.raw_description.pending_workflow_task
-                    return OpenWorkflow(workflow_id, found.run_id, pending.attempt, found.history_length)
+                    is_ours = (found.workflow_type, found.task_queue) == (messages.RUN_WORKFLOW, self._task_queue)
+                    return OpenWorkflow(workflow_id, found.run_id, pending.attempt, found.history_length, is_ours)
         return None
 
     async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
@@ -215,7 +215,7 @@ def _details(run: InferenceRun) -> str:
     """The description of the workflow in the Temporal UI, in Markdown."""
     metadata = run.metadata
     limit = f"{run.spec.timeout_seconds} s" if run.spec.timeout_seconds else "none"
-    command = shlex.join(["kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace])
+    command = shell_command("kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace)
     return (
         f"InferenceRun {code_span(metadata.name)} in namespace {code_span(metadata.namespace)}, "
         f"InferenceConfig {code_span(run.spec.config_ref.name)}, time limit: {limit}.\n\n{code_span(command)}"

@@ -60,7 +60,7 @@ class Pipeline:
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
-        self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 2 * self._sender.concurrency)
         self._sender = Sender(model, self._window, limits=limits, budget=self._budget, recall=recall)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window

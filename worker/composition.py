@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cancel_run import RunCanceller
+from activities.check_origin import OriginChecker
 from activities.cluster.afterwards import Afterwards
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
@@ -113,6 +114,7 @@ class WorkerProcess:
         )
         self._afterwards = Afterwards()
         self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
+        self._origins = OriginChecker(client, task_queue=common.task_queue)
         run_activities = self._run_activities()
         self._main = self._main_worker(run_activities)
         self._followers = self._follower_worker()
@@ -181,7 +183,7 @@ class WorkerProcess:
             self._client,
             task_queue=settings.common.task_queue,
             workflows=[InferenceRun, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[*run_activities, *self._submission_activities()],
+            activities=[*run_activities, *self._submission_activities(), self._origins.check_origin],
             interceptors=[self._callers],
             max_concurrent_activities=settings.activity_slots,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
@@ -254,7 +256,7 @@ class WorkerProcess:
             self._api,
             self._runs,
             events=self._events,
-            history=SubmissionHistory(self._client),
+            history=SubmissionHistory(self._client, task_queue=self._settings.common.task_queue),
             namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
             excluded_annotations=lambda: self._defaults.current().excluded_annotations,

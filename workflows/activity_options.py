@@ -80,6 +80,9 @@ RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="reco
 
 DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 
+CHECK_ORIGIN = ActivityOptions("CheckOrigin", _REQUESTS, _UNTIL_IT_SUCCEEDS)
+"""One request to Temporal."""
+
 SUBMIT = ActivityOptions("SubmitRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 READ_RUN = ActivityOptions("ReadRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 CANCEL_RUN = ActivityOptions("CancelRun", _SHORT, _UNTIL_IT_SUCCEEDS)

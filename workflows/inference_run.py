@@ -41,6 +41,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
+from workflows.origin import has_own_origin
 from workflows.output_verification import find_output, verdict_with
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
@@ -83,9 +84,9 @@ class InferenceRun:
 
     @workflow.init
     def __init__(self, given: RunInput) -> None:
-        # How far a run has got comes from the workflow that continues as new; whoever starts one cannot choose it.
-        is_continued = workflow.info().continued_run_id is not None
-        self._state = RunState(given if is_continued else given.at_start())
+        # How far a run has got comes from the workflow that continues as new, which is checked before it is relied on.
+        self._is_continued = workflow.info().continued_run_id is not None
+        self._state = RunState(given if self._is_continued else given.at_start())
         self._signals = LaunchSignals()
         self._unwatched_waits = 0
         self._unread_edits = 0
@@ -135,6 +136,8 @@ class InferenceRun:
         if given.lifecycle > LATEST_LIFECYCLE:
             raise NewerLifecycle(given.lifecycle)
         try:
+            if self._is_continued:
+                await self._check_origin(given)
             outcome = await self._execute()
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
@@ -145,6 +148,18 @@ class InferenceRun:
                 raise
             return self._close(outcome, recorded)  # the run succeeded before the cancellation took effect
         return self._close(outcome, await self._record(outcome))
+
+    async def _check_origin(self, given: RunInput) -> None:
+        """Begin anew if another program has passed on the state: the status knows what is needed. Cancellation waits for it."""
+        checking = asyncio.create_task(has_own_origin())
+        try:
+            is_own = await asyncio.shield(checking)
+        except asyncio.CancelledError:
+            if not await checking:
+                self._state = RunState(given.at_start())
+            raise
+        if not is_own:
+            self._state = RunState(given.at_start())
 
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""

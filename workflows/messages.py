@@ -137,6 +137,18 @@ class RunInput(RunRef, RunProgress):
         return RunInput.model_validate({**self.ref.model_dump(), **kept})
 
 
+class OriginInput(Frozen):
+    """Check where a workflow that continues as new comes from."""
+
+    continued_run_id: str = Field(description="The execution before this one")
+
+
+class OriginResult(Frozen):
+    """Whether this installation executed it, so that what it passed on can be relied on."""
+
+    is_ours: bool
+
+
 class FollowUntil(StrEnum):
     """How far to follow a Job."""
 

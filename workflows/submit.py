@@ -7,7 +7,6 @@ closes when the run has ended.
 """
 
 import asyncio
-import shlex
 from typing import NoReturn
 
 from temporalio import workflow
@@ -27,7 +26,7 @@ from inferrun.submission import (
     Submission,
     parse_submission,
 )
-from inferrun.text import code_span, one_line
+from inferrun.text import code_span, one_line, shell_command
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, execute_locally, start
 from workflows.messages import (
@@ -39,6 +38,7 @@ from workflows.messages import (
     SubmissionStatus,
     SubmitInput,
 )
+from workflows.origin import has_own_origin
 
 RECHECK_SECONDS = 600
 """Interval at which the run is checked; normally the signal arrives first."""
@@ -102,8 +102,12 @@ class SubmitInferenceRun:
             if workflow.info().continued_run_id is None:
                 text = "following: unknown field; it is set when the workflow continues as new"
                 return SubmissionStatus(standing=SubmissionState.REFUSED, reason=Reason.REQUEST_REFUSED, message=text)
-            run = RunRef(namespace=submission.namespace, name=submission.following.name, uid=submission.following.uid)
-            return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=run)
+            if await self._has_own_origin():
+                run = RunRef(
+                    namespace=submission.namespace, name=submission.following.name, uid=submission.following.uid
+                )
+                return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=run)
+            submission = submission.model_copy(update={"following": None})  # what the id refers to is found by its name
         info = workflow.info()
         due = info.typed_search_attributes.get(SCHEDULED_START_TIME)
         request = SubmitInput(
@@ -118,6 +122,15 @@ class SubmitInferenceRun:
         except asyncio.CancelledError:
             self._is_cancelled = True
             return await creating
+
+    async def _has_own_origin(self) -> bool:
+        """Whether the run that it follows was passed on by an execution of ours. Cancellation waits for it."""
+        checking = asyncio.create_task(has_own_origin())
+        try:
+            return await asyncio.shield(checking)
+        except asyncio.CancelledError:
+            self._is_cancelled = True
+            return await checking
 
     async def _wait_or_cancel(self, submission: Submission, status: SubmissionStatus) -> SubmissionStatus:
         """The end of the run, which is cancelled if the submission is."""
@@ -214,7 +227,7 @@ def _show_progress(run: RunRef) -> None:
     lines = (
         f"Waiting for InferenceRun {code_span(str(run))}.",
         f"Its workflow: {code_span(names.run_workflow_id(run))}.",
-        code_span(shlex.join(["kubectl", "get", "inferencerun", "-n", run.namespace, run.name])),
+        code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
     )
     workflow.set_current_details("\n\n".join(lines))
 

@@ -1,6 +1,7 @@
 """Earlier submissions with the same workflow id whose run has since been deleted, as far as Temporal retains them.
 
-The server's visibility API allows few requests per second, so it is asked only before a run is created for a program.
+The server's visibility API allows few requests per second, so it is asked only before a run is created for a program. Any program
+can execute a workflow of that type and id with any result: only those on our own task queue count.
 """
 
 from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
@@ -12,6 +13,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
 from inferrun.temporal.errors import ignore_not_found
+from inferrun.temporal.foreign_values import decode_foreign
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
 PAGE = 10
@@ -20,8 +22,9 @@ PAGE = 10
 class SubmissionHistory:
     """The retained executions of SubmitInferenceRun."""
 
-    def __init__(self, temporal: Client) -> None:
+    def __init__(self, temporal: Client, *, task_queue: str) -> None:
         self._temporal = temporal
+        self._task_queue = task_queue
 
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
@@ -36,6 +39,8 @@ class SubmissionHistory:
     async def _find(self, request: SubmitInput, query: str) -> SubmissionStatus | None:
         async for execution in self._temporal.list_workflows(query, page_size=PAGE):
             if execution.run_id == request.execution_run_id or execution.close_time is None:
+                continue
+            if execution.task_queue != self._task_queue:
                 continue
             result = await self._result(request.workflow_id, execution.run_id)
             if result is None:
@@ -66,7 +71,7 @@ class SubmissionHistory:
         handle = self._temporal.get_workflow_handle(workflow_id, run_id=run_id)
         async for event in handle.fetch_history_events(page_size=1):
             payloads = event.workflow_execution_started_event_attributes.input.payloads
-            values = await self._temporal.data_converter.decode(payloads)
+            values = await decode_foreign(self._temporal, payloads)
             try:
                 return parse_submission(values[0]).request_hash if values else None
             except InvalidSubmission:

@@ -4,15 +4,23 @@ Whoever may start workflows in the Temporal namespace can start ours with any ar
 call our activities. The server tells an activity the id and the type of the workflow that called it.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id
+from inferrun.names import LABEL_PATTERN, cleanup_workflow_id, is_subdomain, recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from workflows import activity_options, messages
-from workflows.messages import CancelRunInput, DeleteRunInput, DeleteScheduleInput, ReadRunInput, SubmitInput
+from workflows.messages import (
+    CancelRunInput,
+    DeleteRunInput,
+    DeleteScheduleInput,
+    OriginInput,
+    ReadRunInput,
+    SubmitInput,
+)
 
 _OF_RUNS: Final = frozenset(
     options.name
@@ -31,6 +39,9 @@ _OF_RUNS: Final = frozenset(
 """The activities that only the workflow of the run in their argument may call."""
 
 
+_OF_BOTH: Final = (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
+
+
 @dataclass(frozen=True)
 class Caller:
     """The workflow that called an activity, as the server knows it."""
@@ -45,6 +56,11 @@ def refusal(activity: str, argument: object, caller: Caller, *, served: Collecti
 
     `served` are the Kubernetes namespaces that submissions may reach, None for all.
     """
+    named = getattr(argument, "run", None) or getattr(argument, "parent", None)
+    if isinstance(named, RunRef) and not _is_possible(named):
+        return "the argument names a run that cannot exist"
+    if isinstance(argument, OriginInput):
+        return "" if caller.workflow_type in _OF_BOTH else "only workflows of this installation may do that"
     if activity in _OF_RUNS:
         run = getattr(argument, "run", None)
         return _refusal_of_run(run, caller) if isinstance(run, RunRef) else "the argument names no run"
@@ -53,6 +69,12 @@ def refusal(activity: str, argument: object, caller: Caller, *, served: Collecti
         is_own = (caller.workflow_type, caller.workflow_id) == (messages.CLEANUP_WORKFLOW, wanted)
         return "" if is_own else f"only workflow {wanted!r} may delete run {argument.run}"
     return _refusal_of_submission(argument, caller, served=served)
+
+
+def _is_possible(run: RunRef) -> bool:
+    """Whether an object can have these names. Otherwise a run would have a second one, and a second workflow."""
+    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
+    return is_namespace and is_subdomain(run.name) and re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
 
 
 def _refusal_of_run(run: RunRef, caller: Caller) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from activities.rules import pod_state
 from activities.rules.manifests import CONTAINER
 from inferrun.kube.objects import Object
-from inferrun.timestamps import parse, rfc3339
+from inferrun.timestamps import parse, parse_foreign, rfc3339
 
 TOLERANCE = timedelta(seconds=1)
 """Both clocks are given in whole seconds."""
@@ -34,8 +34,8 @@ def start_in(events: Iterable[Object]) -> str | None:
     for event in events:
         path = str((event.get("involvedObject") or {}).get("fieldPath", ""))
         time = event.get("firstTimestamp") or event.get("eventTime")
-        if event.get("reason") == "Started" and CONTAINER in path and time:
-            return rfc3339(parse(str(time)))
+        if event.get("reason") == "Started" and CONTAINER in path and (started := parse_foreign(time)) is not None:
+            return rfc3339(started)
     return None
 
 
@@ -51,9 +51,9 @@ def _lag(pod: Object) -> timedelta:
 
 def _stored_at(pod: Object) -> datetime | None:
     """When the server stored the latest report on the containers: none of them has started later."""
-    times = [
-        parse(str(entry["time"]))
+    times = (
+        parse_foreign(entry.get("time"))
         for entry in pod["metadata"].get("managedFields") or []
-        if entry.get("time") and "f:containerStatuses" in ((entry.get("fieldsV1") or {}).get("f:status") or {})
-    ]
-    return max(times, default=None)
+        if "f:containerStatuses" in ((entry.get("fieldsV1") or {}).get("f:status") or {})
+    )
+    return max(filter(None, times), default=None)

@@ -5,7 +5,6 @@ costs a request, so they are read late, and the status takes precedence over the
 """
 
 import re
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +13,7 @@ from activities.rules.object_metadata import age_seconds, name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.text import one_line
+from inferrun.text import one_line, shell_command
 
 EVENTS_AFTER = 5.0
 """Seconds after which Events are read if there is no Pod or it has not started."""
@@ -176,7 +175,7 @@ def missing_secret(secret: str, *, namespace: str, named: str) -> str:
     text = f"Secret {secret!r} does not exist in namespace {namespace}"
     if not named or named == namespace:
         return f"{text}; {CREATE_IT}"
-    command = shlex.join(["inferrun", "copy-secret", secret, "--from", named, "--to", namespace])
+    command = shell_command("inferrun", "copy-secret", secret, "--from", named, "--to", namespace)
     return f"{text}; copy it and the run resumes automatically: {command}"
 
 

@@ -24,6 +24,10 @@ FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
 """Reasons that our runner reports instead of that of its exit code, because the model server did what it was asked."""
 
 
+MAX_DIGITS = 12
+"""Of a number of seconds. Users can edit the annotation."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What is known about a launch that ended."""
@@ -202,7 +206,7 @@ def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | 
 
 def _had_its_time(job: Object, end: ContainerEnd) -> bool:
     given = (job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
-    if not given.isdigit():
+    if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
         return False
     used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
     return is_expired(int(given) - used)

@@ -1,9 +1,11 @@
 """Kubernetes objects as plain JSON, and the API paths of resources. Does no I/O."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from inferrun import wellknown
+from inferrun.kube.errors import NotFound
 
 Object = dict[str, Any]  # Any: Kubernetes objects are arbitrary JSON
 
@@ -31,13 +33,26 @@ class Resource:
     is_free_form: bool = False
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
-        """The URL path of the collection, of an object, or of its subresource."""
+        """The URL path of the collection, of an object, or of its subresource.
+
+        Anybody who may start workflows can pass a name. Raises NotFound for one that no object has: a slash, a question mark
+        or a percent sign would change which object is meant, also if it is encoded.
+        """
         root = "/api/v1" if self.group_version == "v1" else f"/apis/{self.group_version}"
         parts = [root]
         if namespace:
-            parts += ["namespaces", namespace]
-        parts += [part for part in (self.plural, name, sub) if part]
+            parts += ["namespaces", _segment(namespace)]
+        parts += [_segment(part) for part in (self.plural, name, sub) if part]
         return "/".join(parts)
+
+
+_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]+", re.ASCII)
+
+
+def _segment(name: str) -> str:
+    if _SEGMENT.fullmatch(name) is None:
+        raise NotFound(f"no object has the name {name[:64]!r}", status=404)
+    return name
 
 
 RUNS = Resource(wellknown.API_VERSION, wellknown.RUN_PLURAL)

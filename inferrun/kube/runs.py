@@ -61,7 +61,7 @@ class RunStore:
         except NotFound:
             return None
         found = parse_run(stored)
-        return found if found.metadata.uid == run.uid else None
+        return found if found.ref == run else None
 
     async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
         """Write the status that `decide` returns; `read` is the run if the caller has read it, or `watched` has it.

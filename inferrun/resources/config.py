@@ -99,7 +99,7 @@ class CABundle(ResourceModel):
 
 
 class ModelRequests(ResourceModel):
-    """How the built-in runner sends requests. By default the size of the requests follows the speed of the model."""
+    """How the built-in runner sends requests. By default their size and number follow the speed of the model."""
 
     max_batch_records: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Maximum number of records in one request. Default: 1000. With the protocol openai, each record is a request."""
@@ -109,7 +109,7 @@ class ModelRequests(ResourceModel):
     maxBatchRecords records. Default: 5."""
 
     concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Maximum number of concurrent requests to the model server. Default: 4."""
+    """Number of concurrent requests to the model server. Default: the runner finds it, and follows the server."""
 
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Timeout of one request to the model server in seconds. Default: 300."""

@@ -15,6 +15,7 @@ from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, Submission, parse_submission
 from inferrun.temporal.deadline import call_deadline
+from inferrun.temporal.foreign_values import decode_foreign
 from inferrun.temporal.run_workflows import signal_workflow
 
 MAX_ID_LENGTH: Final = 1000
@@ -57,12 +58,12 @@ async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
             started = first.workflow_execution_started_event_attributes
             if started.workflow_type.name != WORKFLOW_TYPE:
                 return None
-            values = await client.data_converter.decode(list(started.input.payloads))
+            values = await decode_foreign(client, started.input.payloads)
     except RPCError as error:
         if error.status in _NO_SUCH_WORKFLOW:
             return None
         raise
-    except (StopAsyncIteration, RuntimeError, ValueError):  # whoever started it chose the encoding
+    except StopAsyncIteration:
         return None
     try:
         return parse_submission(values[0]) if values else None

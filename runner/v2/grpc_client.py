@@ -1,8 +1,8 @@
 """Sends batches to a model server with V2 over gRPC, with the values as bytes.
 
-Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here, its addresses are judged
-under the policy of all connections of the runner, and the channel gets the addresses that were judged. If the server becomes
-unavailable, the name is resolved again. The proxies of the environment are not used.
+Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here for each channel, its
+addresses are judged under the policy of all connections of the runner, and the channel gets the addresses that were judged. The
+proxies of the environment are not used.
 """
 
 import socket
@@ -34,6 +34,7 @@ from runner.json_text import json_texts
 from runner.network_failures import describe_refusal, describe_socket_failure
 from runner.retries import with_retries
 from runner.v2 import raw
+from runner.v2.channels import Channels
 from runner.v2.grpc_messages import (
     INFER,
     METADATA,
@@ -84,11 +85,9 @@ class V2Grpc:
         self._limits = limits
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
         self._tensor = InputTensor(name=model.model_input_name)
+        self._channels = Channels(self._open, lifetime=limits.connection_seconds)
         self._tensors = Tensors()
         self._map = TensorMap()
-        self._addresses: list[str] = []
-        self._channel: grpc.aio.Channel | None = None
-        self._has_failed = False
 
     def map_tensors(self, tensors: Tensors) -> None:
         """Use these tensors."""
@@ -144,9 +143,8 @@ class V2Grpc:
         return f"{self._target}; the model's metadata requires {expected} numbers per record, the input has {width}"
 
     async def close(self) -> None:
-        """Close the channel."""
-        if self._channel is not None:
-            await self._channel.close()
+        """Close the channels."""
+        await self._channels.close()
 
     async def _predict(self, records: Records) -> Results:
         tensor = self._tensor
@@ -175,10 +173,10 @@ class V2Grpc:
             raise
 
     async def _call(self, method: str, request: bytes) -> bytes:
-        channel = await self._connected()
-        call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
         try:
-            response: bytes = await call(request, timeout=self._limits.request_timeout)
+            async with self._channels.channel() as channel:
+                call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+                response: bytes = await call(request, timeout=self._limits.request_timeout)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response
@@ -189,7 +187,6 @@ class V2Grpc:
         kind = _KINDS.get(code, FaultKind.FAILED)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
             kind = FaultKind.TOO_LARGE
-        self._has_failed = kind is FaultKind.UNAVAILABLE
         if kind is FaultKind.TIMEOUT:
             text = f"no response within {self._limits.request_timeout:g} s"
         else:
@@ -197,17 +194,6 @@ class V2Grpc:
         failed = InferenceError(f"{self._target}: {text}")
         failed.__cause__ = error
         return failed if kind is FaultKind.FAILED else Fault(failed, kind=kind)
-
-    async def _connected(self) -> grpc.aio.Channel:
-        """Return the channel; after a failure, one to the addresses that the name has now."""
-        if self._channel is not None and not self._has_failed:
-            return self._channel
-        addresses = await self._resolve()
-        if self._channel is None or addresses != self._addresses:
-            await self.close()
-            self._addresses, self._channel = addresses, self._open(addresses)
-        self._has_failed = False
-        return self._channel
 
     async def _resolve(self) -> list[str]:
         host, port = self._url.hostname or "", self._url.port or 0
@@ -222,8 +208,8 @@ class V2Grpc:
                 InferenceError(f"{self._target}: {text}"), kind=FaultKind.UNAVAILABLE, was_sent=False
             ) from error
 
-    def _open(self, addresses: list[str]) -> grpc.aio.Channel:
-        port = self._url.port
+    async def _open(self) -> grpc.aio.Channel:
+        addresses, port = await self._resolve(), self._url.port
         family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
         same = [one for one in addresses if (":" in one) == (family is socket.AF_INET6)]
         target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
@@ -233,6 +219,7 @@ class V2Grpc:
             ("grpc.default_authority", f"{self._url.hostname}:{port}"),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", self._limits.response_bytes),

@@ -36,6 +36,8 @@ from workflows.messages import (
     LaunchResult,
     LaunchStage,
     LaunchState,
+    OriginInput,
+    OriginResult,
     PublishInput,
     ReadSpecInput,
     RecordInput,
@@ -268,6 +270,7 @@ class Cluster:
     def activities(self) -> list[Callable[..., object]]:
         """All but the follower's."""
         followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
+        followed.append(self.check_origin)
         return [self.launch, self.stop, self.publish, self.record, self.delete, *followed]
 
     @property
@@ -483,6 +486,11 @@ class Cluster:
         return LaunchReport(
             stage=LaunchStage.RUNNING, started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod", pod_uid=uid
         )
+
+    @activity.defn(name=activity_options.CHECK_ORIGIN.name)
+    async def check_origin(self, request: OriginInput) -> OriginResult:
+        assert request.continued_run_id
+        return OriginResult(is_ours=True)
 
     @activity.defn(name=activity_options.READ_SPEC.name)
     async def read_spec(self, request: ReadSpecInput) -> SpecResult:

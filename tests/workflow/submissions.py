@@ -22,6 +22,8 @@ from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
     DeletionResult,
+    OriginInput,
+    OriginResult,
     ReadRunInput,
     SubmissionState,
     SubmissionStatus,
@@ -79,6 +81,11 @@ class Runs:
         self.deleted_schedules.append(request.parent)
         return DeletionResult()
 
+    @activity.defn(name=activity_options.CHECK_ORIGIN.name)
+    async def check_origin(self, request: OriginInput) -> OriginResult:
+        assert request.continued_run_id
+        return OriginResult(is_ours=True)
+
     def _standing(self, run: RunRef) -> SubmissionStatus:
         ended = self.results.get(run.uid)
         if ended is None:
@@ -90,6 +97,7 @@ class Runs:
 async def served(client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000) -> AsyncIterator[None]:
     """A worker of the front door whose runs are in memory."""
     activities: list[Callable[..., object]] = [runs.submit, runs.read, runs.cancel, runs.delete_schedule]
+    activities.append(runs.check_origin)
     async with Worker(
         client,
         task_queue=queue,

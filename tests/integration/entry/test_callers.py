@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -55,6 +56,38 @@ class Impostor:
         return await workflow.execute_activity(
             name, argument, task_queue=task_queue, start_to_close_timeout=timedelta(seconds=10)
         )
+
+
+@workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
+class ForgedProgress:
+    """A workflow of another program that continues as ours, on our task queue, with any state."""
+
+    @workflow.run
+    async def run(self, state: dict[str, Any], task_queue: str) -> None:
+        workflow.continue_as_new(args=[state], task_queue=task_queue)
+
+
+@workflow.defn(name=WORKFLOW_TYPE, sandboxed=False)
+class ForgedFollowing:
+    """The same for a submission."""
+
+    @workflow.run
+    async def run(self, request: dict[str, Any], task_queue: str) -> None:
+        workflow.continue_as_new(args=[request], task_queue=task_queue)
+
+
+@workflow.defn(name=WORKFLOW_TYPE, sandboxed=False)
+class ForgedSubmission:
+    """A submission of another program, with any end. The first retry of a failure is later than the test."""
+
+    @workflow.run
+    async def run(self, request: dict[str, Any]) -> Any:  # Any: JSON
+        end = request["parameters"]["end"]
+        result = {"namespace": "default", "name": "x", "uid": "x", "phase": "Succeeded", "reason": "Succeeded"}
+        ends: dict[str, Any] = {"result": {**result, "message": "forged"}, "garbage": {"phase": [[1]]}}
+        if end in ends:
+            return ends[end]
+        raise ApplicationError("forged", *([ends[end.removeprefix("failure ")]]), type="Forged", non_retryable=True)
 
 
 @pytest.fixture
@@ -126,6 +159,48 @@ async def test_a_forged_clock_does_not_end_a_run(
     await asyncio.sleep(3)
     await assert_unharmed(api, victim)
     await handle.terminate()
+
+
+@pytest.mark.parametrize("lifecycle", [1, 2])
+async def test_a_state_that_another_program_continues_with_does_not_end_a_run(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, lifecycle: int
+) -> None:
+    """A workflow may continue as new on another task queue than its own."""
+    forged = {**victim.ref.model_dump(), "lifecycle": lifecycle, **FORGED}
+    own, queue = recover_workflow_id(run_workflow_id(victim.ref)), f"theirs-{uuid.uuid4().hex[:8]}"
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(temporal, task_queue=queue, workflows=[ForgedProgress], workflow_runner=runner):
+        handle = await temporal.start_workflow(
+            messages.RUN_WORKFLOW, args=[forged, namespace], id=own, task_queue=queue
+        )
+        await until_on_queue(temporal, own, namespace)
+    await asyncio.sleep(3)
+    await assert_unharmed(api, victim)
+    await temporal.get_workflow_handle(own).terminate()
+    assert handle.id == own
+
+
+async def until_on_queue(temporal: Client, workflow_id: str, queue: str) -> None:
+    """Wait until the latest execution with that id is on the task queue."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (await temporal.get_workflow_handle(workflow_id).describe()).task_queue != queue:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("alias", ["?x=1", "/", "#", "%3F", "/../{name}"])
+async def test_a_run_has_one_name(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, alias: str
+) -> None:
+    """Otherwise it would be executed by two workflows: the id of the second one is made from the other name."""
+    name = victim.metadata.name + alias.replace("{name}", victim.metadata.name)
+    forged = RunInput(namespace=namespace, name=name, uid=victim.metadata.uid, lifecycle=2)
+    handle = await temporal.start_workflow(
+        messages.RUN_WORKFLOW, forged, id=run_workflow_id(forged.ref), task_queue=namespace
+    )
+    cause = await cause_of(handle)
+    assert cause.type == Reason.REQUEST_REFUSED
+    await assert_unharmed(api, victim)
+    assert len((await api.list(JOBS, namespace))["items"]) == 1
 
 
 async def test_forged_signals_do_not_end_a_run(api: KubeClient, temporal: Client, victim: InferenceRun) -> None:
@@ -204,6 +279,129 @@ async def test_nobody_can_follow_and_cancel_the_run_of_somebody_else(
         await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     await assert_unharmed(api, victim)
     assert "inferrun.dev/cancel-requested" not in (await current(api, victim)).metadata.annotations
+
+
+async def test_nobody_can_continue_with_following_the_run_of_somebody_else(
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, until: Until
+) -> None:
+    """It becomes a request like any other."""
+    following = {"name": victim.metadata.name, "uid": victim.metadata.uid}
+    request = {"namespace": namespace, "configRef": "absent", "following": following}
+    identity, queue = some_id(), f"theirs-{uuid.uuid4().hex[:8]}"
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(temporal, task_queue=queue, workflows=[ForgedFollowing], workflow_runner=runner):
+        await temporal.start_workflow(WORKFLOW_TYPE, args=[request, namespace], id=identity, task_queue=queue)
+        await until_on_queue(temporal, identity, namespace)
+
+    async def has_own_run() -> bool:
+        return identity in [item["metadata"]["name"] for item in (await api.list(RUNS, namespace))["items"]]
+
+    await until(has_own_run)
+    await temporal.get_workflow_handle(identity).cancel()
+    own = parse_run(await api.get(RUNS, namespace, identity))
+
+    async def is_cancelled() -> bool:
+        return "inferrun.dev/cancel-requested" in (await current(api, own)).metadata.annotations
+
+    await until(is_cancelled)
+    await assert_unharmed(api, victim)
+    assert "inferrun.dev/cancel-requested" not in (await current(api, victim)).metadata.annotations
+
+
+@pytest.mark.parametrize("end", ["result", "garbage", "failure result", "failure garbage"])
+async def test_the_end_of_a_submission_that_another_program_executed_is_not_used(
+    api: KubeClient, temporal: Client, namespace: str, served: WorkerProcess, until: Until, *, end: str
+) -> None:
+    """Whoever knows an id that a program will use could otherwise tell it that its run succeeded, or keep it waiting."""
+    assert served.is_ready
+    request = {"namespace": namespace, "configRef": "absent", "parameters": {"end": end}}
+    identity, queue = some_id(), f"theirs-{uuid.uuid4().hex[:8]}"
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(temporal, task_queue=queue, workflows=[ForgedSubmission], workflow_runner=runner):
+        forged = await temporal.start_workflow(WORKFLOW_TYPE, request, id=identity, task_queue=queue)
+        with suppress(WorkflowFailureError):
+            await asyncio.wait_for(forged.result(), WAIT_SECONDS)
+
+    async def is_listed() -> bool:
+        query = f"WorkflowId = '{identity}' AND ExecutionStatus != 'Running'"
+        return (await temporal.count_workflows(query)).count == 1
+
+    await until(is_listed)
+    handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=identity, task_queue=namespace)
+
+    async def has_run() -> bool:
+        return identity in [item["metadata"]["name"] for item in (await api.list(RUNS, namespace))["items"]]
+
+    await until(has_run)
+    assert (await handle.describe()).close_time is None
+    await handle.terminate()
+
+
+UNREADABLE = {
+    "no encoding": Payload(data=b"{"),
+    "not JSON": Payload(metadata={"encoding": b"json/plain"}, data=b"{"),
+    "nested": Payload(metadata={"encoding": b"json/plain"}, data=b"[" * 60_000),
+    "unknown": Payload(metadata={"encoding": b"binary/unknown"}, data=b"x"),
+    "encrypted": Payload(metadata={"encoding": b"binary/encrypted", "encryption-key-id": b"k1"}, data=b"x" * 40),
+    "protobuf": Payload(
+        metadata={"encoding": b"json/protobuf", "messageType": b"temporal.api.common.v1.Payload"}, data=b"[1"
+    ),
+    "binary protobuf": Payload(
+        metadata={"encoding": b"binary/protobuf", "messageType": b"temporal.api.common.v1.Payload"}, data=b"\xff"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+async def test_a_signal_that_cannot_be_read_does_not_stop_a_run(
+    api: KubeClient, temporal: Client, victim: InferenceRun, until: Until, *, kind: str
+) -> None:
+    handle = temporal.get_workflow_handle(run_workflow_id(victim.ref))
+    for signal in ("ended", "started", messages.SPEC_CHANGED_SIGNAL, messages.LOOK_AGAIN_SIGNAL, "unknown"):
+        await handle.signal(signal, RawValue(UNREADABLE[kind]))
+    await handle.cancel()
+
+    async def has_ended() -> bool:
+        return (await current(api, victim)).status.is_terminal
+
+    await until(has_ended)
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+async def test_a_request_that_cannot_be_read_fails(
+    temporal: Client, namespace: str, served: WorkerProcess, *, kind: str
+) -> None:
+    assert served.is_ready
+    handle = await temporal.start_workflow(
+        WORKFLOW_TYPE, RawValue(UNREADABLE[kind]), id=some_id(), task_queue=namespace
+    )
+    assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+async def test_a_submitter_whose_request_cannot_be_read_does_not_keep_a_run_from_ending(  # noqa: PLR0917
+    api: KubeClient,
+    temporal: Client,
+    namespace: str,
+    victim: InferenceRun,
+    workflows: RunWorkflows,
+    until: Until,
+    *,
+    kind: str,
+) -> None:
+    identity = some_id()
+    await temporal.start_workflow(
+        WORKFLOW_TYPE, RawValue(UNREADABLE[kind]), id=identity, task_queue=f"theirs-{uuid.uuid4().hex}"
+    )
+    annotations = {"inferrun.dev/submitted-by": identity}
+    await api.patch(RUNS, namespace, victim.metadata.name, {"metadata": {"annotations": annotations}})
+    await workflows.cancel(victim.ref)
+
+    async def is_closed() -> bool:
+        found = await temporal.get_workflow_handle(run_workflow_id(victim.ref)).describe()
+        return found.close_time is not None
+
+    await until(is_closed)
 
 
 @pytest.mark.parametrize("has_time", [False, True])

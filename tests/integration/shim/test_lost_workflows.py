@@ -21,6 +21,7 @@ from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
+from inferrun.temporal.run_workflows import workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
 from operator_shim.schedules import Schedules
@@ -135,6 +136,33 @@ async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
     assert "upgrade the workers" in (status.message or "")
     await workflows.ensure(run)
     assert await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
+
+
+@pytest.mark.parametrize("kind", ["Theirs", messages.RUN_WORKFLOW])
+async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
+    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, kind: str
+) -> None:
+    """Whoever may start workflows can end the one of a run, and keep its id with one that never ends."""
+    run = await create(api, namespace, "run", status={"phase": "Running", "reason": "Running"})
+    await workflows.ensure(run)
+    await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate()
+    for identity in workflow_ids(run.ref):
+        await temporal.start_workflow(kind, {}, id=identity, task_queue=f"theirs-{namespace}")
+    again: list[str] = []
+
+    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
+        assert not background
+        again.append(uid)
+
+    watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
+    stuck = StuckWorkflows(RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic)
+    for _ in range(3):
+        await stuck.repair(watched)
+    assert again == [run.metadata.uid] * 2, "one for each id"
+    await workflows.ensure(run)
+    assert await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
+    await stuck.repair(watched)
+    assert len(again) == 2, "ours is left alone"
 
 
 async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(

@@ -30,7 +30,7 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
         api,
         RunStore(api),
         events=events,
-        history=SubmissionHistory(temporal),
+        history=SubmissionHistory(temporal, task_queue="any"),
         namespaces=None,
         excluded_annotations=tuple,
         labels=tuple,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from inferrun.timestamps import parse, rfc3339, utc_now
+from inferrun.timestamps import parse, parse_foreign, rfc3339, utc_now
 
 MOMENT = datetime(2026, 11, 21, 8, 0, 0, 987_654, tzinfo=UTC)
 
@@ -32,3 +32,17 @@ def test_text_that_is_not_a_timestamp_is_an_error() -> None:
 
 def test_the_current_time_is_aware() -> None:
     assert utc_now().tzinfo is UTC
+
+
+@pytest.mark.parametrize("text", ["0002-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_any_time_that_parses_has_a_form_that_parses(text: str) -> None:
+    """Anybody with access to Temporal can send a signal with a time."""
+    assert rfc3339(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["0000-01-01T00:00:00Z", "10000-01-01T09:59:59Z", "9999-12-31T23:59:59-10:00", None, ""]
+)
+def test_a_time_of_another_calendar_is_no_time(text: str | None) -> None:
+    """The API server stores the first two in the Events and the managedFields of users."""
+    assert parse_foreign(text) is None

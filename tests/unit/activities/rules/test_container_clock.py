@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.rules.container_clock import started_at
+from activities.rules.container_clock import start_in, started_at
 from activities.rules.trimming import trim_pod
 from tests.unit.launches import live_pod, running
 from tests.unit.objects import Json, at
@@ -51,3 +51,21 @@ def test_the_cached_pod_has_the_same_start(ahead: float) -> None:
 
 def test_a_container_that_has_not_started_has_no_start() -> None:
     assert started_at(live_pod()) is None
+
+
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "10000-01-01T09:59:59Z"])
+def test_times_that_a_user_has_set_keep_no_pod_from_being_read(time: str) -> None:
+    """The API server accepts them in managedFields, which users who may create Pods can write, and in their Events."""
+    pod = pod_on_node(ahead=0, stored=10)
+    expected = started_at(pod)
+    fields: Json = {"f:status": {"f:containerStatuses": {}}}
+    pod["metadata"]["managedFields"].append({"manager": "kubelet", "time": time, "fieldsV1": fields})
+    assert started_at(pod) == expected
+    assert trim_pod(pod) is not None
+    event = {
+        "reason": "Started",
+        "firstTimestamp": time,
+        "involvedObject": {"fieldPath": "{inference}"},
+        "metadata": {},
+    }
+    assert start_in([event]) is None

@@ -8,6 +8,7 @@ import pytest
 from activities.rules.diagnosis import Wait, diagnose, find_event_subject, missing_secret
 from activities.rules.snapshot import Endpoint
 from inferrun.reasons import Reason
+from inferrun.text import one_line
 from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, snapshot, waiting
 
 UNSCHEDULED = "0/1 nodes are available: 1 Insufficient cpu."
@@ -128,8 +129,22 @@ def test_a_missing_secret_is_reported_with_the_command_that_copies_it() -> None:
 
 @pytest.mark.parametrize("hostile", ["$(reboot)", "a; reboot", "`reboot`", "a'b", "a\nb"])
 def test_the_copy_command_quotes_names_that_a_shell_would_interpret(hostile: str) -> None:
-    command = missing_secret(hostile, namespace="models", named=hostile).split("automatically: ")[1]
-    assert shlex.split(command) == ["inferrun", "copy-secret", hostile, "--from", hostile, "--to", "models"]
+    command = copy_command(hostile, hostile)
+    shown = one_line(hostile)
+    assert shlex.split(command) == ["inferrun", "copy-secret", shown, "--from", shown, "--to", "models"]
+
+
+@pytest.mark.parametrize("secret", ["a\x1b[", "a\x9b", "a\x1b]", "a\x1b", "a\x1b[31", "a\x1b(", "a\x1b[m'"])
+@pytest.mark.parametrize("named", ["; reboot; ", "'; reboot; '", "\x07; reboot #", "\x1b[; reboot #"])
+def test_an_escape_sequence_takes_no_quotation_mark_with_it(secret: str, named: str) -> None:
+    """Users can write Events about their Pods, and the annotation of their Job that names namespaces."""
+    words = shlex.split(copy_command(secret, named))
+    assert words[:2] + words[3:4] + words[5:] == ["inferrun", "copy-secret", "--from", "--to", "models"]
+
+
+def copy_command(secret: str, named: str) -> str:
+    """As the status shows it."""
+    return one_line(missing_secret(secret, namespace="models", named=named)).split("automatically: ")[1]
 
 
 @pytest.mark.parametrize("named", ["", "models"])

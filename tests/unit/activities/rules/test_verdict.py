@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun.reasons import Reason
@@ -307,3 +308,12 @@ def test_a_warm_up_that_gave_up_is_a_failure_that_is_retried_and_used_no_time() 
     verdict = judged(FAILED, of)
     assert (verdict.kind, verdict.reason, verdict.message) == (VerdictKind.FAILED, Reason.WARM_UP_FAILED, message)
     assert (verdict.may_retry, verdict.started_at, verdict.exit_code) == (True, None, None)
+
+
+@pytest.mark.parametrize("given", ["²", "٣", "9" * 5000, "1e9", "-5", "5\n", "", " 5"])
+def test_an_annotation_that_is_no_number_of_seconds_does_not_keep_a_run_from_ending(given: str) -> None:
+    """Users can edit the Job."""
+    edited = job(condition="Failed")
+    edited["metadata"]["annotations"] = {ANNOTATION_SECONDS_LEFT: given}
+    verdict = judged(edited, failed(6, said(Reason.DEADLINE_EXCEEDED, "the deadline was reached")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RUNNER_FAILED)
