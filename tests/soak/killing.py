@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.runner.pods import LIMIT, Ended, Machine, Pod
+from tests.integration.runner.pods import Ended, Machine, Pod
 from tests.integration.runner.servers import CountingModel, counting_model
 from tests.soak.ledger import ACCOUNTS, RECORDS, Account, differences
 
@@ -21,6 +21,8 @@ SMALL = {"INFERRUN_CHUNK_BYTES": "1200", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_
 """About thirty chunks, and as many requests."""
 
 _LONGEST_MOMENT = 0.03
+_LONGEST_WAIT = 300.0
+"""Seconds within which a Pod must make progress, or end, on a machine that does much else."""
 _KILLS_PER_RUN = 12
 """After so many, a run is left to complete: a data handler's runs make no progress that a kill spares."""
 
@@ -87,28 +89,36 @@ async def _complete(
             await _wait_for_moment(running[at], seen, chance)
             if running[at].process.returncode is None:
                 running[at].signal(signal.SIGKILL)
-        ended = await running[at].end()
+        ended = await _end(running[at])
         if ended.code != -signal.SIGKILL:
             break
         tally.kills += 1
         running[at] = await machine.start(environment=SMALL)
-    others = [await pod.end() for pod in running if pod is not running[at]]
+    others = [await _end(pod) for pod in running if pod is not running[at]]
     tally.pods += machine.pods
     tally.records += RECORDS
     tally.faults += [f"{account.label}: {one}" for one in _faults(machine, account, [ended, *others])]
 
 
+async def _end(pod: Pod) -> Ended:
+    async with asyncio.timeout(_LONGEST_WAIT):
+        await pod.process.wait()
+    return await pod.end()
+
+
 async def _wait_for_moment(pod: Pod, seen: Callable[[], int], chance: random.Random) -> None:
     """Wait until the model and the store have received some more requests, or the Pod has ended, and then for a moment."""
     wanted = seen() + chance.choice((0, 1, 2, 3, 5, 8, 13, 40))
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(_LONGEST_WAIT):
         while seen() < wanted and pod.process.returncode is None:  # noqa: ASYNC110  what is waited for is other processes' doing
             await asyncio.sleep(0.002)
     await asyncio.sleep(chance.uniform(0, _LONGEST_MOMENT))
 
 
 def _faults(machine: Machine, account: Account, ended: Sequence[Ended]) -> list[str]:
-    failed = [f"a Pod ended with {one.code}: {one.message}" for one in ended if one.code != 0]
+    failed = [
+        f"a Pod ended with {one.code}: {one.message}; its log: {one.stderr[-3000:]}" for one in ended if one.code != 0
+    ]
     if failed or ended[0].result.output is None:
         return failed or ["a result without an output"]
     return differences(account.entries(machine, ended[0].result.output))
