@@ -208,7 +208,7 @@ class Search:
             if self._trials % _LOWER == 0 and self.limit > _LOW:
                 self._try_lower(self.limit // 2)
             else:
-                self._try_higher(min(self._maximum, self.limit + max(2, self.limit // 4)))
+                self._try_higher(min(self._maximum, self.limit + max(2, self.limit // 2)))
         else:
             self._measured = Measurement()
 
