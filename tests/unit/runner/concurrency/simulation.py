@@ -27,6 +27,11 @@ def constant(seconds: float) -> Times:
     return lambda _: seconds
 
 
+def uniform(seconds: float) -> Times:
+    """Times between half and one and a half of the mean."""
+    return lambda chance: chance.uniform(seconds / 2, 3 * seconds / 2)
+
+
 def exponential(seconds: float) -> Times:
     """Times that scatter much."""
     return lambda chance: chance.expovariate(1 / seconds)
