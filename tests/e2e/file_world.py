@@ -1,11 +1,10 @@
 """A `file` run with a counting model server, on a real claim that the model's Pod mounts as well."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.stage import ROOT, Object, Space, config
+from tests.e2e.stage import Object, Space, config, provide_volumes
 
 RECORDS = 20_000
 FOLDER = "/data"
@@ -82,7 +81,7 @@ def prepare_rows(
     space: Space, *, model: str = "counting", storage: Object | None = None, **spec: Any
 ) -> None:  # Any: fields of a spec
     """Start the models, and apply the config `ours` for one of them with the built-in runner; the test writes the input."""
-    subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
+    provide_volumes()
     space.apply(*world(space))
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")
     files: Object = {

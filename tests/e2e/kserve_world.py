@@ -1,15 +1,12 @@
 """KServe on the node: its definitions, objects whose status a test writes as KServe's controllers do, and real Pods behind them."""
 
-import fcntl
 import json
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.stage import ROOT, Object, Space, Stage, config
+from tests.e2e.stage import ROOT, Object, Space, Stage, config, provide_volumes
 from tests.integration.kserve.definitions import cluster_serving_runtime, inference_service, llm_inference_service
 
 PYTHON_IMAGE = "localhost/inferrun/base:dev"
@@ -106,9 +103,7 @@ def scaler(account: str) -> tuple[Object, ...]:
 
 def write_input(space: Space, text: str, *, path: str = "in.jsonl") -> None:
     """A claim with the input, written by a Pod that also shows the output."""
-    with (Path(tempfile.gettempdir()) / "inferrun-volumes.lock").open("w") as lock:  # of tests in other processes
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
+    provide_volumes()
     claim = {
         "storageClassName": "inferrun-local",
         "accessModes": ["ReadWriteOnce"],

@@ -3,10 +3,12 @@
 Tests use it like a user, with kubectl, and wait for conditions with a deadline.
 """
 
+import fcntl
 import json
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -149,6 +151,13 @@ def until(look: Callable[[], T | None], *, seconds: float, what: str, now: Calla
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}; current state: {now()}")
         time.sleep(0.3)
+
+
+def provide_volumes() -> None:
+    """Create volumes on the node for the claims of tests, which other processes may do at the same time."""
+    with (Path(tempfile.gettempdir()) / "inferrun-volumes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
 
 
 def kill_9(stage: Stage, namespace: str, pod: str) -> None:
