@@ -3,6 +3,7 @@
 The protocol itself is loaded through the registry, as the runner loads it.
 """
 
+import asyncio
 import math
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -186,7 +187,14 @@ async def grpc_contents() -> AsyncIterator[ProtocolWorld]:
 
 
 @asynccontextmanager
-async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
+async def grpc_secured(credentials: grpc.ServerCredentials) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that uses TLS; its URL is `grpcs://…`."""
+    async with _grpc(is_raw=True, credentials=credentials) as world:
+        yield world
+
+
+@asynccontextmanager
+async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[ProtocolWorld]:
     server = Server()
 
     async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
@@ -233,13 +241,40 @@ async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
     grpc_server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),)
     )
-    port = grpc_server.add_insecure_port("127.0.0.1:0")
+    if credentials is None:
+        server.url = f"127.0.0.1:{grpc_server.add_insecure_port('127.0.0.1:0')}"
+    else:
+        server.url = f"grpcs://127.0.0.1:{grpc_server.add_secure_port('127.0.0.1:0', credentials)}"
     await grpc_server.start()
-    server.url = f"127.0.0.1:{port}"
     try:
         yield ProtocolWorld("grpc-v2", server)
     finally:
         await grpc_server.stop(None)
+
+
+@asynccontextmanager
+async def lines() -> AsyncIterator[ProtocolWorld]:
+    """The protocol `lines` of the foreign package."""
+    server = Server()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readline()
+        if head:
+            rows = [orjson.loads(await reader.readline()) for _ in range(orjson.loads(head)["records"])]
+            if server.failure == "broken":
+                found = [f"{CANARY} is not JSON"]
+            elif server.failure:
+                found = [_json({"error": server.failure, "text": CANARY})]
+            else:
+                found = [_json(one) for one in server.respond(rows, kind="lines")]
+            writer.write("".join(f"{one}\n" for one in found).encode())
+            await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 26)
+    server.url = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with listening:
+        yield ProtocolWorld("lines", server)
 
 
 def _rows(values: list[Any], shape: list[int]) -> Rows:  # Any: numbers
@@ -287,4 +322,5 @@ PROTOCOLS: dict[str, OpenProtocolWorld] = {
     "v2-binary": v2_binary,
     "grpc-v2": grpc_raw,
     "grpc-v2-contents": grpc_contents,
+    "lines": lines,
 }
