@@ -7,7 +7,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from tests.integration.crds.manifests import CONFIG
-from tests.integration.shim.bad_inputs import BadInput, bad_inputs
+from tests.integration.shim.bad_inputs import BadInput, bad_inputs, known_fields
 from tests.integration.shim.conftest import StartShim
 
 AT_A_TIME = 4
@@ -17,6 +17,8 @@ REPORTED_WITHIN = 10.0
 def test_there_are_three_hundred_mistakes_and_some_for_every_field() -> None:
     titles = [one.title for one in bad_inputs()]
     assert len(set(titles)) == len(titles) >= 300
+    named = {field for one in bad_inputs() for field in one.fields}
+    assert known_fields() - named == set()
 
 
 async def test_every_mistake_is_rejected_or_reported_with_its_field(
