@@ -292,8 +292,8 @@ def _of_store(end: str, label: str, good: Json) -> Iterator[BadInput]:
             yield _store_mistake(f"{end}.{label}.{key}: {title}", end, {label: {**good, key: value}}, key)
     for key in ("tokn", "Password", "secret"):
         yield _store_mistake(f"{end}.{label}: unknown key {key}", end, {label: {**good, key: "x"}}, key)
-    for title, value in (("a text", "x"), ("a list", [good])):
-        yield _store_mistake(f"{end}.{label}: {title}", end, {label: value}, label)
+    for title, whole in (("a text", "x"), ("a list", [good])):
+        yield _store_mistake(f"{end}.{label}: {title}", end, {label: whole}, label)
     name = {**good, "credentialsRef": {"name": "No Such Name"}}
     yield _store_mistake(f"{end}.{label}: a name of another form", end, {label: name}, "name")
 

@@ -34,7 +34,7 @@ def parquet_file(compression: str = "snappy") -> bytes:
     return out.getvalue()
 
 
-FILES = {
+FILES: dict[str, tuple[RecordFormat, bytes]] = {
     "arrow": (ARROW, arrow_file()),
     "arrow with lz4": (ARROW, arrow_file("lz4")),
     "arrow with zstd": (ARROW, arrow_file("zstd")),
