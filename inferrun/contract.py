@@ -1,14 +1,13 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun` and
-`retryOf` were added.
+`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `tensors`, `joinSource` and `passThroughColumns` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, unmodified.
 """
 
 import json
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -64,6 +63,41 @@ class RetriedRun(BaseModel):
     manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
 
 
+class InputTensor(BaseModel):
+    """An input of the model, and the columns that feed it."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: str = Field(default="", description="Its name; empty: the model's only input")
+    columns: tuple[str, ...] = Field(description="Names of the columns, in the order of the tensor")
+    datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
+
+
+class OutputTensor(BaseModel):
+    """An output of the model that becomes part of the predictions."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: str = Field(description="Its name")
+    result_name: str = Field(default="", description="Its name in the predictions; empty: the same")
+
+
+class Tensors(BaseModel):
+    """How records become tensors, and tensors predictions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inputs: tuple[InputTensor, ...] = ()
+    outputs: tuple[OutputTensor, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.outputs)
+
+
+RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
+"""Members of a result, whose names a copied column must not have."""
+
+
 class Contract(BaseModel):
     """What a runner is asked to do."""
 
@@ -79,6 +113,9 @@ class Contract(BaseModel):
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
     retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")
+    tensors: Tensors = Field(default=Tensors(), description="Columns of the input tensors, and names of the outputs")
+    join_source: str = Field(default="", description="Input, if all columns of the input are copied to the results")
+    pass_through_columns: tuple[str, ...] = Field(default=(), description="Columns that are copied to the results")
     dry_run: bool = Field(default=False, description="Whether the run is only checked; nothing is predicted or stored")
 
 
@@ -90,5 +127,10 @@ def dump_contract(contract: Contract) -> str:
         value["kserve"]["service"] = {key: one for key, one in value["kserve"]["service"].items() if one}
     if value["retryOf"]:
         value["retryOf"] = {key: text for key, text in value["retryOf"].items() if text}
+    value["tensors"] = {
+        side: [{key: one for key, one in tensor.items() if one} for tensor in tensors]
+        for side, tensors in value["tensors"].items()
+        if tensors
+    }
     kept = {key: member for key, member in value.items() if member or key == "kserve"}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))

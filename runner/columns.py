@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.plugins import ArrowRecords, Block, InputError, InputFile, Piece
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, InputFile, Piece
+from runner.named_columns import check_copied, check_names
 
-ID: Final = "custom_id"
-"""The column that is copied to the results."""
+ALL: Final = ColumnSelection()
+"""All columns feed the model."""
 
 ROWS_PER_BLOCK: Final = 16_384
 
@@ -83,24 +85,73 @@ def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
     return column.cast(pyarrow.string()).fill_null("null")
 
 
-def block_of(table: pyarrow.RecordBatch) -> Block:
-    """Return rows with their ids, if there are any."""
-    if ID not in table.schema.names:
-        return Block(ArrowRecords(table))
-    return Block(ArrowRecords(table.drop_columns([ID])), table.column(ID).to_pylist())
+def block_of(table: pyarrow.RecordBatch, columns: ColumnSelection) -> Block:
+    """Return rows with their ids and what is copied of them, if there is any."""
+    names = table.schema.names
+    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else ()
+    return Block(
+        ArrowRecords(table.select(columns.fed_of(names))), ids, _members(table.select(columns.copied_of(names)))
+    )
 
 
-def check_schema(schema: pyarrow.Schema, file: InputFile) -> None:
-    """Raise InputError for a column that is not a number."""
-    types = pyarrow.types
-    for field in schema:
-        if field.name == ID and (types.is_string(field.type) or types.is_integer(field.type)):
-            continue
-        if not (types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type)):
-            raise InputError(
-                f"{file.name}: column {field.name!r} has type {field.type}; allowed are numbers, booleans, and a column "
-                f"{ID} of strings or integers",
-                is_retryable=False,
+def needed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str]:
+    """Return the columns that have to be read, in the order of the file."""
+    used = {*columns.fed_of(schema.names), *columns.copied_of(schema.names), ID_COLUMN}
+    return [name for name in schema.names if name in used]
+
+
+def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelection) -> None:
+    """Raise InputError for a column that is missing, or of a type that cannot be used as the columns say."""
+    check_names(schema.names, file, columns)
+    check_copied(columns.copied_of(schema.names), file)
+    for name in columns.fed_of(schema.names):
+        field = schema.field(name)
+        if not (
+            _is_number(field.type) or (columns.fed and _is_text(field.type)) or (columns.fed and _is_array(field.type))
+        ):
+            allowed = (
+                "numbers, booleans, strings, and lists of numbers"
+                if columns.fed
+                else f"numbers, booleans, and {_ID_TYPES}"
             )
-    if set(schema.names) <= {ID}:
+            raise InputError(
+                f"{file.name}: column {name!r} has type {field.type}; allowed are {allowed}", is_retryable=False
+            )
+    if ID_COLUMN in schema.names and not _is_id(schema.field(ID_COLUMN).type):
+        kind = schema.field(ID_COLUMN).type
+        raise InputError(
+            f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are {_ID_TYPES}", is_retryable=False
+        )
+    if not columns.fed_of(schema.names):
         raise InputError(f"{file.name} has no column of numbers", is_retryable=False)
+
+
+_ID_TYPES: Final = f"a column {ID_COLUMN} of strings or integers"
+
+
+def _is_number(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind)) or (
+        types.is_dictionary(kind) and _is_text(kind.value_type)
+    )
+
+
+def _is_array(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)) and _is_number(
+        kind.value_type
+    )
+
+
+def _is_id(kind: pyarrow.DataType) -> bool:
+    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_integer(kind))
+
+
+def _members(table: pyarrow.RecordBatch) -> list[bytes]:
+    """Return each row as members of a JSON object; what JSON does not have, such as a time, is text."""
+    return [orjson.dumps(row, default=str)[1:-1] for row in table.to_pylist()] if table.num_columns else []

@@ -6,6 +6,7 @@ an address had, and a name that resolves differently a second time is judged a s
 
 import asyncio
 import logging
+import random
 import socket
 from collections.abc import Sequence
 from typing import Final
@@ -22,6 +23,11 @@ CONNECT_SECONDS: Final = 10.0
 """Timeout for establishing a connection in seconds; within a cluster it takes milliseconds."""
 
 _AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
+
+
+def lifetime_of(seconds: float) -> float:
+    """Seconds after which a connection is replaced: up to half less, so that not all are replaced at the same time."""
+    return seconds * random.uniform(0.5, 1.0)  # noqa: S311  not for security
 
 
 class AddressRefused(OSError):
@@ -95,8 +101,13 @@ class Connections:
                 raise AddressRefused(why)
 
     async def infos(self, host: str, port: int) -> Sequence[_AddressInfo]:
-        """Resolve a name for a connection. The addresses are judged by `open_socket`. Raises OSError."""
-        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        """Resolve a name for a connection, with the addresses of each family in random order. Raises OSError.
+
+        The addresses are judged by `open_socket`.
+        """
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        families = list(dict.fromkeys(info[0] for info in found))
+        return sorted(random.sample(found, len(found)), key=lambda info: families.index(info[0]))
 
 
 async def open_connections(limits: Limits) -> Connections:

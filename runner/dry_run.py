@@ -10,6 +10,7 @@ from inferrun.runner_report import RunnerResult
 from inferrun.text import public_url
 from runner import checks
 from runner.error_budget import budget_of
+from runner.named_columns import check_store, use_tensors
 from runner.readiness import GRPC, PROBED, protocol_of
 from runner.retrying import find_earlier
 from runner.settings import Settings
@@ -33,7 +34,9 @@ async def check_run(
     found = ["the contract is valid"]
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(contract.kserve, model_context))
+        use_tensors(model, contract)
         sink = await stack.enter_async_context(output_opener(output_spec, context))
+        check_store(sink, contract)
         source = await stack.enter_async_context(input_opener(input_spec, context))
         first = await checks.read_first(source, may_plan=True)
         if first is None:

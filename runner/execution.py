@@ -32,6 +32,7 @@ from runner import checks, registry
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
+from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
 from runner.recall import Recall
 from runner.retrying import find_earlier
@@ -74,7 +75,9 @@ async def execute(
     model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(contract.kserve, model_context))
+        use_tensors(model, contract)
         sink = await stack.enter_async_context(open_output(output_spec, context))
+        check_store(sink, contract)
         checkpoint = await sink.open()
         try:
             committed_run = checkpoint.committed_run
@@ -149,7 +152,7 @@ def store_context(contract: Contract, settings: Settings) -> StoreContext:
         output_dir=settings.output_dir,
         endpoints_dir=settings.endpoints_dir,
         spool_dir=settings.spool_dir,
-        format_named=registry.record_format,
+        format_named=with_columns(registry.record_format, columns_of(contract)),
     )
 
 

@@ -2,13 +2,20 @@
 
 It serves every store that provides files, and the files to which other stores spool their input. The files must not change
 during the run; `verify` detects changes.
+
+A chunk is a range of one file in the format's measure, or several whole files: many small files are grouped until they have the
+size of a chunk. The second kind has start 0 and, as its end, the number of files with a minus sign.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
-from inferrun.plugins import ArrowRecords, Block, Chunk, InputError, InputFile, InputPlan, Limits, RecordFormat
+from inferrun.plugins import ArrowRecords, Block, Chunk, InputError, InputFile, InputPlan, Limits, Piece, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
 
 if TYPE_CHECKING:
@@ -17,6 +24,26 @@ if TYPE_CHECKING:
 _TARGET_CHUNKS = 128
 _SMALLEST_CHUNK = 16 * KIB
 _LARGEST_CHUNK = 4 * MIB
+
+_WHOLE: Final = sys.maxsize
+"""The end of a range that is a whole file, whatever the format's measure is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Consecutive records of one file, or of several whole files."""
+
+    unit: int
+    files: int
+    """0 for a part of a file."""
+
+    size: int
+    piece: Piece
+
+    @property
+    def end(self) -> int:
+        """The end of the chunk."""
+        return -self.files if self.files > 1 else self.piece.end
 
 
 class FileRanges:
@@ -40,28 +67,31 @@ class FileRanges:
         self._schema: pyarrow.Schema | None = None
 
     def plan(self) -> InputPlan:
-        """Divide all files into chunks and count the records. No chunk spans files."""
-        size = chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
+        """Divide all files into chunks and count the records."""
         chunks: list[Chunk] = []
         first = 0
-        for unit, file in enumerate(self._files):
-            with _input_errors(file):
-                for piece in self._format.plan(file, chunk_bytes=size, limits=self._limits):
-                    chunks.append(Chunk(len(chunks), unit, piece.start, piece.end, first, piece.records))
-                    first += piece.records
+        for one in _grouped(self._ranges(), size=self._chunk_size):
+            chunks.append(Chunk(len(chunks), one.unit, one.piece.start, one.end, first, one.piece.records))
+            first += one.piece.records
         return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
 
     def first_chunk(self) -> Chunk | None:
-        """Return the first chunk of the plan without counting the other records."""
-        size = chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
-        for unit, file in enumerate(self._files):
-            with _input_errors(file):
-                for piece in self._format.plan(file, chunk_bytes=size, limits=self._limits):
-                    return Chunk(0, unit, piece.start, piece.end, 0, piece.records)
-        return None
+        """Return the first chunk of the plan, or a part of it, without counting the other records."""
+        one = next(self._ranges(), None)
+        return Chunk(0, one.unit, one.piece.start, one.piece.end, 0, one.piece.records) if one else None
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Yield the records of one range."""
+        """Yield the records of a chunk."""
+        if chunk.end >= 0:
+            yield from self._read(chunk)
+            return
+        first = chunk.first
+        for unit in range(chunk.unit, chunk.unit - chunk.end):
+            for block in self._read(replace(chunk, unit=unit, end=_WHOLE, first=first)):
+                first += len(block.records)
+                yield block
+
+    def _read(self, chunk: Chunk) -> Iterator[Block]:
         file = self._files[chunk.unit]
         first = chunk.first
         with _input_errors(file):
@@ -69,6 +99,21 @@ class FileRanges:
                 self._check_width(block, file, first=first)
                 first += len(block.records)
                 yield block
+
+    @cached_property
+    def _chunk_size(self) -> int:
+        return chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
+
+    def _ranges(self) -> Iterator[_Range]:
+        """Yield the ranges of all files in order. A file of one range that is smaller than a chunk is a whole file."""
+        size = self._chunk_size
+        for unit, file in enumerate(self._files):
+            with _input_errors(file):
+                pieces = self._format.plan(file, chunk_bytes=size, limits=self._limits)
+                begin = list(islice(pieces, 2 if file.size < size else 1))
+                is_whole = len(begin) == 1 and file.size < size
+                for piece in chain(begin, pieces):
+                    yield _Range(unit, int(is_whole), file.size, piece)
 
     def verify(self) -> None:
         """Raise InputError if the files have changed since they were opened."""
@@ -100,6 +145,21 @@ class FileRanges:
             raise InputError(
                 f"{file.name} has other columns, or columns of other types, than the previous files", is_retryable=False
             )
+
+
+def _grouped(ranges: Iterator[_Range], *, size: int) -> Iterator[_Range]:
+    """Join whole files that follow each other until they have about `size` bytes."""
+    held: _Range | None = None
+    for one in ranges:
+        if held and one.files and held.files and held.unit + held.files == one.unit and held.size < size:
+            records = held.piece.records + one.piece.records
+            held = _Range(held.unit, held.files + 1, held.size + one.size, Piece(0, 0, records))
+            continue
+        if held:
+            yield held
+        held = one
+    if held:
+        yield held
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Pipeline:
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
-        self._window = ReorderWindow(limit=limits.window_bytes, minimum=2 * limits.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 2 * self._sender.concurrency)
         self._sender = Sender(model, self._window, limits=limits, budget=self._budget, recall=recall)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
@@ -192,8 +192,8 @@ def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
     if not 0 < before < len(block.records):
         yield block
         return
-    for start, stop in ((0, before), (before, len(block.records))):
-        yield Block(block.records.part(start, stop), block.ids[start:stop])
+    yield block.part(0, before)
+    yield block.part(before, len(block.records))
 
 
 def _next(blocks: Iterator[Block]) -> Block | None:

@@ -7,6 +7,7 @@ oldest batch has its predictions, it is the writer that is slow, and there is no
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from inferrun.plugins import Batch, Results
 
@@ -14,11 +15,11 @@ from inferrun.plugins import Batch, Results
 class ReorderWindow:
     """Keeps the estimated memory of the held batches and predictions near `limit` bytes.
 
-    At least `minimum` batches are admitted, whatever their size. The limit is exceeded by the predictions of requests that were
-    in flight when it was reached.
+    At least as many batches as `minimum` returns are admitted, whatever their size. The limit is exceeded by the predictions of
+    requests that were in flight when it was reached.
     """
 
-    def __init__(self, *, limit: int, minimum: int) -> None:
+    def __init__(self, *, limit: int, minimum: Callable[[], int]) -> None:
         self._limit = limit
         self._minimum = minimum
         self._held_bytes = 0
@@ -28,8 +29,8 @@ class ReorderWindow:
 
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
-        size = batch.records.nbytes
-        while len(self._held) >= self._minimum and (self._is_writer_slow() or self._held_bytes + size > self._limit):
+        size = batch.nbytes
+        while len(self._held) >= self._minimum() and (self._is_writer_slow() or self._held_bytes + size > self._limit):
             await self._change()
         self._held.append((batch, size))
         self._held_bytes += size

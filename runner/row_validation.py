@@ -43,16 +43,16 @@ def _first_fault(rows: Sequence[object]) -> RowFault:
 def _fault_of(row: object) -> str:
     """Describe why a row is not a list of numbers and nulls; empty if it is one."""
     if not isinstance(row, list):
-        return f"must be an array of numbers, got {_kind(row)}"
+        return f"must be an array of numbers, got {kind_of(row)}"
     if not row:
         return "must be an array of numbers, got an empty array"
     for position, value in enumerate(row):
         if type(value) not in _NUMBERS:
-            return f"contains {_kind(value)} at position {position}; only numbers and null are allowed"
+            return f"contains {kind_of(value)} at position {position}; only numbers and null are allowed"
     return ""
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     """Return the type of a value, never the value: it is part of a record."""
     match value:
         case None:

@@ -1,4 +1,4 @@
-"""Sends batches to the model server: limits concurrency, retries, divides, and adapts the number of records per request.
+"""Sends batches to the model server: limits concurrency, retries, divides, and adapts the number and the size of the requests.
 
 A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
 """
@@ -19,11 +19,12 @@ from inferrun.plugins import (
 )
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
+from runner.concurrency.limit import Ticket
 from runner.error_budget import ErrorBudget
 from runner.recall import Recall, Recalled
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried
-from runner.slots import Slots
+from runner.tuned_slots import TunedSlots
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
@@ -48,9 +49,8 @@ class Sender:
         self._retry_seconds = limits.retry_seconds
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
         self._sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
-        self._slots = Slots(limits.concurrency, start=limits.start_concurrency)
+        self._slots = TunedSlots(limits)
         self._duration: float | None = None
-        self._lookahead = limits.concurrency
         self._unsent: set[int] = set()
         self._has_sent = asyncio.Event()
         self._has_succeeded = False
@@ -68,7 +68,7 @@ class Sender:
 
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
-        while len(self._unsent) >= self._lookahead:
+        while len(self._unsent) >= self.concurrency:
             self._has_sent.clear()
             await self._has_sent.wait()
 
@@ -132,18 +132,22 @@ class Sender:
     async def _try(self, batch: Batch) -> Results:
         while True:
             await self._window.wait_until_sendable(batch)
-            async with self._slots.slot(batch.first):
+            ticket = await self._slots.acquire(batch.first)
+            try:
                 if self._window.is_sendable(batch):
                     self._unsent.discard(batch.first)
                     self._has_sent.set()
-                    return await self._predict(batch)
+                    return await self._predict(batch, ticket)
+            finally:
+                self._slots.release()
 
-    async def _predict(self, batch: Batch) -> Results:
+    async def _predict(self, batch: Batch, ticket: Ticket) -> Results:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
             results = await self._model.predict(batch)
         except Fault as fault:
+            self._slots.fail(ticket, fault, pause=first_wait_for(self._duration))
             if fault.kind is FaultKind.TIMEOUT and self._sizer.is_adaptive and len(batch) > 1:
                 raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
@@ -151,12 +155,12 @@ class Sender:
             raise InferenceError(f"the model server returned {len(results)} predictions for {len(batch)} records")
         self._has_succeeded = True
         self._rejections = 0
-        self._slots.grow()
-        self._observe(len(batch), loop.time() - started)
+        self._observe(batch, results, ticket, duration=loop.time() - started)
         return results
 
-    def _observe(self, rows: int, duration: float) -> None:
-        self._sizer.observe(rows, duration)
+    def _observe(self, batch: Batch, results: Results, ticket: Ticket, *, duration: float) -> None:
+        self._sizer.observe(len(batch), duration)
+        self._slots.succeed(ticket, batch, results, seconds=duration)
         previous = duration if self._duration is None else self._duration
         self._duration = previous + _SMOOTHING * (duration - previous)
 

@@ -1,64 +1,62 @@
-"""Limits the number of concurrent requests. A free slot goes to the waiting request with the lowest priority number."""
+"""Gives out the slots of concurrent requests. A free slot goes to the waiting request with the lowest priority number."""
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from itertools import count
 
 
 class Slots:
-    """A semaphore with priorities.
+    """A semaphore with priorities whose number of slots changes.
 
     The pipeline uses the batch's position as its priority, so a retried request is sent before later batches, which cannot be
     written before it anyway.
     """
 
-    def __init__(self, number: int, *, start: int = 0) -> None:
-        """`number` slots; with `start`, fewer to begin with, and one more each time that `grow` is called."""
+    def __init__(self, number: Callable[[], int]) -> None:
+        """`number` returns how many requests may have a slot; after it has risen, `fill` must be called."""
         self._number = number
-        self._free = min(start, number) if start else number
-        self._withheld = number - self._free
+        self._occupied = 0
+        self._resumption: asyncio.TimerHandle | None = None
         self._order = count()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, asyncio.Future[int]]] = []
 
-    @property
-    def number(self) -> int:
-        """The number of slots, free and occupied."""
-        return self._number - self._withheld
-
-    def grow(self) -> None:
-        """Add a slot that was withheld at the start, if there is one."""
-        if self._withheld:
-            self._withheld -= 1
-            self._release()
-
-    @asynccontextmanager
-    async def slot(self, priority: int) -> AsyncIterator[None]:
-        """Occupy a slot."""
-        await self._acquire(priority)
-        try:
-            yield
-        finally:
-            self._release()
-
-    async def _acquire(self, priority: int) -> None:
-        if self._free > 0:
-            self._free -= 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def acquire(self, priority: int) -> int:
+        """Wait for a slot and return how many are occupied then. The caller must `release` it."""
+        if self._is_free():
+            self._occupied += 1
+            return self._occupied
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (priority, next(self._order), turn))
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._release()
+                self.release()
             raise
 
-    def _release(self) -> None:
-        while self._waiting:
+    def release(self) -> None:
+        """Free a slot."""
+        self._occupied -= 1
+        self.fill()
+
+    def fill(self) -> None:
+        """Give the free slots to waiting requests."""
+        while self._waiting and self._is_free():
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+                self._occupied += 1
+                turn.set_result(self._occupied)
+
+    def pause(self, seconds: float) -> None:
+        """Give out no slot for a while."""
+        if self._resumption is not None:
+            self._resumption.cancel()
+        self._resumption = asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        self._resumption = None
+        self.fill()
+
+    def _is_free(self) -> bool:
+        return self._occupied < self._number() and self._resumption is None

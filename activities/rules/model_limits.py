@@ -1,7 +1,7 @@
 """Limits of the built-in runner that follow from the object of KServe that serves its model. Pure.
 
-A request that takes longer than the server allows is cut off, after it has cost a replica that time. More requests at a time than
-the replicas accept wait in a queue, where they use up their time.
+A request that takes longer than the server allows is cut off, after it has cost a replica that time. The runner begins with as many
+requests as the replicas accept at a time, and finds out whether more are of use. With a fixed concurrency it begins with one.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ def model_limits(compiled: CompiledRun) -> dict[str, str]:
     service = compiled.service
     if service is None:
         return {}
-    given, found = compiled.snapshot.limits, {"INFERRUN_START_CONCURRENCY": "1"}
-    if service.concurrency and "INFERRUN_CONCURRENCY" not in given:
-        found["INFERRUN_CONCURRENCY"] = str(min(service.concurrency, MAX_CONCURRENCY))
+    given = compiled.snapshot.limits
+    start = 1 if "INFERRUN_CONCURRENCY" in given else min(max(1, service.concurrency), MAX_CONCURRENCY)
+    found = {"INFERRUN_START_CONCURRENCY": str(start)}
     wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
     allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
     if service.request_seconds and wanted > allowed:

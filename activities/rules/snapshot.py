@@ -16,13 +16,13 @@ from activities.rules.inheritance import propagated_annotations, propagated_labe
 from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.retried_run import check_storage, retried_run
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, Model, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, Model, Tensors, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
 from inferrun.kserve import ModelAddress, Wanted
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel, ObjectReference
-from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, ModelRequests, ResourceRequirements
+from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ModelRequests, ResourceRequirements
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
 
@@ -321,8 +321,16 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         parameters=dict(run.spec.parameters or {}),
         error_threshold=_error_threshold_of(run, config),
         canary_records=run.spec.canary_records or config.spec.canary_records or 0,
+        tensors=_tensors_of(config),
+        join_source="Input" if config.spec.join_source is JoinSource.INPUT else "",
+        pass_through_columns=config.spec.pass_through_columns or (),
         dry_run=bool(run.spec.dry_run),
     )
+
+
+def _tensors_of(config: InferenceConfig) -> Tensors:
+    given = config.spec.tensors
+    return Tensors.model_validate(given.to_manifest()) if given else Tensors()
 
 
 def _error_threshold_of(run: InferenceRun, config: InferenceConfig) -> str:

@@ -12,7 +12,8 @@ its arguments before doing any I/O, raising ContractError with the field and the
 It does not read the environment.
 """
 
-from inferrun.contract import Contract, Model, RetriedRun
+from inferrun.contract import Contract, InputTensor, Model, OutputTensor, RetriedRun, Tensors
+from inferrun.plugins.columns import ID_COLUMN, ColumnSelection
 from inferrun.plugins.errors import (
     ContractError,
     Fault,
@@ -28,9 +29,12 @@ from inferrun.plugins.seams import (
     AbortableStore,
     CheckedModel,
     ChunkWriter,
+    ColumnFormat,
+    CopyingStore,
     EarlierResults,
     InputFile,
     Json,
+    MappedModel,
     ModelContext,
     ModelProtocol,
     OpenInput,
@@ -68,6 +72,7 @@ from inferrun.plugins.values import (
 from inferrun.runner_report import Delivery, Output, TokenUsage
 
 __all__ = [
+    "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
     "ArrowRecords",
@@ -78,9 +83,12 @@ __all__ = [
     "Chunk",
     "ChunkCommit",
     "ChunkWriter",
+    "ColumnFormat",
+    "ColumnSelection",
     "CommittedRun",
     "Contract",
     "ContractError",
+    "CopyingStore",
     "Counts",
     "CustomId",
     "Delivery",
@@ -91,9 +99,11 @@ __all__ = [
     "InputError",
     "InputFile",
     "InputPlan",
+    "InputTensor",
     "Json",
     "JsonRecords",
     "Limits",
+    "MappedModel",
     "Model",
     "ModelContext",
     "ModelProtocol",
@@ -103,6 +113,7 @@ __all__ = [
     "Output",
     "OutputError",
     "OutputStore",
+    "OutputTensor",
     "PeekableSource",
     "Piece",
     "ProbedStore",
@@ -119,6 +130,7 @@ __all__ = [
     "Source",
     "StorageObject",
     "StoreContext",
+    "Tensors",
     "TokenUsage",
     "failed",
     "join_results",

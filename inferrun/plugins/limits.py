@@ -50,12 +50,17 @@ class Limits(BaseModel):
     """Bytes of input in one chunk, the unit of commit and resume. Default 0: a 128th of the input, between 16 KiB and 4 MiB,
     so that small runs resume with little repetition and large runs do not create too many files."""
 
-    concurrency: int = Field(default=4, ge=1, le=MAX_CONCURRENCY)
-    """Maximum number of concurrent requests to the model server. Default 4: keeps a small server busy without overloading it."""
+    concurrency: int = Field(default=0, ge=0, le=MAX_CONCURRENCY)
+    """Number of concurrent requests to the model server. Default 0: the runner finds it. It rises while the throughput rises, and
+    falls when the server rejects requests (429, 503), does not respond in time, or has become slower."""
 
     start_concurrency: int = Field(default=0, ge=0, le=MAX_CONCURRENCY)
-    """Number of concurrent requests to begin with; each success allows one more, up to `concurrency`. Default 0: `concurrency`.
-    With a model of KServe it is 1, because its replicas may just have started."""
+    """Number of concurrent requests to begin with. Default 0: 1 if the runner finds the concurrency, otherwise `concurrency`. With
+    a fixed concurrency, each success allows one more. With a model of KServe it is what the replicas accept, if that is known."""
+
+    connection_seconds: float = Field(default=30.0, gt=0)
+    """Seconds after which a connection to the model server is replaced by a new one, at the latest. Default 30: a Service chooses
+    the replica for each connection, so replicas that are added get their share soon, and a connection costs little."""
 
     request_timeout: float = Field(default=300.0, gt=0)
     """Timeout of one request to the model server in seconds. Default 300: batch workloads include slow predictions."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import BinaryIO, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
-from inferrun.contract import Contract, Model, RetriedRun
+from inferrun.contract import Contract, Model, RetriedRun, Tensors
+from inferrun.plugins.columns import ColumnSelection
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import Records
 from inferrun.plugins.values import (
@@ -82,11 +83,26 @@ class RecordFormat(Protocol):
         ...
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the records of a chunk. Raises InputError, naming file and place, for a malformed or oversized record."""
+        """Yield the records of a chunk, whose end may be beyond that of the file.
+
+        Raises InputError, naming file and place, for a malformed or oversized record.
+        """
         ...
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of results to `out`. The errors of failed records are written to `errors`, too, or only to it."""
+        ...
+
+
+@runtime_checkable
+class ColumnFormat(Protocol):
+    """A format whose records have named columns; optional for a `RecordFormat`.
+
+    Its writers store `Batch.copied`.
+    """
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these columns. It raises InputError for a file that does not have them."""
         ...
 
 
@@ -237,6 +253,22 @@ class RetriedStore(Protocol):
 
     async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
         """Return the results of that run, None if it has none. Raises OutputError if they are incomplete."""
+        ...
+
+
+@runtime_checkable
+class CopyingStore(Protocol):
+    """An opened output that stores `Batch.copied`; optional for an `OutputStore`."""
+
+    stores_copied: Literal[True]
+
+
+@runtime_checkable
+class MappedModel(Protocol):
+    """A protocol that sends named columns as tensors; optional for a `ModelProtocol`."""
+
+    def map_tensors(self, tensors: Tensors) -> None:
+        """Use these tensors; called before `prepare`, which compares them with the model's metadata and raises ContractError."""
         ...
 
 

@@ -25,6 +25,13 @@ class Block:
     ids: Sequence[CustomId] = ()
     """One id per record if the input has ids, otherwise empty."""
 
+    copied: Sequence[bytes] = ()
+    """Per record, the columns that are copied to its result, as members of a JSON object without the braces; otherwise empty."""
+
+    def part(self, start: int, stop: int) -> "Block":
+        """Return the records from position `start` up to `stop`."""
+        return Block(self.records.part(start, stop), self.ids[start:stop], self.copied[start:stop])
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -38,12 +45,25 @@ class Batch:
     ids: Sequence[CustomId] = ()
     """One id per record if the input has ids, otherwise empty."""
 
+    copied: Sequence[bytes] = ()
+    """Per record, the columns that are copied to its result, as in a block."""
+
     def __len__(self) -> int:
         return len(self.records)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of the records and of what is copied."""
+        return self.records.nbytes + (JsonRecords(self.copied).nbytes if self.copied else 0)
+
     def part(self, start: int, stop: int) -> "Batch":
         """Return the records from position `start` up to `stop`."""
-        return Batch(first=self.first + start, records=self.records.part(start, stop), ids=self.ids[start:stop])
+        return Batch(
+            first=self.first + start,
+            records=self.records.part(start, stop),
+            ids=self.ids[start:stop],
+            copied=self.copied[start:stop],
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
 BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Threshold = int | Annotated[str, Field(max_length=16)]
 CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
+ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
+TensorName = Annotated[str, Field(min_length=1, max_length=256)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 
@@ -97,7 +99,7 @@ class CABundle(ResourceModel):
 
 
 class ModelRequests(ResourceModel):
-    """How the built-in runner sends requests. By default the size of the requests follows the speed of the model."""
+    """How the built-in runner sends requests. By default their size and number follow the speed of the model."""
 
     max_batch_records: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Maximum number of records in one request. Default: 1000. With the protocol openai, each record is a request."""
@@ -107,13 +109,57 @@ class ModelRequests(ResourceModel):
     maxBatchRecords records. Default: 5."""
 
     concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Maximum number of concurrent requests to the model server. Default: 4."""
+    """Number of concurrent requests to the model server. Default: the runner finds it, and follows the server."""
 
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Timeout of one request to the model server in seconds. Default: 300."""
 
     storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
+
+
+class InputTensor(ResourceModel):
+    """An input of the model, and the columns that feed it."""
+
+    name: TensorName | None = None
+    """Name of the model's input. Default: kserve.modelInputName, or the model's only input."""
+
+    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=4096)]
+    """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too."""
+
+    datatype: (
+        Annotated[str, Field(max_length=16, pattern=r"^(BOOL|U?INT(8|16|32|64)|FP16|BF16|FP32|FP64|BYTES)$")] | None
+    ) = None
+    """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata."""
+
+
+class OutputTensor(ResourceModel):
+    """An output of the model that becomes part of the predictions."""
+
+    name: TensorName
+    """Name of the model's output."""
+
+    result_name: TensorName | None = None
+    """Its name in the predictions. Default: the same."""
+
+
+class Tensors(ResourceModel):
+    """How columns become the model's inputs, and the model's outputs predictions."""
+
+    inputs: Annotated[tuple[InputTensor, ...], Field(max_length=64)] | None = None
+    """The model's inputs with their columns. Default: one input, which all columns feed that are not copied by
+    passThroughColumns."""
+
+    outputs: Annotated[tuple[OutputTensor, ...], Field(max_length=64)] | None = None
+    """The model's outputs that are stored: a prediction is then an object with a member for each. Default: the first output is
+    the prediction."""
+
+
+class JoinSource(StrEnum):
+    """Whether the input is part of the results."""
+
+    NONE = "None"
+    INPUT = "Input"
 
 
 class Storage(ResourceModel):
@@ -160,6 +206,18 @@ class InferenceConfigSpec(ResourceModel):
 
     storage: Storage
     """Source of the records and destination of the predictions."""
+
+    tensors: Tensors | None = None
+    """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v2 and grpc-v2. The
+    names are compared with the model's metadata before the first request. Custom images find it in the contract."""
+
+    join_source: JoinSource | None = None
+    """Input copies all columns of the input to the results, None (the default) copies none but custom_id. Custom images find it in
+    the contract."""
+
+    pass_through_columns: Annotated[tuple[ColumnName, ...], Field(max_length=256)] | None = None
+    """Columns of the input that are copied to the results. Without tensors.inputs, they do not feed the model. Custom images find
+    it in the contract."""
 
     ca_bundle: CABundle | None = None
     """Certificates of authorities that the built-in runner trusts besides those of its image: for the model server, data handlers

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from inferrun.contract import MAX_BYTES
+from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, ResourceRequirements
+from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, JoinSource, ResourceRequirements
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
@@ -39,6 +39,7 @@ from inferrun.text import one_line, public_url
 
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
+TENSOR_PROTOCOLS: Final = ("v2", GRPC)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
 MODEL_FIELDS: Final = {"model_name", "model_url", "model_version", "model_input_name"}
 """The fields of spec.kserve that may be placed in spec, too."""
@@ -159,6 +160,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _model_problems(spec),
         _storage_problems(spec),
         _threshold_problems(spec.error_threshold),
+        _column_problems(spec),
         _resource_problems(spec),
         _requests_beyond_limits(spec.resources or ResourceRequirements()),
     )
@@ -220,6 +222,52 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
         ErrorThreshold.parse(threshold)
     except ValueError as wrong:
         yield Problem(field="spec.errorThreshold", value=shown(threshold), allowed=str(wrong))
+
+
+def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    copied = spec.pass_through_columns or ()
+    if spec.join_source is JoinSource.INPUT and copied:
+        yield Problem(
+            field="spec.joinSource",
+            value="Input",
+            allowed="copies all columns; remove spec.passThroughColumns, or set None",
+        )
+    for at, name in enumerate(copied):
+        field = f"spec.passThroughColumns.{at}"
+        if name in RESULT_MEMBERS:
+            yield Problem(
+                field=field,
+                value=shown(name),
+                allowed=f"not allowed: results have a member of that name; their members are {', '.join(RESULT_MEMBERS)}",
+            )
+        elif name in copied[:at]:
+            yield Problem(field=field, value=shown(name), allowed="but it is named twice")
+    if spec.image is None:
+        yield from _column_support_problems(spec)
+
+
+def _column_support_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """What the default runner has no columns for: other protocols than V2, and data handlers."""
+    protocol = spec.model.protocol_version or spec.model.model_version
+    has_tensors = spec.tensors is not None and bool(spec.tensors.inputs or spec.tensors.outputs)
+    if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
+        yield Problem(
+            field="spec.tensors",
+            value=f"set with the protocol {shown(protocol)}",
+            allowed=f"the default runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}",
+        )
+    copies = spec.join_source is JoinSource.INPUT or bool(spec.pass_through_columns)
+    names_columns = copies or (spec.tensors is not None and bool(spec.tensors.inputs))
+    for end, used, labels in (
+        ("input", names_columns, spec.storage.input),
+        ("output", copies, spec.storage.output),
+    ):
+        if used and KRATEO_LABEL in (labels or {}):
+            yield Problem(
+                field=f"spec.storage.{end}.{KRATEO_LABEL}",
+                value="used with columns",
+                allowed="rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns",
+            )
 
 
 def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:

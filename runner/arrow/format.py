@@ -12,8 +12,17 @@ from typing import BinaryIO
 import pyarrow
 from pyarrow import ipc
 
-from inferrun.plugins import Block, Chunk, InputFile, Limits, Piece, ResultWriter
-from runner.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
+from inferrun.plugins import (
+    Block,
+    Chunk,
+    ColumnSelection,
+    InputFile,
+    Limits,
+    Piece,
+    RecordFormat,
+    ResultWriter,
+)
+from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
 from runner.jsonl.format import JSONL
 
 
@@ -23,21 +32,28 @@ class Arrow:
     suffix = ".arrow"
     results_suffix = JSONL.results_suffix
 
+    def __init__(self, columns: ColumnSelection = ALL) -> None:
+        self._columns = columns
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these columns."""
+        return Arrow(columns)
+
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:  # noqa: ARG002  the seam's
         """Group record batches until they have about `chunk_bytes`."""
         with _opened(file) as content:
-            check_schema(content.schema, file)
+            check_schema(content.schema, file, self._columns)
             batches = (_batch(content, index, is_read=False) for index in range(content.num_record_batches))
             yield from group_pieces(((batch.nbytes, batch.num_rows) for batch in batches), chunk_bytes=chunk_bytes)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk's record batches."""
         with _opened(file) as content:
-            check_schema(content.schema, file)
-            for index in range(chunk.start, chunk.end):
+            check_schema(content.schema, file, self._columns)
+            for index in range(chunk.start, min(chunk.end, content.num_record_batches)):
                 batch = _batch(content, index, is_read=True)
                 for start in range(0, batch.num_rows, ROWS_PER_BLOCK):
-                    yield block_of(batch.slice(start, ROWS_PER_BLOCK))
+                    yield block_of(batch.slice(start, ROWS_PER_BLOCK), self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of JSON lines."""

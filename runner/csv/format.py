@@ -1,8 +1,9 @@
 """Reads records from CSV files (RFC 4180): the first line names the columns, and each other line is a record of numbers.
 
 Values are separated by commas. An empty value and NaN are a missing number. A column `custom_id` is copied to the results. A line
-break within quotes is not supported, because ranges are bytes and begin at line breaks. Results are JSON lines, as those of the
-format `jsonl`.
+break within quotes is not supported, because ranges are bytes and begin at line breaks. If the contract names the columns that feed
+the model, their values are texts, which become what the model's datatypes require; columns that are copied remain texts. Results
+are JSON lines, as those of the format `jsonl`.
 """
 
 import csv
@@ -13,8 +14,10 @@ from typing import BinaryIO, Final
 import orjson
 
 from inferrun.plugins import (
+    ID_COLUMN,
     Block,
     Chunk,
+    ColumnSelection,
     CustomId,
     InputError,
     InputFile,
@@ -22,14 +25,16 @@ from inferrun.plugins import (
     JsonRecords,
     Limits,
     Piece,
+    RecordFormat,
     ResultWriter,
 )
-from runner.json_text import texts_of
+from runner.json_text import text_of, texts_of
 from runner.jsonl.format import JSONL
 from runner.jsonl.line_blocks import BOM
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.named_columns import check_copied, check_names
 
-_ID: Final = "custom_id"
+_ALL: Final = ColumnSelection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class _Header:
     @property
     def id_column(self) -> int | None:
         """The position of the column of ids."""
-        return self.names.index(_ID) if _ID in self.names else None
+        return self.names.index(ID_COLUMN) if ID_COLUMN in self.names else None
 
 
 class Csv:
@@ -49,6 +54,13 @@ class Csv:
 
     suffix = ".csv"
     results_suffix = JSONL.results_suffix
+
+    def __init__(self, columns: ColumnSelection = _ALL) -> None:
+        self._columns = columns
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these columns."""
+        return Csv(columns)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes. The first line is not a record."""
@@ -63,14 +75,17 @@ class Csv:
                 held = None
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; each must have a number per column."""
+        """Yield the lines that start within the chunk; each must have a value per column."""
         header = _read_header(file, limits=limits)
+        check_names(header.names, file, self._columns)
+        if self._columns.copies_all:
+            check_copied(self._columns.copied_of(header.names), file)
         is_first = chunk.start == 0
         for lines in read_lines(file, chunk, limits=limits):
             skipped = 1 if is_first else 0
             is_first = False
             if len(lines.texts) > skipped:
-                yield _block(lines, header, skipped=skipped)
+                yield _block(lines, header, skipped=skipped, columns=self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of JSON lines."""
@@ -87,9 +102,9 @@ def _read_header(file: InputFile, *, limits: Limits) -> _Header:
         while not line.removeprefix(BOM).strip() and (read := source.readline(limits.record_bytes)):
             line = read
     names = [name.strip() for name in _cells(line.removeprefix(BOM).strip()) or []]
-    if not set(names) - {_ID} or len(set(names)) < len(names) or "" in names:
+    if not set(names) - {ID_COLUMN} or len(set(names)) < len(names) or "" in names:
         raise InputError(
-            f"{file.name} line 1: the first line must name the columns, each once, and at least one besides {_ID}",
+            f"{file.name} line 1: the first line must name the columns, each once, and at least one besides {ID_COLUMN}",
             is_retryable=False,
         )
     if all(_number(name) is not None for name in names):
@@ -100,13 +115,16 @@ def _read_header(file: InputFile, *, limits: Limits) -> _Header:
     return _Header(names)
 
 
-def _block(lines: Lines, header: _Header, *, skipped: int) -> Block:
+def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelection) -> Block:
     texts = lines.texts[skipped:]
     id_column = header.id_column
-    if id_column is None and (plain := _plain(texts, width=len(header.names))) is not None:
+    if not columns and id_column is None and (plain := _plain(texts, width=len(header.names))) is not None:
         return Block(JsonRecords(plain))
+    fed = [header.names.index(name) for name in columns.fed_of(header.names)]
+    copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
     rows: list[Json] = []
     ids: list[CustomId] = []
+    members: list[bytes] = []
     for at, text in enumerate(texts, start=skipped):
         cells = _cells(text)
         if cells is None:
@@ -114,9 +132,14 @@ def _block(lines: Lines, header: _Header, *, skipped: int) -> Block:
         if len(cells) != len(header.names):
             raise lines.fault(at, f"has {len(cells)} values, the first line names {len(header.names)} columns")
         if id_column is not None:
-            ids.append(cells.pop(id_column))
-        rows.append([_value(cell, lines, at, header, position) for position, cell in enumerate(cells)])
-    return Block(JsonRecords(texts_of(rows)), ids)
+            ids.append(cells[id_column])
+        if columns.fed:
+            rows.append({header.names[position]: cells[position] or None for position in fed})
+        else:
+            rows.append([_value(cells[position], lines, at, header.names[position]) for position in fed])
+        if copied:
+            members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
+    return Block(JsonRecords(texts_of(rows)), ids, members)
 
 
 def _plain(texts: list[bytes], *, width: int) -> list[bytes] | None:
@@ -138,14 +161,13 @@ def _cells(line: bytes) -> list[str] | None:
         return None
 
 
-def _value(cell: str, lines: Lines, at: int, header: _Header, position: int) -> int | float | None:
+def _value(cell: str, lines: Lines, at: int, name: str) -> int | float | None:
     text = cell.strip()
     if not text:
         return None
     found = _number(text)
     if found is None:
-        names = [name for name in header.names if name != _ID]
-        raise lines.fault(at, f"has no number in column {names[position][:80]!r}")
+        raise lines.fault(at, f"has no number in column {name[:80]!r}")
     return None if found != found else found  # noqa: PLR0124  NaN
 
 

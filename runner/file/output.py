@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -73,6 +73,7 @@ class FileOutput:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    stores_copied: Literal[True] = True
 
     def __init__(self, spec: FileSpec, record_format: RecordFormat, context: StoreContext) -> None:
         self._spec = spec

@@ -1,7 +1,7 @@
 """Sends requests over a pool of connections. Redirects, cookies and the environment's proxies are not followed or used.
 
-Callers limit how many requests are sent at a time; there are as many connections. Each address is judged when its socket is
-created (`runner.connections`).
+Callers limit how many requests are sent at a time; there are as many connections. Each is replaced after a while, because a
+balancer chooses a server for each connection. Each address is judged when its socket is created (`runner.connections`).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final
 import aiohappyeyeballs
 
 from inferrun.plugins import FaultKind, Limits
-from runner.connections import CONNECT_SECONDS, Connections, open_connections
+from runner.connections import CONNECT_SECONDS, Connections, lifetime_of, open_connections
 from runner.http1.connection import Connection
 from runner.http1.failures import ExchangeFailed
 from runner.http1.response import Response
@@ -31,8 +31,14 @@ _STAGGER_SECONDS: Final = 0.25
 class HttpClient:
     """A pool of connections with one time limit for all requests."""
 
-    def __init__(self, connections: Connections, *, seconds: float, limit: int, tls: ssl.SSLContext | None) -> None:
-        """`seconds` limits a request, `limit` the bytes of a response; without `tls`, the image's authorities are used."""
+    def __init__(
+        self, connections: Connections, *, seconds: float, limit: int, lifetime: float, tls: ssl.SSLContext | None
+    ) -> None:
+        """`seconds` limits a request, `limit` the bytes of a response, `lifetime` the seconds for which a connection is used.
+
+        Without `tls`, the image's authorities are used.
+        """
+        self._lifetime = lifetime
         self._connections = connections
         self._seconds = seconds
         self._connect_seconds = min(CONNECT_SECONDS, seconds)
@@ -84,8 +90,12 @@ class HttpClient:
         return None
 
     def _put_back(self, connection: Connection, target: Target) -> None:
-        if connection.is_open:
-            connection.idle_since = asyncio.get_running_loop().time()
+        if not connection.is_open:
+            return
+        connection.idle_since = asyncio.get_running_loop().time()
+        if connection.idle_since > connection.until:
+            connection.close()
+        else:
             self._idle.setdefault((target.host, target.port, target.is_tls), []).append(connection)
 
     async def _connect(self, target: Target) -> Connection:
@@ -113,7 +123,7 @@ class HttpClient:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             tls = self._context() if target.is_tls else None
             _, connection = await loop.create_connection(
-                lambda: Connection(limit=self._limit),
+                lambda: Connection(limit=self._limit, until=loop.time() + lifetime_of(self._lifetime)),
                 sock=connected,
                 ssl=tls,
                 server_hostname=target.host if tls else None,
@@ -135,7 +145,13 @@ async def open_client(
 ) -> AsyncIterator[HttpClient]:
     """Open a client whose connections are judged under the policy of these limits."""
     connections = await open_connections(limits)
-    client = HttpClient(connections, seconds=seconds, limit=response_bytes or limits.response_bytes, tls=tls)
+    client = HttpClient(
+        connections,
+        seconds=seconds,
+        limit=response_bytes or limits.response_bytes,
+        lifetime=limits.connection_seconds,
+        tls=tls,
+    )
     try:
         yield client
     finally:

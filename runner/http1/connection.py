@@ -11,9 +11,10 @@ from runner.http1.response import InvalidResponse, Response, ResponseReader
 class Connection(asyncio.Protocol):
     """A connection to a server. What arrives without a request closes it."""
 
-    def __init__(self, *, limit: int) -> None:
-        """`limit` is the maximum size of a response's body in bytes."""
+    def __init__(self, *, limit: int, until: float) -> None:
+        """`limit` is the maximum size of a response's body in bytes; after the time `until` no other request is sent."""
         self._limit = limit
+        self.until = until
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None
         self._response: asyncio.Future[Response] | None = None

@@ -1,9 +1,10 @@
 """Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
 
 An input line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (string or integer) is
-copied to the result. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …, "message": …}}`, with
-`custom_id` after the index if the record had one; `index` is the record's position in the whole input, from 0. The lines of failed
-records are also in the error file.
+copied to the result. If the contract names columns, an input line is an object that has them as members. A result line is
+`{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …, "message": …}}`, with `custom_id` after the index if the
+record had one, and the columns that are copied after it; `index` is the record's position in the whole input, from 0. The lines of
+failed records are also in the error file.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from inferrun.plugins import (
     Batch,
     Block,
     Chunk,
+    ColumnSelection,
     CustomId,
     InputFile,
     Json,
@@ -23,14 +25,19 @@ from inferrun.plugins import (
     Limits,
     Piece,
     RecordError,
+    RecordFormat,
     ResultCounts,
     Results,
 )
-from runner.json_text import json_texts, texts_of
+from runner.json_text import json_texts, text_of, texts_of
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.jsonl.objects import objects_of
 from runner.row_validation import RowFault, width_of
 
 _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number, …]}'
+
+
+_ALL = ColumnSelection()
 
 
 class JsonlWriter:
@@ -44,11 +51,13 @@ class JsonlWriter:
     def write(self, batch: Batch, results: Results) -> None:
         """Append the lines of a batch."""
         self._counts += results.counts
-        if not results.errors and not batch.ids:
+        if not results.errors and not batch.ids and not batch.copied:
             self._out.write(_plain_lines(batch, json_texts(results.values)))
             return
         for at, text in enumerate(json_texts(results.values)):
             head = _head(batch.first + at, batch.ids[at] if batch.ids else None)
+            if batch.copied:
+                head += b",%b" % batch.copied[at]
             if error := results.errors.get(at):
                 self._write_error(head, error)
             else:
@@ -82,13 +91,26 @@ class Jsonl:
     suffix = ".jsonl"
     results_suffix = ".jsonl"
 
+    def __init__(self, columns: ColumnSelection = _ALL) -> None:
+        self._columns = columns
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these members of objects."""
+        return Jsonl(columns)
+
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes."""
         return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; each is checked to be an array of numbers."""
-        return map(_checked, read_lines(file, chunk, limits=limits))
+        """Yield the lines that start within the chunk; records without named columns are checked to be arrays of numbers."""
+        return (self._block(lines) for lines in read_lines(file, chunk, limits=limits))
+
+    def _block(self, lines: Lines) -> Block:
+        if not self._columns:
+            return _checked(lines)
+        block = objects_of(lines, self._columns)
+        return block if self._columns.fed else _with_numbers(block, lines)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
         """Return a writer of one line per result."""
@@ -104,14 +126,28 @@ _PREDICTION = b',"prediction":'
 
 
 def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the results that are predictions. A quote in an id is escaped, so the first member of that name is the prediction."""
-    for line in content.splitlines():
+    """Yield the results that are predictions. A quote in an id is escaped, so the first member of that name is the prediction.
+
+    Only a column that was copied may contain an object, in which there may be a member of that name.
+    """
+    for line in content.split(b"\n"):
+        if not line:
+            continue
         head, member, value = line.partition(_PREDICTION)
+        if head.count(b"{") > 1:
+            if (found := _parsed(line)) is not None:
+                yield found
+            continue
         index = head.removeprefix(_INDEX).partition(b",")[0]
         if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
             yield int(index), value[:-1]
         elif b',"error":' not in line:
             raise ValueError("a line is not a result")
+
+
+def _parsed(line: bytes) -> tuple[int, bytes] | None:
+    result = orjson.loads(line)
+    return (result["index"], text_of(result["prediction"])) if "prediction" in result else None
 
 
 def _checked(lines: Lines) -> Block:
@@ -124,11 +160,20 @@ def _checked(lines: Lines) -> Block:
     if dict in set(map(type, values)):
         values = [_unwrapped(value, ids, lines) for value in values]
         texts = texts_of(values)
+    _check_numbers(values, lines)
+    return Block(JsonRecords(texts), ids if set(ids) - {None} else ())
+
+
+def _with_numbers(block: Block, lines: Lines) -> Block:
+    _check_numbers(list(map(orjson.loads, json_texts(block.records))), lines)
+    return block
+
+
+def _check_numbers(values: list[Json], lines: Lines) -> None:
     try:
         width_of(values)
     except RowFault as fault:
         raise lines.fault(fault.row, fault.text) from fault
-    return Block(JsonRecords(texts), ids if set(ids) - {None} else ())
 
 
 def _is_json(line: bytes) -> bool:

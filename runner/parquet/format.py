@@ -10,8 +10,17 @@ from typing import BinaryIO
 
 from pyarrow import parquet
 
-from inferrun.plugins import Block, Chunk, InputFile, Limits, Piece, ResultWriter
-from runner.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
+from inferrun.plugins import (
+    Block,
+    Chunk,
+    ColumnSelection,
+    InputFile,
+    Limits,
+    Piece,
+    RecordFormat,
+    ResultWriter,
+)
+from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
 from runner.jsonl.format import JSONL
 
 
@@ -21,10 +30,17 @@ class Parquet:
     suffix = ".parquet"
     results_suffix = JSONL.results_suffix
 
+    def __init__(self, columns: ColumnSelection = ALL) -> None:
+        self._columns = columns
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these columns."""
+        return Parquet(columns)
+
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:  # noqa: ARG002  the seam's
         """Group row groups until they have about `chunk_bytes`."""
         with _opened(file) as content:
-            check_schema(content.schema_arrow, file)
+            check_schema(content.schema_arrow, file, self._columns)
             metadata = content.metadata
             groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
             yield from group_pieces(
@@ -34,10 +50,13 @@ class Parquet:
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk's row groups."""
         with _opened(file) as content:
-            check_schema(content.schema_arrow, file)
-            groups = list(range(chunk.start, chunk.end))
-            for table in content.iter_batches(batch_size=ROWS_PER_BLOCK, row_groups=groups, use_threads=False):
-                yield block_of(table)
+            check_schema(content.schema_arrow, file, self._columns)
+            groups = list(range(chunk.start, min(chunk.end, content.num_row_groups)))
+            names = needed_columns(content.schema_arrow, self._columns)
+            for table in content.iter_batches(
+                batch_size=ROWS_PER_BLOCK, row_groups=groups, columns=names, use_threads=False
+            ):
+                yield block_of(table, self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of JSON lines."""

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -70,6 +70,7 @@ class S3Output:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    stores_copied: Literal[True] = True
 
     def __init__(self, spec: S3Spec, bucket: Bucket, record_format: RecordFormat, context: StoreContext) -> None:
         self._bucket = bucket

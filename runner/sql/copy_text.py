@@ -1,4 +1,4 @@
-"""Results as lines of PostgreSQL's COPY in text format: run, index, custom_id, prediction, error."""
+"""Results as lines of PostgreSQL's COPY in text format: run, index, custom_id, prediction, error, and copied columns."""
 
 from typing import BinaryIO, Final
 
@@ -23,9 +23,10 @@ class CopyLines:
         """Append the results of a batch."""
         ids = batch.ids or [None] * len(batch)
         texts = json_texts(results.values)
+        ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in batch.copied] or [b"\n"] * len(batch)
         lines = [
-            self._run + _line(batch.first + at, custom_id, text, results.errors.get(at))
-            for at, (custom_id, text) in enumerate(zip(ids, texts, strict=True))
+            self._run + _line(batch.first + at, custom_id, text, results.errors.get(at)) + end
+            for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True))
         ]
         self._out.write(b"".join(lines))
         self._counts += results.counts
@@ -51,7 +52,7 @@ class CopyText:
 def _line(index: int, custom_id: CustomId, text: bytes, error: RecordError | None) -> bytes:
     prediction = _NULL if error else _escaped(text)
     reason = _escaped(orjson.dumps({"code": error.code, "message": error.message})) if error else _NULL
-    return b"\t%d\t%b\t%b\t%b\n" % (index, _id(custom_id), prediction, reason)
+    return b"\t%d\t%b\t%b\t%b" % (index, _id(custom_id), prediction, reason)
 
 
 def _id(custom_id: CustomId) -> bytes:

@@ -2,7 +2,7 @@
 
 Three tables in one schema, created by the first run that needs them:
 
-    <table>           run, index, custom_id, prediction, error: one row per record
+    <table>           run, index, custom_id, prediction, error, and input if columns are copied: one row per record
     inferrun_runs     one row per run: its plan, and its manifest once it is committed, or that it was aborted
     inferrun_chunks   one row per committed chunk
 
@@ -16,7 +16,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from psycopg import sql
 from pydantic import ValidationError
@@ -38,6 +38,7 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.connections import open_connections
+from runner.named_columns import columns_of
 from runner.run_folder.chunk_writer import PartChunkWriter
 from runner.run_folder.documents import (
     ChunkDocument,
@@ -73,11 +74,13 @@ class SqlOutput:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    stores_copied: Literal[True] = True
 
     def __init__(self, database: Database, spec: SqlOutputSpec, context: StoreContext) -> None:
         self._database = database
         self._contract = context.contract
         self._run = run_id_of(context.contract)
+        self._copies_columns = bool(columns_of(context.contract).copies_any)
         self._attempt = context.pod_uid or f"pid-{id(self):x}"
         self._spool = context.spool_dir / f"output-{self._attempt.replace('/', '-')}"
         self._location = f"{database.location}/{spec.table}"
@@ -178,6 +181,14 @@ class SqlOutput:
         for name, columns in _TABLES.items():
             if not self._exists(connection, name):
                 connection.execute(self._sql(f"create table {{{name}}} {columns}"))
+        if self._copies_columns:
+            self._create_input_column(connection)
+
+    def _create_input_column(self, connection: Connection) -> None:
+        """A table of runs that copied no columns has no place for them."""
+        found = "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = 'input' and not attisdropped"
+        if connection.execute(found, [self._names["table"].as_string(connection)]).fetchone() is None:
+            connection.execute(self._sql("alter table {table} add column input json"))
 
     def _exists(self, connection: Connection, name: str) -> bool:
         found = connection.execute("select to_regclass(%s)", [self._names[name].as_string(connection)]).fetchone()
@@ -254,7 +265,8 @@ class SqlOutput:
         return ChunkDocument.model_validate_json(str(row[0])).commit(won=row[1] == self._attempt)
 
     def _copy(self, connection: Connection, path: Path) -> None:
-        rows = self._sql("copy {table} (run, index, custom_id, prediction, error) from stdin")
+        columns = "run, index, custom_id, prediction, error" + (", input" if self._copies_columns else "")
+        rows = self._sql(f"copy {{table}} ({columns}) from stdin")
         with connection.cursor().copy(rows) as copy, path.open("rb") as lines:
             while piece := lines.read(_PIECE):
                 copy.write(piece)

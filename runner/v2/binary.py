@@ -3,14 +3,14 @@
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from inferrun.plugins import Records, Results
-from runner.v2.raw import decode_output, encode_records
-from runner.v2.tensors import InputTensor, decode, first_output, shape_of
+from inferrun.plugins import OutputTensor, Results
+from runner.v2.raw import RawTensor, decode_output
+from runner.v2.tensors import decode, decode_json, outputs_of, requested, results_in, shape_of
 
 EXTENSION = "binary_tensor_data"
 """The name under which a server advertises the extension."""
@@ -24,39 +24,57 @@ def is_advertised(metadata: object) -> bool:
     return isinstance(extensions, list) and EXTENSION in extensions
 
 
-def encode(records: Records, tensor: InputTensor, *, width: int) -> tuple[bytes, dict[str, str]]:
-    """Return the body and the headers of an infer request. Raises Unsendable."""
-    raw = encode_records(records, tensor.datatype)
-    one = {
-        "name": tensor.name,
-        "shape": tensor.shape(len(records), width),
-        "datatype": tensor.datatype,
-        "parameters": {"binary_data_size": len(raw)},
-    }
-    head = orjson.dumps({"inputs": [one], "parameters": {"binary_data_output": True}})
+def encode(tensors: Sequence[RawTensor], outputs: Sequence[OutputTensor] = ()) -> tuple[bytes, dict[str, str]]:
+    """Return the body and the headers of an infer request."""
+    described = [
+        {
+            "name": one.name,
+            "shape": one.shape,
+            "datatype": one.datatype,
+            "parameters": {"binary_data_size": len(one.raw)},
+        }
+        for one in tensors
+    ]
+    request: dict[str, object] = {"inputs": described, "parameters": {"binary_data_output": True}}
+    if outputs:
+        request["outputs"] = requested(outputs)
+    head = orjson.dumps(request)
     headers = {
         "Content-Type": "application/octet-stream",
         "Accept": "*/*",
         "Accept-Encoding": "identity",
         HEADER_LENGTH: str(len(head)),
     }
-    return head + raw, headers
+    return b"".join([head, *(one.raw for one in tensors)]), headers
 
 
-def decode_response(body: bytes, headers: Mapping[str, str], *, records: int) -> Results:
+def decode_response(
+    body: bytes, headers: Mapping[str, str], *, records: int, outputs: Sequence[OutputTensor] = ()
+) -> Results:
     """Return one prediction per record, from bytes or from JSON. Raises ValueError with what violates the protocol."""
     length = headers.get(HEADER_LENGTH, "")
     if not length:
-        return decode(body, records=records)
+        return decode(body, records=records, outputs=outputs)
     if not (length.isascii() and length.isdecimal()) or int(length) > len(body):
         raise ValueError(f"the header {HEADER_LENGTH} is invalid")
-    head = body[: int(length)]
-    output = first_output(head)
-    size = _binary_size(output)
-    if size is None:
-        return decode(head, records=records)
-    raw = body[int(length) : int(length) + size]
-    return decode_output(raw, datatype=str(output.get("datatype", "")).upper(), shape=shape_of(output), records=records)
+    found, at = outputs_of(body[: int(length)]), int(length)
+    for output in found:
+        size = _binary_size(output)
+        if size is not None:
+            output[_RAW] = body[at : at + size]
+            at += size
+    return results_in(found, outputs, read=lambda output: _results_of(output, records=records))
+
+
+_RAW = "(bytes)"
+"""Member of an output under which its bytes are kept."""
+
+
+def _results_of(output: dict[str, Any], *, records: int) -> Results:  # Any: foreign JSON
+    if _RAW not in output:
+        return decode_json(output, records=records)
+    datatype = str(output.get("datatype", "")).upper()
+    return decode_output(output[_RAW], datatype=datatype, shape=shape_of(output), records=records)
 
 
 def _binary_size(output: dict[str, Any]) -> int | None:  # Any: foreign JSON

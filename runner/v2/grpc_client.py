@@ -1,12 +1,12 @@
 """Sends batches to a model server with V2 over gRPC, with the values as bytes.
 
-Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here, its addresses are judged
-under the policy of all connections of the runner, and the channel gets the addresses that were judged. If the server becomes
-unavailable, the name is resolved again. The proxies of the environment are not used.
+Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here for each channel, its
+addresses are judged under the policy of all connections of the runner, and the channel gets the addresses that were judged. The
+proxies of the environment are not used.
 """
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +26,7 @@ from inferrun.plugins import (
     ModelContext,
     Records,
     Results,
+    Tensors,
 )
 from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
@@ -33,6 +34,7 @@ from runner.json_text import json_texts
 from runner.network_failures import describe_refusal, describe_socket_failure
 from runner.retries import with_retries
 from runner.v2 import raw
+from runner.v2.channels import Channels
 from runner.v2.grpc_messages import (
     INFER,
     METADATA,
@@ -44,6 +46,7 @@ from runner.v2.grpc_messages import (
     metadata_request,
     ready_request,
 )
+from runner.v2.mapped import AS_BYTES, TensorMap, TensorValues, map_of, mismatch_of, predict_mapped, raw_tensor
 from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
 
 _FIELD: Final = "kserve.modelUrl"
@@ -82,9 +85,13 @@ class V2Grpc:
         self._limits = limits
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
         self._tensor = InputTensor(name=model.model_input_name)
-        self._addresses: list[str] = []
-        self._channel: grpc.aio.Channel | None = None
-        self._has_failed = False
+        self._channels = Channels(self._open, lifetime=limits.connection_seconds)
+        self._tensors = Tensors()
+        self._map = TensorMap()
+
+    def map_tensors(self, tensors: Tensors) -> None:
+        """Use these tensors."""
+        self._tensors = tensors
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the input from the model's metadata."""
@@ -93,10 +100,18 @@ class V2Grpc:
         except ValueError as error:
             raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
         self._tensor = input_tensor(found, self._wanted)
-        if self._tensor.datatype not in raw.SENDABLE:
+        self._map = map_of(self._tensors, found, self._wanted)
+        if self._map.inputs:
+            for tensor in self._map.inputs:
+                self._check_datatype(tensor.name, tensor.datatype, allowed=AS_BYTES)
+        else:
+            self._check_datatype(self._tensor.name, self._tensor.datatype, allowed=raw.SENDABLE)
+
+    def _check_datatype(self, name: str, datatype: str, *, allowed: Set[str]) -> None:
+        if datatype not in allowed:
             raise InferenceError(
-                f"{self._target}: input {self._tensor.name[:80]!r} has datatype {self._tensor.datatype[:16]}; records of numbers "
-                f"can be sent as {', '.join(sorted(raw.SENDABLE))}",
+                f"{self._target}: input {name[:80]!r} has datatype {datatype[:16]}; records of numbers can be sent as "
+                f"{', '.join(sorted(allowed))}",
                 is_retryable=False,
             )
 
@@ -106,6 +121,8 @@ class V2Grpc:
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
+        if self._map.inputs:
+            return await predict_mapped(batch.records, self._map.inputs, self._send)
         try:
             return await self._predict(batch.records)
         except raw.Unsendable:
@@ -117,29 +134,31 @@ class V2Grpc:
         return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
 
     def mismatch(self, records: Records) -> str:
-        """Compare the width of the records with the metadata."""
+        """Compare the width of the records, or their columns, with the metadata."""
+        if self._map.inputs:
+            return mismatch_of(records, self._map, target=self._target)
         expected, width = self._tensor.width, width_of(records)
         if expected in {0, width}:
             return ""
         return f"{self._target}; the model's metadata requires {expected} numbers per record, the input has {width}"
 
     async def close(self) -> None:
-        """Close the channel."""
-        if self._channel is not None:
-            await self._channel.close()
+        """Close the channels."""
+        await self._channels.close()
 
     async def _predict(self, records: Records) -> Results:
         tensor = self._tensor
-        request = infer_request(
-            self._model,
-            name=tensor.name,
-            datatype=tensor.datatype,
-            shape=tensor.shape(len(records), width_of(records)),
-            raw=raw.encode_records(records, tensor.datatype),
-        )
-        response = await self._call(INFER, request)
+        shape = tensor.shape(len(records), width_of(records))
+        values = raw.encode_records(records, tensor.datatype)
+        return await self._infer([raw.RawTensor(tensor.name, tensor.datatype, shape, values)], len(records))
+
+    async def _send(self, tensors: list[TensorValues], records: int) -> Results:
+        return await self._infer(list(map(raw_tensor, tensors)), records)
+
+    async def _infer(self, tensors: list[raw.RawTensor], records: int) -> Results:
+        response = await self._call(INFER, infer_request(self._model, tensors, self._map.outputs))
         try:
-            return decode_response(response, records=len(records))
+            return decode_response(response, records=records, outputs=self._map.outputs)
         except ValueError as error:
             raise InferenceError(
                 f"{self._target} returned an invalid V2 response of {len(response)} bytes: {error}"
@@ -154,10 +173,10 @@ class V2Grpc:
             raise
 
     async def _call(self, method: str, request: bytes) -> bytes:
-        channel = await self._connected()
-        call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
         try:
-            response: bytes = await call(request, timeout=self._limits.request_timeout)
+            async with self._channels.channel() as channel:
+                call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+                response: bytes = await call(request, timeout=self._limits.request_timeout)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response
@@ -168,7 +187,6 @@ class V2Grpc:
         kind = _KINDS.get(code, FaultKind.FAILED)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
             kind = FaultKind.TOO_LARGE
-        self._has_failed = kind is FaultKind.UNAVAILABLE
         if kind is FaultKind.TIMEOUT:
             text = f"no response within {self._limits.request_timeout:g} s"
         else:
@@ -176,17 +194,6 @@ class V2Grpc:
         failed = InferenceError(f"{self._target}: {text}")
         failed.__cause__ = error
         return failed if kind is FaultKind.FAILED else Fault(failed, kind=kind)
-
-    async def _connected(self) -> grpc.aio.Channel:
-        """Return the channel; after a failure, one to the addresses that the name has now."""
-        if self._channel is not None and not self._has_failed:
-            return self._channel
-        addresses = await self._resolve()
-        if self._channel is None or addresses != self._addresses:
-            await self.close()
-            self._addresses, self._channel = addresses, self._open(addresses)
-        self._has_failed = False
-        return self._channel
 
     async def _resolve(self) -> list[str]:
         host, port = self._url.hostname or "", self._url.port or 0
@@ -201,8 +208,8 @@ class V2Grpc:
                 InferenceError(f"{self._target}: {text}"), kind=FaultKind.UNAVAILABLE, was_sent=False
             ) from error
 
-    def _open(self, addresses: list[str]) -> grpc.aio.Channel:
-        port = self._url.port
+    async def _open(self) -> grpc.aio.Channel:
+        addresses, port = await self._resolve(), self._url.port
         family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
         same = [one for one in addresses if (":" in one) == (family is socket.AF_INET6)]
         target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
@@ -212,6 +219,7 @@ class V2Grpc:
             ("grpc.default_authority", f"{self._url.hostname}:{port}"),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", self._limits.response_bytes),

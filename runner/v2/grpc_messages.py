@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inferrun.plugins import Results
-from runner.v2.raw import decode_output
-from runner.v2.tensors import results_of
+from inferrun.plugins import OutputTensor, Results
+from runner.v2.raw import RawTensor, decode_output
+from runner.v2.tensors import results_in, results_of
 
 INFER: Final = "/inference.GRPCInferenceService/ModelInfer"
 READY: Final = "/inference.GRPCInferenceService/ModelReady"
@@ -28,11 +28,14 @@ _INTEGERS: Final = {1: "BOOL", 2: "INT32", 3: "INT64", 4: "UINT32", 5: "UINT64"}
 _STRINGS: Final = 8
 
 
-def infer_request(model: str, *, name: str, datatype: str, shape: Sequence[int], raw: bytes) -> bytes:
-    """Return a ModelInferRequest with one input."""
-    sizes = b"".join(_varint(size) for size in shape)
-    tensor = _text(1, name) + _text(2, datatype) + _field(3, sizes)
-    return _text(1, model) + _field(5, tensor) + _field(7, raw)
+def infer_request(model: str, tensors: Sequence[RawTensor], outputs: Sequence[OutputTensor] = ()) -> bytes:
+    """Return a ModelInferRequest."""
+    described = [
+        _field(5, _text(1, one.name) + _text(2, one.datatype) + _field(3, b"".join(map(_varint, one.shape))))
+        for one in tensors
+    ]
+    wanted = [_field(6, _text(1, one.name)) for one in outputs]
+    return b"".join([_text(1, model), *described, *wanted, *(_field(7, one.raw) for one in tensors)])
 
 
 def metadata_request(model: str) -> bytes:
@@ -52,22 +55,35 @@ def is_ready(message: bytes) -> bool:
 
 def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form
     """Return a ModelMetadataResponse in the form of V2 REST. Raises ValueError."""
-    return {"inputs": [_tensor_of(value) for number, value in _fields(message) if number == 4]}
+    fields = list(_fields(message))
+    sides = {"inputs": 4, "outputs": 5}
+    return {side: [_tensor_of(value) for number, value in fields if number == wanted] for side, wanted in sides.items()}
 
 
-def decode_response(message: bytes, *, records: int) -> Results:
+def decode_response(message: bytes, *, records: int, outputs: Sequence[OutputTensor] = ()) -> Results:
     """Return one prediction per record from a ModelInferResponse. Raises ValueError with what violates the protocol."""
     fields = list(_fields(message))
-    output = next((value for number, value in fields if number == 5), None)
-    raw = next((value for number, value in fields if number == 6), None)
-    if output is None:
+    found = [{**_tensor_of(value), _MESSAGE: _bytes(value)} for number, value in fields if number == 5]
+    raws = [_bytes(value) for number, value in fields if number == 6]
+    if not found:
         raise ValueError("no outputs")
-    tensor = _tensor_of(output)
-    shape, datatype = tensor["shape"], tensor["datatype"].upper()
-    if raw is not None:
-        return decode_output(_bytes(raw), datatype=datatype, shape=shape, records=records)
-    contents = next((_bytes(value) for number, value in _fields(_bytes(output)) if number == 5), b"")
-    return _decode_contents(contents, shape=shape, records=records)
+    if raws and len(raws) != len(found):
+        raise ValueError(f"it has {len(found)} outputs, and bytes of {len(raws)}")
+    if raws:
+        found = [{**one, _RAW: raw} for one, raw in zip(found, raws, strict=True)]
+    return results_in(found, outputs, read=lambda output: _results_of(output, records=records))
+
+
+_RAW, _MESSAGE = "(bytes)", "(message)"
+"""Members of an output under which its bytes and its message are kept."""
+
+
+def _results_of(output: dict[str, Any], *, records: int) -> Results:  # Any: the JSON form
+    if _RAW in output:
+        datatype = output["datatype"].upper()
+        return decode_output(output[_RAW], datatype=datatype, shape=output["shape"], records=records)
+    contents = next((_bytes(value) for number, value in _fields(output[_MESSAGE]) if number == 5), b"")
+    return _decode_contents(contents, shape=output["shape"], records=records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import math
 import struct
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -16,7 +17,7 @@ from inferrun.plugins import ArrowRecords, Json, Records, Results
 from runner.json_text import json_texts
 from runner.v2.tensors import results_of
 
-_CODES: Final = {
+CODES: Final = {
     "BOOL": "B",
     "INT8": "b",
     "INT16": "h",
@@ -29,10 +30,20 @@ _CODES: Final = {
     "FP32": "f",
     "FP64": "d",
 }
-_FLOATS: Final = frozenset({"FP32", "FP64"})
+FLOATS: Final = frozenset({"FP32", "FP64"})
 
-SENDABLE: Final = frozenset(_CODES) - {"BOOL"}
+SENDABLE: Final = frozenset(CODES) - {"BOOL"}
 """Datatypes of inputs that can be sent as bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawTensor:
+    """A tensor of a request."""
+
+    name: str
+    datatype: str
+    shape: Sequence[int]
+    raw: bytes
 
 
 class Unsendable(ValueError):
@@ -41,10 +52,10 @@ class Unsendable(ValueError):
 
 def encode_records(records: Records, datatype: str) -> bytes:
     """Return the values of all records. Raises Unsendable."""
-    if isinstance(records, ArrowRecords) and datatype in _FLOATS:
+    if isinstance(records, ArrowRecords) and datatype in FLOATS:
         from runner.columns import row_major  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
-        return row_major(records.table, _CODES[datatype])
+        return row_major(records.table, CODES[datatype])
     return encode_texts(json_texts(records), datatype)
 
 
@@ -52,9 +63,15 @@ def encode_texts(texts: Sequence[bytes], datatype: str) -> bytes:
     """Return the values of arrays of numbers. Raises Unsendable if the datatype cannot represent one of them."""
     values: list[float | None] = orjson.loads(b"[%b]" % b",".join(texts).translate(None, b"[]"))
     try:
-        return array(_CODES[datatype], _representable(values, datatype)).tobytes()
+        return array(CODES[datatype], _representable(values, datatype)).tobytes()
     except (TypeError, OverflowError) as error:
         raise Unsendable(f"a value is not in the range of {datatype}") from error
+
+
+def joined_strings(values: Sequence[str]) -> bytes:
+    """Return strings, each with its length before it."""
+    texts = [value.encode(errors="replace") for value in values]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
 def unsendable(texts: Sequence[bytes], datatype: str) -> list[int]:
@@ -77,7 +94,7 @@ def _is_sendable(text: bytes, datatype: str) -> bool:
 
 def _representable(values: list[float | None], datatype: str) -> list[float]:
     """Return values that an array of the datatype accepts: null is NaN, and a whole number is an integer."""
-    if datatype in _FLOATS:
+    if datatype in FLOATS:
         return [math.nan if value is None else value for value in values] if None in values else values  # type: ignore[return-value]
     if set(map(type, values)) <= {int}:
         return values  # type: ignore[return-value]  # the condition
@@ -96,9 +113,9 @@ def _values(raw: bytes, datatype: str, *, count: int) -> list[Json]:
     if datatype == "FP16":
         _check_size(raw, 2 * count)
         return list(struct.unpack(f"<{count}e", raw))
-    if datatype not in _CODES:
+    if datatype not in CODES:
         raise ValueError(f"the output has datatype {datatype[:16]!r}, which is not supported")
-    values = array(_CODES[datatype])
+    values = array(CODES[datatype])
     _check_size(raw, values.itemsize * count)
     values.frombytes(raw)
     return list(map(bool, values)) if datatype == "BOOL" else list(values)

@@ -11,13 +11,23 @@ from typing import ClassVar
 
 import orjson
 
-from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, ModelContext, Records, Results
+from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.http1.response import Response
 from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.retries import with_retries
 from runner.v2 import binary, raw
 from runner.v2.address import infer_url, metadata_url, server_url
+from runner.v2.mapped import (
+    AS_BYTES,
+    TensorMap,
+    TensorValues,
+    encode_json,
+    map_of,
+    mismatch_of,
+    predict_mapped,
+    raw_tensor,
+)
 from runner.v2.tensors import InputTensor, encode, input_tensor, width_of, with_input_errors
 
 _log = logging.getLogger(__name__)
@@ -32,7 +42,13 @@ class V2Rest:
         self._model = model
         self._server = server
         self._tensor = InputTensor(name=model.model_input_name)
+        self._tensors = Tensors()
+        self._map = TensorMap()
         self._is_binary = False
+
+    def map_tensors(self, tensors: Tensors) -> None:
+        """Use these tensors."""
+        self._tensors = tensors
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the input, and ask whether the server takes bytes."""
@@ -43,12 +59,21 @@ class V2Rest:
         if reply.status != 200:
             # Not every server has metadata; if the model itself is missing, the first request reports it.
             _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": reply.status})
-        self._tensor = input_tensor(_json_of(reply), self._model.model_input_name)
-        self._is_binary = self._tensor.datatype in raw.SENDABLE and await self._advertises_binary()
+        metadata, wanted = _json_of(reply), self._model.model_input_name
+        self._tensor = input_tensor(metadata, wanted)
+        self._map = map_of(self._tensors, metadata, wanted)
+        self._is_binary = self._can_be_binary() and await self._advertises_binary()
+
+    def _can_be_binary(self) -> bool:
+        if self._map.inputs:
+            return all(tensor.datatype in AS_BYTES for tensor in self._map.inputs)
+        return self._tensor.datatype in raw.SENDABLE
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the rows that the model's datatype cannot represent."""
         records: Records = batch.records
+        if self._map.inputs:
+            return await predict_mapped(records, self._map.inputs, self._send)
         omitted = [] if self._is_binary else self._tensor.unsendable(json_texts(records))
         if not omitted:
             try:
@@ -65,12 +90,21 @@ class V2Rest:
     async def _predict(self, records: Records) -> Results:
         width = width_of(records)
         body, headers = self._encode(records, width=width)
-        hint = self._width_hint(width)
+        return await self._infer(body, headers, records=len(records), hint=self._width_hint(width))
+
+    async def _send(self, tensors: list[TensorValues], records: int) -> Results:
+        if self._is_binary:
+            body, headers = binary.encode(list(map(raw_tensor, tensors)), self._map.outputs)
+        else:
+            body, headers = encode_json(tensors, self._map.outputs), JSON_HEADERS
+        return await self._infer(body, headers, records=records)
+
+    async def _infer(self, body: bytes, headers: dict[str, str], *, records: int, hint: str = "") -> Results:
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers, hint=hint)
         if reply.status != 200:
             raise self._server.failed(reply.status, reply.body, hint=hint)
         try:
-            return binary.decode_response(reply.body, reply.headers, records=len(records))
+            return binary.decode_response(reply.body, reply.headers, records=records, outputs=self._map.outputs)
         except ValueError as error:
             raise InferenceError(
                 f"{self._server.target} returned an invalid V2 response of {len(reply.body)} bytes: {error}"
@@ -78,8 +112,11 @@ class V2Rest:
 
     def _encode(self, records: Records, *, width: int) -> tuple[bytes, dict[str, str]]:
         if self._is_binary:
-            return binary.encode(records, self._tensor, width=width)
-        return encode(json_texts(records), self._tensor), JSON_HEADERS
+            tensor = self._tensor
+            values = raw.encode_records(records, tensor.datatype)
+            shape = tensor.shape(len(records), width)
+            return binary.encode([raw.RawTensor(tensor.name, tensor.datatype, shape, values)], self._map.outputs)
+        return encode(json_texts(records), self._tensor, self._map.outputs), JSON_HEADERS
 
     async def _advertises_binary(self) -> bool:
         url = server_url(self._server.url)
@@ -92,7 +129,9 @@ class V2Rest:
         return binary.is_advertised(_json_of(reply))
 
     def mismatch(self, records: Records) -> str:
-        """Compare the width of the records with the metadata."""
+        """Compare the width of the records, or their columns, with the metadata."""
+        if self._map.inputs:
+            return mismatch_of(records, self._map, target=self._server.target)
         hint = self._width_hint(width_of(records))
         return f"{self._server.target}{hint}" if hint else ""
 

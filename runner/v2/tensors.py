@@ -6,16 +6,16 @@ sent as null, which the server converts to NaN.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
 import orjson
 
-from inferrun.plugins import ContractError, Json, JsonRecords, RecordError, Records, Results
+from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
 from runner.blanks import blank_like
-from runner.json_text import texts_of
+from runner.json_text import json_texts, texts_of
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
@@ -52,15 +52,18 @@ def with_input_errors(
 ) -> Results:
     """Insert errors for the rows that were not sent into the results of those that were."""
     text = f"the record contains {what}, which datatype {tensor.datatype} cannot represent"
-    error = RecordError("invalid_input", text)
+    return with_record_errors(results, dict.fromkeys(unsendable, RecordError("invalid_input", text)), total=total)
+
+
+def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
+    """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
     sent = results.values.texts if results and isinstance(results.values, JsonRecords) else ()
     blank = blank_like(sent[0]) if sent else b"null"
-    missing = set(unsendable)
-    places = [at for at in range(total) if at not in missing]
+    places = [at for at in range(total) if at not in unsent]
     texts = [blank] * total
     for at, value in zip(places, sent, strict=True):
         texts[at] = value
-    errors = dict.fromkeys(unsendable, error)
+    errors = dict(unsent)
     if results:
         errors |= {places[at]: one for at, one in results.errors.items()}
     return Results(JsonRecords(texts), errors)
@@ -68,9 +71,9 @@ def with_input_errors(
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
     """Find the input in a model's metadata. Without usable metadata the shape is `[n, m]`."""
-    described = _inputs(metadata)
-    match_by_name = [one for one in described if one.get("name") == wanted]
-    one = next(iter(match_by_name or described), {})
+    inputs = described(metadata, "inputs")
+    match_by_name = [one for one in inputs if one.get("name") == wanted]
+    one = next(iter(match_by_name or inputs), {})
     shape = shape_of(one)
     trailing = len(shape) == 3 and shape[2] == 1
     width = max(shape[1], 0) if trailing or len(shape) == 2 else 0
@@ -82,9 +85,10 @@ def input_tensor(metadata: object, wanted: str) -> InputTensor:
     )
 
 
-def _inputs(metadata: object) -> list[dict[str, Any]]:  # Any: foreign JSON
-    inputs = metadata.get("inputs") if isinstance(metadata, dict) else None
-    return [one for one in inputs if isinstance(one, dict)] if isinstance(inputs, list) else []
+def described(metadata: object, side: str) -> list[dict[str, Any]]:  # Any: foreign JSON
+    """Return what a model's metadata says about its `inputs` or `outputs`; empty if it says nothing."""
+    found = metadata.get(side) if isinstance(metadata, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def width_of_row(text: bytes) -> int:
@@ -102,19 +106,59 @@ def width_of(records: Records) -> int:
     return width_of_row(records.texts[0]) if isinstance(records, JsonRecords) else int(records.table.num_columns)
 
 
-def encode(texts: Sequence[bytes], tensor: InputTensor) -> bytes:
+def encode(texts: Sequence[bytes], tensor: InputTensor, outputs: Sequence[OutputTensor] = ()) -> bytes:
     """Return the body of an infer request; all rows have the same width. The numbers are neither decoded nor encoded."""
     shape = tensor.shape(len(texts), width_of_row(texts[0]))
     head = orjson.dumps({"name": tensor.name, "shape": shape, "datatype": "FP32"})[:-1]
-    return b'{"inputs":[%b,"data":[%b]}]}' % (head, b",".join(texts).translate(None, b"[]"))
+    rest = b',"outputs":%b' % orjson.dumps(requested(outputs)) if outputs else b""
+    return b'{"inputs":[%b,"data":[%b]}]%b}' % (head, b",".join(texts).translate(None, b"[]"), rest)
 
 
-def decode(body: bytes, *, records: int) -> Results:
-    """Return one prediction per record from the response's first output. Raises ValueError with what violates the protocol."""
-    output = first_output(body)
+def requested(outputs: Sequence[OutputTensor]) -> list[dict[str, str]]:
+    """Return the outputs as an infer request names them."""
+    return [{"name": one.name} for one in outputs]
+
+
+def decode(body: bytes, *, records: int, outputs: Sequence[OutputTensor] = ()) -> Results:
+    """Return one prediction per record from the wanted outputs, or the first one.
+
+    Raises ValueError with what violates the protocol.
+    """
+    return results_in(outputs_of(body), outputs, read=lambda output: decode_json(output, records=records))
+
+
+def results_in(
+    found: Sequence[dict[str, Any]],  # Any: foreign JSON
+    wanted: Sequence[OutputTensor],
+    *,
+    read: Callable[[dict[str, Any]], Results],
+) -> Results:
+    """Return the results of the first output; if outputs are wanted, predictions are objects with a member for each."""
+    if not wanted:
+        return read(found[0])
+    by_name = {one.get("name"): one for one in found}
+    missing = [one.name for one in wanted if one.name not in by_name]
+    if missing:
+        raise ValueError(f"it has no output {missing[0]!r}")
+    return _joined({one.result_name or one.name: read(by_name[one.name]) for one in wanted})
+
+
+def _joined(parts: Mapping[str, Results]) -> Results:
+    members = [
+        [b"%b:%b" % (orjson.dumps(name), text) for text in json_texts(part.values)] for name, part in parts.items()
+    ]
+    errors: dict[int, RecordError] = {}
+    for name, part in parts.items():
+        for at, error in part.errors.items():
+            errors.setdefault(at, RecordError(error.code, f"{error.message} in {name!r}"))
+    return Results(JsonRecords([b"{%b}" % b",".join(texts) for texts in zip(*members, strict=True)]), errors)
+
+
+def decode_json(output: dict[str, Any], *, records: int) -> Results:  # Any: foreign JSON
+    """Return one prediction per record from an output whose values are JSON. Raises ValueError."""
     data = output.get("data")
     if not isinstance(data, list):
-        raise ValueError('the first output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
+        raise ValueError('the output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
     shape = shape_of(output)
     _check_rows(shape, records)
     return results_of(_flatten(data, shape), shape, records=records)
@@ -140,13 +184,13 @@ def _check_rows(shape: list[int], records: int) -> None:
         raise ValueError(f"the output has {shape[0]} rows for {records} records")
 
 
-def first_output(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
-    """Return the first output of a response. Raises ValueError if there is none."""
+def outputs_of(body: bytes) -> list[dict[str, Any]]:  # Any: foreign JSON
+    """Return the outputs of a response. Raises ValueError if there is none."""
     response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None
-    if not isinstance(outputs, list) or not outputs or not isinstance(outputs[0], dict):
+    if not isinstance(outputs, list) or not outputs or not all(isinstance(one, dict) for one in outputs):
         raise ValueError('no "outputs"')
-    return outputs[0]
+    return outputs
 
 
 def load(body: bytes) -> object:

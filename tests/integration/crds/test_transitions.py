@@ -123,6 +123,12 @@ def test_the_spec_of_a_started_run_cannot_change(
         server.patch_spec(RUN, name, {field: value})
 
 
+def test_all_fields_that_cannot_change_are_named(server: Server, create: Callable[..., str]) -> None:
+    name = create(parameters={"a": "1"}, status={"phase": "Running", "contract": "e30="})
+    with pytest.raises(Rejected, match="parameters, backoffLimit cannot change: the run has started"):
+        server.patch_spec(RUN, name, {"backoffLimit": 4, "parameters": {"a": "2"}, "timeoutSeconds": 7})
+
+
 def test_the_timeout_of_a_started_run_may_change(server: Server, create: Callable[..., str]) -> None:
     name = create(timeoutSeconds=60, status={"phase": "Running", "contract": "e30="})
     assert server.patch_spec(RUN, name, {"timeoutSeconds": 120})["spec"]["timeoutSeconds"] == 120

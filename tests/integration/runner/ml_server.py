@@ -22,6 +22,33 @@ iris = load_iris()
 joblib.dump(LogisticRegression(max_iter=1000).fit(iris.data, iris.target), sys.argv[1])
 """
 
+_TRAIN_MIXED = """
+import sys, joblib, pandas
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+rows = pandas.DataFrame({"age": [20.0, 70.0, 20.0, 70.0] * 5, "city": ["Rome", "Rome", "Oslo", "Oslo"] * 5})
+kinds = ["young Roman", "old Roman", "young Norwegian", "old Norwegian"] * 5
+columns = ColumnTransformer([("age", "passthrough", ["age"]), ("city", OneHotEncoder(), ["city"])])
+joblib.dump(Pipeline([("columns", columns), ("tree", DecisionTreeClassifier())]).fit(rows, kinds), sys.argv[1])
+"""
+
+_MIXED = {
+    "name": "customers",
+    "implementation": "mlserver_sklearn.SKLearnModel",
+    "parameters": {"uri": "./model.joblib", "content_type": "pd"},
+    "inputs": [
+        {"name": "age", "datatype": "FP32", "shape": [-1, 1]},
+        {"name": "city", "datatype": "BYTES", "shape": [-1, 1], "parameters": {"content_type": "str"}},
+    ],
+    "outputs": [
+        {"name": "predict", "datatype": "BYTES", "shape": [-1]},
+        {"name": "predict_proba", "datatype": "FP64", "shape": [-1, 4]},
+    ],
+}
+"""A model of a number and a text, which has an input for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class MlServer:
@@ -33,7 +60,7 @@ class MlServer:
 
 @asynccontextmanager
 async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
-    """Train the iris model of the examples and serve it."""
+    """Train the iris model of the examples, and one of a number and a text, and serve both."""
     python = os.environ.get("INFERRUN_MLSERVER_PYTHON", "")
     if not python:
         pytest.skip("set INFERRUN_MLSERVER_PYTHON to a Python with examples/model-server/requirements.txt")
@@ -41,8 +68,12 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
     model.mkdir(parents=True)
     settings = (EXAMPLE / "sklearn-iris" / "model-settings.json").read_text()
     (model / "model-settings.json").write_text(settings)
-    trained = await asyncio.create_subprocess_exec(python, "-c", _TRAIN, str(model / "model.joblib"))
-    assert await trained.wait() == 0
+    mixed = folder / "models" / "customers"
+    mixed.mkdir()
+    (mixed / "model-settings.json").write_text(json.dumps(_MIXED))
+    for program, target in ((_TRAIN, model), (_TRAIN_MIXED, mixed)):
+        trained = await asyncio.create_subprocess_exec(python, "-c", program, str(target / "model.joblib"))
+        assert await trained.wait() == 0
     http, grpc, metrics = _free_ports(3)
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     (folder / "models" / "settings.json").write_text(
@@ -55,7 +86,8 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await _until_ready(f"http://127.0.0.1:{http}/v2/models/sklearn-iris/ready")
+        for name in ("sklearn-iris", "customers"):
+            await _until_ready(f"http://127.0.0.1:{http}/v2/models/{name}/ready")
         yield MlServer(rest=f"http://127.0.0.1:{http}", grpc=f"127.0.0.1:{grpc}")
     finally:
         process.kill()

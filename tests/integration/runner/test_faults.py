@@ -11,7 +11,7 @@ from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel
 
 ROWS, BATCH = 6000, 20
-SETTINGS = {"INFERRUN_BATCH_ROWS": str(BATCH), "INFERRUN_RETRY_SECONDS": "60"}
+SETTINGS = {"INFERRUN_BATCH_ROWS": str(BATCH), "INFERRUN_RETRY_SECONDS": "60", "INFERRUN_CONCURRENCY": "4"}
 
 
 def results(machine: Machine) -> list[dict[str, object]]:

@@ -1,14 +1,19 @@
 """Dividing files into byte ranges."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from inferrun.contract import Contract
 from inferrun.plugins import InputError, Limits
 from inferrun.plugins.limits import KIB, MIB
 from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file_ranges import FileRanges, chunk_size
 from runner.jsonl.format import JSONL
+from runner.run_folder.documents import RunDocument, document_of
 from tests.unit.runner.batches import decoded
 
 
@@ -49,6 +54,56 @@ def test_files_are_divided_one_after_the_other_without_gaps(tmp_path: Path) -> N
     assert [row for chunk in chunks for block in source.read(chunk) for row in decoded(block)] == [
         [1], [2], [3], [4], [5],
     ]  # fmt: skip
+
+
+def rows_of(source: FileRanges) -> list[object]:
+    return [row for chunk in source.plan().chunks for block in source.read(chunk) for row in decoded(block)]
+
+
+def test_small_files_are_grouped_into_chunks(tmp_path: Path) -> None:
+    names = [f"{number:03}.jsonl" for number in range(100)]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(f"[{number}]\n[{number}.5]\n")
+    source = ranges(tmp_path, *names, limits=Limits(chunk_bytes=100))
+    plan = source.plan()
+    assert plan.total == 200
+    assert len(plan.chunks) < 13
+    assert [chunk.first for chunk in plan.chunks[1:]] == [chunk.stop for chunk in plan.chunks[:-1]]
+    assert rows_of(source) == [[number + half] for number in range(100) for half in (0, 0.5)]
+
+
+@given(st.lists(st.integers(min_value=0, max_value=12), max_size=12), st.integers(min_value=1, max_value=60))
+def test_every_record_is_in_one_chunk_whatever_the_sizes(counts: list[int], chunk_bytes: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, expected = Path(folder), []
+        for unit, count in enumerate(counts):
+            rows = [[unit, at] for at in range(count)]
+            (path / f"{unit:02}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+            expected += rows
+        source = ranges(path, *sorted(file.name for file in path.iterdir()), limits=Limits(chunk_bytes=chunk_bytes))
+        assert rows_of(source) == expected
+        first = source.first_chunk()
+        assert first is None if not expected else first is not None and expected[0] in decoded(next(source.read(first)))
+
+
+def test_a_group_stored_in_a_plan_is_read_in_the_same_way(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
+    source = ranges(tmp_path, "0.jsonl", "1.jsonl", "2.jsonl")
+    contract = Contract(job_id="uid", job_name="inf-run")
+    stored = RunDocument.model_validate_json(document_of(source.plan(), contract).text()).plan()
+    assert stored == source.plan()
+    (chunk,) = stored.chunks
+    assert [row for block in source.read(chunk) for row in decoded(block)] == [[0], [1], [2]]
+
+
+def test_records_of_different_widths_are_rejected_across_grouped_files(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n")
+    (tmp_path / "b.jsonl").write_text("[2, 3]\n")
+    source = ranges(tmp_path, "a.jsonl", "b.jsonl")
+    (chunk,) = source.plan().chunks
+    with pytest.raises(InputError, match=r"b\.jsonl: record 1 has 2 numbers, previous records have 1"):
+        list(source.read(chunk))
 
 
 def test_records_of_different_widths_are_rejected_across_chunks(tmp_path: Path) -> None:

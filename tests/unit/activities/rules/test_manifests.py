@@ -344,20 +344,27 @@ def test_a_model_with_a_url_has_neither_an_init_container_nor_limits_of_its_own(
 @pytest.mark.parametrize(
     ("model", "limits", "expected"),
     [
-        ({}, {}, {}),
-        ({"concurrency": 6}, {}, {"CONCURRENCY": "6"}),
-        ({"concurrency": 6}, {"INFERRUN_CONCURRENCY": "2"}, {"CONCURRENCY": "2"}),
-        ({"requestSeconds": 60}, {}, {"REQUEST_TIMEOUT": "54"}),
-        ({"requestSeconds": 60}, {"INFERRUN_REQUEST_TIMEOUT": "20"}, {"REQUEST_TIMEOUT": "20"}),
-        ({"requestSeconds": 60}, {"INFERRUN_REQUEST_TIMEOUT": "90"}, {"REQUEST_TIMEOUT": "54"}),
-        ({"requestSeconds": 3600}, {}, {}),
+        ({}, {}, {"START_CONCURRENCY": "1"}),
+        ({"concurrency": 6}, {}, {"START_CONCURRENCY": "6"}),
+        ({"concurrency": 6}, {"INFERRUN_CONCURRENCY": "2"}, {"START_CONCURRENCY": "1", "CONCURRENCY": "2"}),
+        ({"requestSeconds": 60}, {}, {"START_CONCURRENCY": "1", "REQUEST_TIMEOUT": "54"}),
+        (
+            {"requestSeconds": 60},
+            {"INFERRUN_REQUEST_TIMEOUT": "20"},
+            {"START_CONCURRENCY": "1", "REQUEST_TIMEOUT": "20"},
+        ),
+        (
+            {"requestSeconds": 60},
+            {"INFERRUN_REQUEST_TIMEOUT": "90"},
+            {"START_CONCURRENCY": "1", "REQUEST_TIMEOUT": "54"},
+        ),
+        ({"requestSeconds": 3600}, {}, {"START_CONCURRENCY": "1"}),
     ],
 )
 def test_the_runners_limits_follow_those_of_the_object(model: Json, limits: Json, expected: Json) -> None:
     [container] = spec_with_model(model=model, limits=limits)["containers"]
     found = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert found["INFERRUN_START_CONCURRENCY"] == "1"
-    names = ("CONCURRENCY", "REQUEST_TIMEOUT")
+    names = ("START_CONCURRENCY", "CONCURRENCY", "REQUEST_TIMEOUT")
     assert {name: found[f"INFERRUN_{name}"] for name in names if f"INFERRUN_{name}" in found} == expected
 
 

@@ -66,6 +66,17 @@ def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contr
     assert contract["canaryRecords"] == 9
 
 
+def test_columns_are_in_the_contract_without_what_is_not_set() -> None:
+    tensors = {"inputs": [{"columns": ["a", "b"]}], "outputs": [{"name": "predict", "resultName": "kind"}]}
+    given = config(tensors=tensors, passThroughColumns=["c"], joinSource="None")
+    contract = json.loads(compile_run(run(), given, defaults=Defaults(), runner_account="").contract_json)
+    assert (contract["tensors"], contract["passThroughColumns"]) == (tensors, ["c"])
+    assert "joinSource" not in contract
+    joined = compile_run(run(), config(joinSource="Input"), defaults=Defaults(), runner_account="").contract_json
+    assert json.loads(joined)["joinSource"] == "Input"
+    assert json.loads(joined).keys().isdisjoint({"tensors", "passThroughColumns"})
+
+
 def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:
     made = compile_run(run(dryRun=True), config(image=None), defaults=DEFAULTS, runner_account="")
     assert json.loads(made.contract_json)["dryRun"] is True

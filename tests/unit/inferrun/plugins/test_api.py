@@ -18,6 +18,16 @@ EXPORTS = {
     *("Batch", "Block", "Checkpoint", "Chunk", "ChunkCommit", "CommittedRun", "Counts", "CustomId", "InputPlan"),
     *("RecordError", "ResultCounts", "Results", "failed", "join_results", "NO_USAGE", "TokenUsage"),
     *("Delivery", "Output"),
+    *(
+        "ColumnFormat",
+        "ColumnSelection",
+        "CopyingStore",
+        "ID_COLUMN",
+        "InputTensor",
+        "MappedModel",
+        "OutputTensor",
+        "Tensors",
+    ),
     *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "Fault", "FaultKind"),
 }
 

@@ -383,3 +383,34 @@ def test_a_misplaced_credential_is_reported_without_its_value(storage: dict[str,
     text = describe(config_problems(config(storage={"input": storage, "output": FILE})))
     assert "spec.storage.input" in text
     assert "c4nary" not in text
+
+
+TENSORS = {"inputs": [{"columns": ["a"]}]}
+FILES = {"input": FILE, "output": FILE}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "hint"),
+    [
+        ({"joinSource": "Input", "passThroughColumns": ["a"]}, "spec.joinSource", "remove spec.passThroughColumns"),
+        ({"passThroughColumns": ["a", "error"]}, "spec.passThroughColumns.1", "results have a member of that name"),
+        ({"passThroughColumns": ["a", "a"]}, "spec.passThroughColumns.1", "named twice"),
+        ({"tensors": TENSORS, "kserve": {**MODEL, "protocolVersion": "v1"}}, "spec.tensors", "v2 and grpc-v2"),
+        ({"storage": {"input": KRATEO, "output": FILE}, "tensors": TENSORS}, "spec.storage.input.krateo", "no named"),
+        (
+            {"storage": {"input": FILE, "output": KRATEO}, "joinSource": "Input"},
+            "spec.storage.output.krateo",
+            "no named",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_used_are_reported(spec: dict[str, Any], field: str, hint: str) -> None:  # Any: JSON
+    (problem,) = config_problems(config(**{"storage": FILES, **spec}))
+    assert problem.field == field
+    assert hint in str(problem)
+
+
+def test_columns_of_a_custom_image_may_be_used_with_any_label_and_protocol() -> None:
+    spec: dict[str, Any] = {"tensors": TENSORS, "joinSource": "Input", "image": "example.com/mine:1"}  # Any: JSON
+    assert config_problems(config(**spec, kserve={"protocolVersion": "mine"})) == ()
+    assert config_problems(config(storage=FILES, tensors=TENSORS, passThroughColumns=["a"])) == ()

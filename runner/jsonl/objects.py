@@ -1,0 +1,61 @@
+"""Records that are JSON objects, of which some members feed the model and some are copied to the results."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, Json, JsonRecords
+from runner.json_text import text_of
+from runner.jsonl.line_ranges import Lines
+from runner.named_columns import copied_fault, field_of
+
+_INPUTS = "inputs"
+"""The member with the numbers if no columns are named that feed the model."""
+
+
+def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
+    """Return the records of lines. Raises InputError, naming the line, for one that does not have the columns."""
+    rows = [_object(lines, at) for at in range(len(lines.texts))]
+    for at, row in enumerate(rows):
+        for name in columns.named:
+            if name not in row:
+                raise lines.fault(
+                    at, f"has no {name!r}, which {field_of(name, columns)} names; a missing value must be null"
+                )
+    ids = [_id_of(row, lines, at) for at, row in enumerate(rows)]
+    records = _fed(rows, lines, columns)
+    copied = [_copied(row, lines, at, columns) for at, row in enumerate(rows)]
+    return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else ())
+
+
+def _object(lines: Lines, at: int) -> dict[str, Json]:
+    try:
+        value: Json = orjson.loads(lines.texts[at])
+    except orjson.JSONDecodeError as error:
+        raise lines.fault(at, f"is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise lines.fault(at, "must be a JSON object, because the config names columns")
+    return value
+
+
+def _id_of(row: dict[str, Json], lines: Lines, at: int) -> CustomId:
+    given = row.get(ID_COLUMN)
+    if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
+        raise lines.fault(at, f'"{ID_COLUMN}" must be a string or an integer')
+    return given
+
+
+def _fed(rows: Sequence[dict[str, Json]], lines: Lines, columns: ColumnSelection) -> list[bytes]:
+    if columns.fed:
+        return [text_of({name: row[name] for name in columns.fed}) for row in rows]
+    for at, row in enumerate(rows):
+        if _INPUTS not in row:
+            raise lines.fault(at, f'has no "{_INPUTS}"; name the columns that feed the model in tensors.inputs')
+    return [text_of(row[_INPUTS]) for row in rows]
+
+
+def _copied(row: dict[str, Json], lines: Lines, at: int, columns: ColumnSelection) -> bytes:
+    names = columns.copied_of(list(row))
+    if columns.copies_all and (fault := copied_fault(names)):
+        raise lines.fault(at, f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns")
+    return text_of({name: row[name] for name in names})[1:-1]

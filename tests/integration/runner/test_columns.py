@@ -1,0 +1,376 @@
+"""Columns that feed tensors or are copied to the results, in every format with columns and with V2 as JSON, bytes and gRPC."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from inferrun.resources import parse_config
+from inferrun.resources.validation import config_problems
+from tests.integration.runner.ml_server import MlServer, ml_server
+from tests.integration.runner.pods import REPOSITORY, Ended, Machine
+from tests.integration.runner.postgres_server import postgres_server
+from tests.integration.runner.s3_server import credentials, s3_server
+from tests.integration.runner.tables import FORMATS, content_of
+from tests.integration.runner.tensor_server import TensorServer, tensor_server
+
+TABLE: dict[str, list[Any]] = {  # Any: values of a column
+    "custom_id": [f"c{index}" for index in range(40)],
+    "region": [("north", 'so"uth')[index % 2] for index in range(40)],
+    "first": [index / 4 for index in range(40)],
+    "city": [("Rome", "Oslo", "Zürich")[index % 3] for index in range(40)],
+    "second": list(range(40)),
+}
+TENSORS: dict[str, Any] = {  # Any: JSON
+    "inputs": [{"name": "pair", "columns": ["second", "first"]}, {"name": "city", "columns": ["city"]}],
+    "outputs": [{"name": "label"}, {"name": "sum", "resultName": "total"}],
+}
+
+
+@pytest.fixture(params=[False, True], ids=["json", "bytes"])
+async def two(request: pytest.FixtureRequest) -> AsyncIterator[TensorServer]:
+    async with tensor_server(is_binary=request.param) as server:
+        yield server
+
+
+@pytest.fixture
+async def plain(tmp_path: Path) -> AsyncIterator[TensorServer]:
+    async with tensor_server(is_binary=False) as server:
+        yield server
+
+
+def machine_of(
+    folder: Path, server: TensorServer, name: str, table: dict[str, list[Any]] = TABLE, **members: Any
+) -> Machine:  # Any: JSON
+    kserve = {"modelName": "two", "modelUrl": server.url, "protocolVersion": "v2"}
+    machine = Machine(folder, contract={"jobId": "uid", "jobName": "inf-two", "kserve": kserve, **members})
+    machine.contract["input"] = {"file": {"claimName": "given", "path": f"rows.{name}", "format": name}}
+    machine.contract["output"] = {"file": {"claimName": "made", "path": "out"}}
+    (machine.input / f"rows.{name}").write_bytes(content_of(table, name=name))
+    return machine
+
+
+def results_of(machine: Machine) -> list[dict[str, Any]]:  # Any: JSON
+    parts = sorted((machine.output / "out" / machine.contract["jobName"] / "predictions").iterdir())
+    return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+
+
+def expected(index: int) -> dict[str, Any]:  # Any: JSON
+    return {"label": f"{TABLE['city'][index]}!", "total": TABLE["first"][index] + TABLE["second"][index]}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorServer, name: str) -> None:
+    machine = machine_of(tmp_path / "run", two, name, tensors=TENSORS, passThroughColumns=["region", "second"])
+    ended = await machine.pod(INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
+    assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
+    assert results_of(machine) == [
+        {
+            "index": index,
+            "custom_id": TABLE["custom_id"][index],
+            "region": TABLE["region"][index],
+            "second": str(index) if name == "csv" else index,
+            "prediction": expected(index),
+        }
+        for index in range(40)
+    ]
+    assert [[7, 2], [7]] in [[one["shape"] for one in head["inputs"]] for head in two.requests]
+    assert all([one["name"] for one in head["outputs"]] == ["label", "sum"] for head in two.requests)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_the_whole_input_can_be_copied(tmp_path: Path, plain: TensorServer, name: str) -> None:
+    machine = machine_of(tmp_path / "run", plain, name, tensors=TENSORS, joinSource="Input")
+    assert (await machine.pod()).code == 0
+    first, *_ = results_of(machine)
+    assert list(first) == ["index", "custom_id", "region", "first", "city", "second", "prediction"]
+    assert (first["region"], first["city"]) == ("north", "Rome")
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet", "arrow"])
+async def test_columns_that_are_copied_do_not_feed_the_model(tmp_path: Path, machine: Machine, name: str) -> None:
+    table: dict[str, list[Any]] = {"a": [1.5, 2.5], "note": ["x", "y"], "b": [1, 2]}  # Any: values of a column
+    machine.contract |= {
+        "input": {"file": {"claimName": "given", "path": f"rows.{name}", "format": name}},
+        "output": {"file": {"claimName": "made", "path": "out"}},
+        "passThroughColumns": ["note"],
+    }
+    (machine.input / f"rows.{name}").write_bytes(content_of(table, name=name))
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert [(one["note"], one["prediction"]) for one in results_of(machine)] == [("x", 2.5), ("y", 4.5)]
+
+
+async def test_members_beside_the_inputs_of_an_object_are_copied(tmp_path: Path, machine: Machine) -> None:
+    machine.contract |= {
+        "input": {"file": {"claimName": "given", "path": "rows.jsonl"}},
+        "output": {"file": {"claimName": "made", "path": "out"}},
+        "passThroughColumns": ["meta"],
+    }
+    rows: list[dict[str, Any]] = [
+        {"inputs": [1, 2], "meta": {"prediction": [1], "error": None}},
+        {"meta": None, "inputs": [3, 4]},
+    ]  # Any: JSON
+    (machine.input / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert (await machine.pod()).code == 0
+    assert [(one["meta"], one["prediction"]) for one in results_of(machine)] == [(rows[0]["meta"], 3.0), (None, 7.0)]
+
+
+async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two: TensorServer) -> None:
+    table = {**TABLE, "first": ["0.5", "n/a", *map(str, range(2, 40))], "city": [*TABLE["city"][:39], None]}
+    machine = machine_of(tmp_path / "run", two, "jsonl", table, tensors=TENSORS, passThroughColumns=["region"])
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "38 of 40 records predicted; 2 failed, with their errors in the output")
+    found = results_of(machine)
+    assert found[0]["prediction"] == {"label": "Rome!", "total": 0.5}
+    assert found[1] == {
+        "index": 1,
+        "custom_id": "c1",
+        "region": 'so"uth',
+        "error": {
+            "code": "invalid_input",
+            "message": "column 'first' has a string that datatype FP64 of the tensor 'pair' cannot represent",
+        },
+    }
+    assert found[39]["error"]["message"].startswith("column 'city' has null that datatype BYTES")
+
+
+async def test_a_column_of_arrays_is_a_tensor(tmp_path: Path, plain: TensorServer) -> None:
+    pairs = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    table: dict[str, list[Any]] = {"pairs": pairs, "city": ["a", "b", "c"]}  # Any: values of a column
+    tensors = {"inputs": [{"name": "pair", "columns": ["pairs"]}, {"name": "city", "columns": ["city"]}]}
+    for name in ("parquet", "jsonl"):
+        machine = machine_of(tmp_path / name, plain, name, table, tensors=tensors)
+        assert (await machine.pod()).code == 0
+        assert [one["prediction"] for one in results_of(machine)] == [3.0, 7.0, 11.0]
+
+
+def input_of(*names: str, columns: tuple[str, ...] = ("first", "second")) -> dict[str, Any]:  # Any: JSON
+    return {"inputs": [{"name": name, "columns": list(columns)} for name in names]}
+
+
+PAIR, CITY = {"name": "pair", "columns": ["first", "second"]}, {"name": "city", "columns": ["city"]}
+MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
+    "an unknown column that feeds a tensor": (
+        {"tensors": {"inputs": [{**PAIR, "columns": ["first", "secnd"]}, CITY]}},
+        3,
+        "tensors.inputs: rows.csv has no column 'secnd', did you mean 'second'?; it has custom_id, region, first, city, second",
+    ),
+    "an unknown column that is copied": (
+        {"tensors": TENSORS, "passThroughColumns": ["country"]},
+        3,
+        "passThroughColumns: rows.csv has no column 'country'; it has custom_id, region, first, city, second",
+    ),
+    "an unknown input": (
+        {"tensors": {"inputs": [{**PAIR, "name": "pairs"}, CITY]}},
+        2,
+        "tensors.inputs.0.name: the model has no input 'pairs'; it has 'pair', 'city'",
+    ),
+    "an input without a name": (
+        {"tensors": {"inputs": [{"columns": ["first", "second"]}]}},
+        2,
+        "tensors.inputs.0.name: required, because the model has the inputs 'pair', 'city'",
+    ),
+    "an input that is named twice": (
+        {"tensors": {"inputs": [PAIR, PAIR]}},
+        2,
+        "tensors.inputs.1.name: 'pair' is named twice",
+    ),
+    "an unknown output": (
+        {"tensors": {**TENSORS, "outputs": [{"name": "probability"}]}},
+        2,
+        "tensors.outputs.0.name: the model has no output 'probability'; it has 'sum', 'label'",
+    ),
+    "two outputs of one name": (
+        {"tensors": {**TENSORS, "outputs": [{"name": "sum", "resultName": "x"}, {"name": "label", "resultName": "x"}]}},
+        2,
+        "tensors.outputs.1.resultName: 'x' is the name of another output",
+    ),
+    "a column of texts for a tensor of numbers": (
+        {"tensors": {"inputs": [{**PAIR, "columns": ["first", "region"]}, CITY]}},
+        4,
+        "column 'region' has a string that datatype FP64 of the tensor 'pair' cannot represent; correct tensors.inputs",
+    ),
+    "a column with the name of an output": (
+        {"tensors": TENSORS, "passThroughColumns": ["prediction"]},
+        2,
+        "passThroughColumns: a column 'prediction' would replace the member 'prediction' of the results",
+    ),
+    "both ways to copy": (
+        {"tensors": TENSORS, "joinSource": "Input", "passThroughColumns": ["region"]},
+        2,
+        "joinSource: Input copies all columns; remove passThroughColumns",
+    ),
+    "a protocol without tensors": (
+        {"tensors": TENSORS, "protocolVersion": "v1"},
+        2,
+        "tensors: only the protocols v2 and grpc-v2 have named tensors",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_dry", [False, True], ids=["run", "dry-run"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_a_mistake_is_found_before_the_first_request(
+    tmp_path: Path, plain: TensorServer, mistake: str, *, is_dry: bool
+) -> None:
+    members, code, message = MISTAKES[mistake]
+    machine = machine_of(tmp_path / "run", plain, "csv", **{**members, "dryRun": is_dry})
+    machine.contract["kserve"]["protocolVersion"] = machine.contract.pop("protocolVersion", "v2")
+    ended = await machine.pod()
+    assert message in ended.message
+    assert (ended.code, code == 2 or not ended.result.retryable) == (code, True)
+    assert plain.requests == []
+
+
+async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:
+    machine = machine_of(tmp_path / "run", plain, "jsonl", tensors=TENSORS)
+    (machine.input / "rows.jsonl").write_text('{"second": 1, "c4nary": 2, "city": "Rome"}\n')
+    ended = await machine.pod()
+    assert ended.message == "rows.jsonl line 1 has no 'first', which tensors.inputs names; a missing value must be null"
+
+
+async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: TensorServer) -> None:
+    machine = machine_of(tmp_path / "run", plain, "csv", tensors=TENSORS)
+    (machine.input / "rows.csv").write_text("c4nary,2,Rome\nc4nary,4,Oslo\n")
+    ended = await machine.pod()
+    assert "rows.csv has no column 'second', and none of the others that the config names" in ended.message
+    assert "c4nary" not in ended.message
+
+
+STRICT: dict[str, tuple[dict[str, Any], str]] = {  # Any: JSON
+    "an input that no column feeds": (
+        {"inputs": [PAIR]},
+        "the model's inputs 'city' are fed by no column; add them to tensors.inputs",
+    ),
+    "a tensor of another width": (
+        {"inputs": [{**PAIR, "columns": ["first", "second", "first"]}, CITY]},
+        "tensors.inputs.0.columns: the model's metadata requires 2 values per record for 'pair', the columns have 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", STRICT)
+async def test_a_dry_run_compares_the_tensors_with_the_metadata(
+    tmp_path: Path, plain: TensorServer, mistake: str
+) -> None:
+    tensors, message = STRICT[mistake]
+    ended = await machine_of(tmp_path / "run", plain, "csv", tensors=tensors, dryRun=True).pod()
+    assert message in ended.message
+    assert (ended.code, plain.requests) == (4, [])
+
+
+async def test_a_valid_mapping_passes_the_dry_run(tmp_path: Path, plain: TensorServer) -> None:
+    ended = await machine_of(tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True).pod()
+    assert ended.code == 0, ended.message
+    assert plain.requests == []
+
+
+async def test_a_data_handler_stores_no_columns(krateo: Machine, machine: Machine) -> None:
+    krateo.contract["input"] = {"file": {"claimName": "given", "path": "rows.csv", "format": "csv"}}
+    krateo.contract["passThroughColumns"] = ["note"]
+    (krateo.input / "rows.csv").write_text("a,note\n1,x\n")
+    ended = await krateo.pod()
+    assert ended.code == 2
+    assert "output.krateo: it does not store columns of the input; use file, s3 or sql" in ended.message
+
+
+async def test_columns_are_copied_from_and_to_a_bucket_and_a_table(tmp_path: Path, plain: TensorServer) -> None:
+    async with s3_server(tmp_path / "s3") as s3:
+        with postgres_server() as postgres:
+            machine = machine_of(tmp_path / "run", plain, "csv", tensors=TENSORS, passThroughColumns=["region"])
+            (s3.bucket / "rows.parquet").write_bytes(content_of(TABLE, name="parquet"))
+            machine.contract["input"] = {"s3": s3.spec("rows.parquet", format="parquet")}
+            credentials(machine.folder / "endpoints" / "input")
+            machine.contract["output"] = {"sql": {"credentialsRef": {"name": "db"}, "table": "predicted"}}
+            postgres.mount(machine.folder / "endpoints" / "output")
+            ended = await machine.pod()
+            assert ended.code == 0, ended.message
+            rows = postgres.execute("select index, input, prediction from predicted order by index")
+            assert rows[1] == (1, {"region": 'so"uth'}, expected(1))
+            assert len(rows) == 40
+
+
+async def test_what_failed_is_retried_with_its_copied_columns(tmp_path: Path, plain: TensorServer) -> None:
+    table = {
+        **TABLE,
+        "first": ["0.5", "n/a", *TABLE["first"][2:]],
+        "meta": [{"prediction": index} for index in range(40)],
+    }
+    copied = ["region", "meta"]
+    machine = machine_of(tmp_path / "run", plain, "jsonl", table, tensors=TENSORS, passThroughColumns=copied)
+    machine.contract |= {"runId": "uid"}
+    first = await machine.pod()
+    before = results_of(machine)
+    retried = {"name": "two", "runId": "uid", "jobName": "inf-two", "manifestSha256": first.result.output.sha256}
+    machine.contract |= {"runId": "other", "jobId": "other", "jobName": "inf-again", "retryOf": retried}
+    plain.requests.clear()
+    assert (await machine.pod()).code == 0
+    assert results_of(machine) == before
+    assert plain.requests == [], "the only record without a prediction cannot be sent"
+
+
+async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) -> None:
+    text = (REPOSITORY / "docs" / "how-to" / "columns.md").read_text()
+    manifest, rows, results = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[:3]
+    example = yaml.safe_load(manifest)
+    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "team"}})) == ()
+    spec = example["spec"]
+    machine = machine_of(tmp_path / "run", plain, "csv", tensors=spec["tensors"])
+    machine.contract |= {**spec["storage"], "passThroughColumns": spec["passThroughColumns"]}
+    machine.contract["output"]["file"]["path"] = "out"
+    (machine.input / "customers.csv").write_text(rows)
+    assert (await machine.pod()).code == 0
+    assert results_of(machine) == [json.loads(line) for line in results.splitlines()]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[MlServer]:
+    async with ml_server(tmp_path_factory.mktemp("mlserver")) as server:
+        yield server
+
+
+CUSTOMERS: dict[str, list[Any]] = {  # Any: values of a column
+    "city": ["Rome", "Oslo"] * 20,
+    "age": [21 + index for index in range(40)],
+    "name": [f"customer {index}" for index in range(40)],
+}
+
+
+async def run_customers(folder: Path, server: MlServer, protocol: str, name: str) -> tuple[Ended, list[dict[str, Any]]]:
+    kserve = {"modelName": "customers", "modelUrl": server.grpc if protocol == "grpc-v2" else server.rest}
+    tensors = {
+        "inputs": [{"name": "age", "columns": ["age"]}, {"name": "city", "columns": ["city"]}],
+        "outputs": [
+            {"name": "predict", "resultName": "kind"},
+            {"name": "predict_proba", "resultName": "probabilities"},
+        ],
+    }
+    machine = machine_of(folder, TensorServer(), name, CUSTOMERS, tensors=tensors, passThroughColumns=["name"])
+    machine.contract["kserve"] = {**kserve, "protocolVersion": protocol}
+    ended = await machine.pod(INFERRUN_RETRY_SECONDS="30")
+    return ended, results_of(machine) if ended.code == 0 else []
+
+
+@pytest.mark.parametrize("protocol", ["v2", "grpc-v2"])
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_model_of_numbers_and_texts_on_a_real_server(
+    tmp_path: Path, server: MlServer, protocol: str, name: str
+) -> None:
+    ended, found = await run_customers(tmp_path / "run", server, protocol, name)
+    assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
+    kinds = {
+        (True, True): "young Roman",
+        (False, True): "old Roman",
+        (True, False): "young Norwegian",
+        (False, False): "old Norwegian",
+    }
+    for index, one in enumerate(found):
+        assert one["name"] == f"customer {index}"
+        assert one["prediction"]["kind"] == kinds[21 + index <= 45, index % 2 == 0]
+        assert sorted(one["prediction"]["probabilities"]) == [0.0, 0.0, 0.0, 1.0]
