@@ -174,7 +174,7 @@ def _changed(kind: str, path: Path, value: object) -> Any:  # Any: as in Json
     place = spec
     for part, following in pairwise(path):
         if isinstance(part, str) and part not in place:
-            place[part] = [None] if isinstance(following, int) else {}
+            place[part] = [{}] if isinstance(following, int) else {}
         place = place[part]
     place[path[-1]] = value
     return spec
