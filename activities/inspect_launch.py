@@ -67,7 +67,9 @@ class LaunchInspector:
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None
     ) -> LaunchReport:
         """Add the end of the log of a container that failed: of a custom image only if the operator allows that."""
-        verdict, pod = report.verdict, pod_state.newest(objects.pods)
+        verdict = report.verdict
+        named = [pod for pod in objects.pods if verdict is not None and name_of(pod) == verdict.pod_name]
+        pod = pod_state.newest(named or objects.pods)
         if verdict is None or not verdict.exit_code or pod is None or snapshot is None:
             return report
         if not snapshot.is_our_runner and not snapshot.foreign_log_tail:

@@ -78,6 +78,7 @@ class JobLauncher:
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be launched."""
+        began = asyncio.get_running_loop().time()  # reads of the config and the model from now on serve this launch
         new = self._find_new(request)
         run = new.run if new is not None else await self._runs.read(request.run)
         if run is None:
@@ -90,7 +91,7 @@ class JobLauncher:
         try:
             if run.spec.suspend and not await self._has_job(request, run):
                 return await self._publish_suspension(request, run)
-            return await self._launch(request, run, seen_at=new.seen_at if new is not None else None)
+            return await self._launch(request, run, seen_at=new.seen_at if new is not None else began, began=began)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
@@ -101,8 +102,7 @@ class JobLauncher:
         is_first = request.launch == 1 and activity.info().attempt == 1
         return self._new_runs.find(request.run) if is_first else None
 
-    async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None) -> LaunchResult:
-        began = asyncio.get_running_loop().time()  # one read of the config and the model from now on serves this launch
+    async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float, began: float) -> LaunchResult:
         try:
             await self._configs.check_reference(run)
             compiled = await self._compile(request, run, seen_at=seen_at, began=began)
@@ -193,9 +193,7 @@ class JobLauncher:
             now=utc_now(),
         )
 
-    async def _compile(
-        self, request: LaunchInput, run: InferenceRun, *, seen_at: float | None, began: float
-    ) -> CompiledRun:
+    async def _compile(self, request: LaunchInput, run: InferenceRun, *, seen_at: float, began: float) -> CompiledRun:
         """What the run was started with, or is started with now."""
         known = KnownStart.of(run)
         if known:
@@ -211,8 +209,8 @@ class JobLauncher:
             return found
         return await self._config_maps.write(run.ref, compiled)
 
-    async def _compile_now(self, run: InferenceRun, *, began: float, seen_at: float | None = None) -> CompiledRun:
-        config = await self._configs.read(run, seen_at=seen_at if seen_at is not None else began)
+    async def _compile_now(self, run: InferenceRun, *, seen_at: float, began: float) -> CompiledRun:
+        config = await self._configs.read(run, seen_at=seen_at)
         defaults, address = self._defaults(), None
         service = service_of(run, config, runner_image=defaults.runner_image)
         if service is not None:
@@ -235,7 +233,7 @@ class JobLauncher:
 
     async def _compile_again(self, run: InferenceRun, known: KnownStart, *, began: float) -> CompiledRun:
         """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
-        compiled = await self._compile_now(run, began=began)
+        compiled = await self._compile_now(run, seen_at=began, began=began)
         if known.recognises(compiled.texts):
             return await self._config_maps.write(run.ref, compiled)
         text = (

@@ -63,6 +63,10 @@ class RetriedRun(BaseModel):
     manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
 
 
+MAX_SHARDS: Final = 64
+"""Pods among which a run may be divided."""
+
+
 class InputTensor(BaseModel):
     """An input of the model, and the columns that feed it."""
 

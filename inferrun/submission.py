@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
-from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
+from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
 from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
@@ -72,6 +72,7 @@ _RUN_FIELDS: Final = {
     "pending_timeout_seconds",
     "error_threshold",
     "canary_records",
+    "shards",
     "dry_run",
     "retry_of",
 }
@@ -89,6 +90,7 @@ class Submission(_Part):
     pending_timeout_seconds: Seconds | None = None
     error_threshold: Threshold | None = None
     canary_records: CanaryRecords | None = None
+    shards: Shards | None = None
     dry_run: bool | None = None
     retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(

@@ -73,6 +73,11 @@ class ErrorBudget:
         else:
             self._require(rejected, self.canary, "canary ")
 
+    def check_committed(self, failed: int) -> None:
+        """Raise TooManyErrors if all Pods of the run together have committed too many errors."""
+        if self._threshold is not None:
+            self._require(failed, self._total, "")
+
     def check_end(self, counts: Counts) -> None:
         """Raise TooManyErrors if the whole run has too many errors, whichever attempts found them."""
         self._failed = counts.failed

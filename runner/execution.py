@@ -15,7 +15,6 @@ from inferrun.plugins import (
     InferenceError,
     InputError,
     InputPlan,
-    Limits,
     Model,
     ModelContext,
     ModelProtocol,
@@ -32,11 +31,14 @@ from runner import checks, registry
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
+from runner.errors import first_error
 from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
 from runner.recall import Recall
 from runner.retrying import find_earlier
 from runner.settings import Settings
+from runner.shards.sharding import counts_of, shared_work
+from runner.shards.shared_work import RunCommittedElsewhere
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ async def execute(
             else:
                 source = await stack.enter_async_context(open_input(input_spec, context))
                 committed_run = await _predict(
-                    source, model, sink, checkpoint, contract=contract, limits=settings.limits, report=report
+                    source, model, sink, checkpoint, contract=contract, settings=settings, report=report
                 )
         except (RunnerError, ExceptionGroup, asyncio.CancelledError):
             committed_run = await find_commit(sink)
@@ -111,7 +113,7 @@ async def _predict(
     checkpoint: Checkpoint,
     *,
     contract: Contract,
-    limits: Limits,
+    settings: Settings,
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
@@ -121,12 +123,33 @@ async def _predict(
     if not is_checked and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     budget = budget_of(contract, total=plan.total)
-    pipeline = Pipeline(
-        source, model, sink, limits=limits, report=report, budget=budget, recall=Recall(earlier) if earlier else None
-    )
-    counts = await pipeline.run(plan, checkpoint)
-    _check_errors(counts, budget)
-    return await _commit(source, sink, counts)
+    recall = Recall(earlier) if earlier else None
+    pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
+    if settings.shards == 1:
+        counts = await pipeline.run(plan, checkpoint)
+        _check_errors(counts, budget)
+        return await _commit(source, sink, counts)
+    work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
+    work.report = lambda: pipeline.report(work)
+    try:
+        async with work.shared():
+            await pipeline.run(plan, checkpoint, work)
+            counts = counts_of(await work.read_commits(), plan)
+            _check_errors(counts, budget)
+            return await _commit(source, sink, counts)
+    except (RunnerError, ExceptionGroup) as error:
+        if not isinstance(first_error(error), RunCommittedElsewhere):
+            raise
+    return await _committed_elsewhere(sink)
+
+
+async def _committed_elsewhere(sink: OutputStore) -> CommittedRun:
+    """Read what another Pod of this run has committed."""
+    run = (await sink.open()).committed_run
+    if run is None:
+        raise RunnerError("another Pod has committed the run, but its manifest cannot be read")
+    _log.info("the run was committed by another Pod")
+    return run
 
 
 async def _check_first(source: Source, model: ModelProtocol) -> bool:

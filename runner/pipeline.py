@@ -6,11 +6,11 @@ on the input.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from inferrun.plugins import (
-    NO_USAGE,
     Batch,
     Block,
     Checkpoint,
@@ -23,7 +23,6 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
-    ResultCounts,
     Results,
     Source,
 )
@@ -32,6 +31,7 @@ from runner.error_budget import ErrorBudget
 from runner.recall import Recall
 from runner.reorder_window import ReorderWindow
 from runner.sender import Sender
+from runner.work import WholeWork, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +63,41 @@ class Pipeline:
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 2 * self._sender.concurrency)
         self._sender = Sender(model, self._window, limits=limits, budget=self._budget, recall=recall)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
+        self._chunks: deque[Chunk] = deque()  # those of the pending results
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
 
-    async def run(self, plan: InputPlan, checkpoint: Checkpoint) -> Counts:
-        """Predict and commit the missing chunks, and return the counts of the whole run.
+    async def run(self, plan: InputPlan, checkpoint: Checkpoint, work: Work | None = None) -> Counts:
+        """Predict and commit the missing chunks, or those of `work`, and return the counts of the whole run.
 
         Raises TooManyErrors, alone or in a group, if more records fail than may.
         """
         missing = [chunk for chunk in plan.chunks if chunk.index not in checkpoint.committed]
         self._budget.begin(missing, checkpoint.committed, plan)
-        progress = _Progress(total=plan.total, report=self._report_counts, reports_chunks=self._sink.commits_chunks)
-        for commit in checkpoint.committed.values():
-            progress.add(commit)
-        progress.report()
+        if work is None:
+            work = WholeWork(missing, total=plan.total)
+            for chunk, commit in checkpoint.committed.items():
+                work.add(chunk, commit)
+        self.report(work)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(missing, group))
-            group.create_task(self._write(missing, progress))
-        return progress.counts
+            group.create_task(self._read(work, group))
+            group.create_task(self._write(work))
+        return work.counts
 
-    def _report_counts(self, counts: Counts) -> None:
+    def report(self, work: Work) -> None:
+        """Report the counts, and how requests are sent."""
         sender = self._sender
-        self._report(replace(counts, batch_records=sender.wanted_records(), concurrency=sender.concurrency))
+        self._report(replace(work.counts, batch_records=sender.wanted_records(), concurrency=sender.concurrency))
 
-    async def _read(self, chunks: Sequence[Chunk], group: asyncio.TaskGroup) -> None:
-        for chunk in chunks:
-            if self._batching.has_gap(chunk.first):
-                await self._dispatch(self._batching.rest(), group)
-            await self._read_chunk(chunk, group)
-        await self._dispatch(self._batching.rest(), group)
+    async def _read(self, work: Work, group: asyncio.TaskGroup) -> None:
+        is_more = True
+        while is_more:
+            while (chunk := await work.take()) is not None:
+                if self._batching.has_gap(chunk.first):
+                    await self._dispatch(self._batching.rest(), group)
+                self._chunks.append(chunk)
+                await self._read_chunk(chunk, group)
+            await self._dispatch(self._batching.rest(), group)
+            is_more = await work.wait_for_more()
         await self._pending.put(None)
 
     async def _read_chunk(self, chunk: Chunk, group: asyncio.TaskGroup) -> None:
@@ -121,22 +128,33 @@ class Pipeline:
             self._pending.put_nowait(_Sent(request, group.create_task(self._sender.send(request))))
             await self._sender.wait_for_lookahead()
 
-    async def _write(self, chunks: Sequence[Chunk], progress: "_Progress") -> None:
-        writing = _ChunkWriting(self._sink, chunks, progress)
+    async def _write(self, work: Work) -> None:
+        writing = _ChunkWriting(
+            self._sink, self._chunks, on_commit=lambda chunk, commit: self._add(work, chunk, commit)
+        )
         while (item := await self._pending.get()) is not None:
             results = await item.results
             self._budget.add(item.batch, results)
             await writing.write(item.batch, results)
             self._window.leave(results)
 
+    def _add(self, work: Work, chunk: Chunk, commit: ChunkCommit) -> None:
+        """Count a chunk, and report it if it is durable."""
+        work.add(chunk.index, commit)
+        if self._sink.commits_chunks:
+            self.report(work)
+
 
 class _ChunkWriting:
     """Divides the results among the writers of their chunks, and commits each chunk with its last result."""
 
-    def __init__(self, sink: OutputStore, chunks: Sequence[Chunk], progress: "_Progress") -> None:
+    def __init__(
+        self, sink: OutputStore, chunks: deque[Chunk], *, on_commit: Callable[[Chunk, ChunkCommit], None]
+    ) -> None:
+        """`chunks` are those whose records were read, in the same order; it grows."""
         self._sink = sink
-        self._chunks = iter(chunks)
-        self._progress = progress
+        self._chunks = chunks
+        self._on_commit = on_commit
         self._chunk: Chunk | None = None
         self._writer: ChunkWriter | None = None
 
@@ -149,41 +167,13 @@ class _ChunkWriting:
             start = stop
             if batch.first + stop == chunk.stop:
                 self._chunk = None
-                self._progress.add(await writer.commit())
-                self._progress.report_chunk()
+                self._on_commit(chunk, await writer.commit())
 
     def _current(self) -> tuple[Chunk, ChunkWriter]:
         if self._chunk is None or self._writer is None:
-            self._chunk = next(self._chunks)
+            self._chunk = self._chunks.popleft()
             self._writer = self._sink.writer(self._chunk)
         return self._chunk, self._writer
-
-
-class _Progress:
-    """The counts of the committed chunks."""
-
-    def __init__(self, *, total: int, report: Callable[[Counts], None], reports_chunks: bool) -> None:
-        self._total = total
-        self._report = report
-        self._reports_chunks = reports_chunks
-        self._results = ResultCounts(0)
-        self._usage = NO_USAGE
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(self._total, self._results.completed, self._results.failed, self._usage)
-
-    def add(self, commit: ChunkCommit) -> None:
-        self._results += commit.counts
-        self._usage += commit.usage
-
-    def report(self) -> None:
-        self._report(self.counts)
-
-    def report_chunk(self) -> None:
-        """Report the counts if a committed chunk is durable."""
-        if self._reports_chunks:
-            self.report()
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:

@@ -43,7 +43,7 @@ class ReorderWindow:
     def is_sendable(self, batch: Batch) -> bool:
         """Return whether there is room for the predictions of a batch or of a part of it."""
         oldest, _ = self._held[0]
-        return self._held_bytes <= self._limit or batch.first < oldest.first + len(oldest)
+        return self._held_bytes <= self._limit or oldest.first <= batch.first < oldest.first + len(oldest)
 
     def add(self, batch: Batch, results: Results) -> None:
         """Count the results of a held batch."""

@@ -1,7 +1,7 @@
 """The settings of a runner process, read once from the environment.
 
-Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals; `pod_uid` is the exception
-and has no prefix. The control plane sets what differs between launches.
+Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals, except for two whose names are
+not ours. The control plane sets what differs between launches.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from inferrun.contract import MAX_SHARDS
 from inferrun.plugins import ContractError, Limits
 
 _PREFIX = "INFERRUN_"
+_OTHER_NAMES = {"pod_uid": "pod_uid", "shard": "JOB_COMPLETION_INDEX"}
 
 
 class Settings(BaseModel):
@@ -47,6 +49,19 @@ class Settings(BaseModel):
     attempt: int = Field(default=1, ge=1)
     """Number of this attempt, for logs only. 1 outside a Pod."""
 
+    launch: int = Field(default=1, ge=1)
+    """Number of this launch: what Pods of earlier launches have claimed is free. 1 outside a Pod."""
+
+    shards: int = Field(default=1, ge=1, le=MAX_SHARDS)
+    """Number of Pods among which the run is divided. Set by the control plane from `spec.shards`."""
+
+    shard: int = Field(default=0, ge=0)
+    """Number of this Pod among them, from 0. Kubernetes sets it in the Pods of an indexed Job."""
+
+    claim_seconds: float = Field(default=30.0, gt=0)
+    """Only with several Pods: seconds without a sign of life after which the other Pods take over what a Pod has claimed; there are
+    six signs in that time. Default 30: if a Pod is only slow, a few requests are sent twice."""
+
     seconds_left: float | None = None
     """Seconds from the start of the process until the run's deadline; 0 or less: the deadline has passed. Absent: no limit."""
 
@@ -64,16 +79,19 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from an environment. Raises ContractError with the variable and what is allowed."""
     try:
         limits = Limits.model_validate(_values(environ, Limits))
-        return Settings.model_validate(
-            {**_values(environ, Settings), "pod_uid": environ.get("pod_uid", ""), "limits": limits}
-        )
+        return Settings.model_validate({**_values(environ, Settings), "limits": limits})
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        name = _PREFIX + str(wrong["loc"][0]).upper()
+        name = variable_of(str(wrong["loc"][0]))
         raise ContractError(f"environment variable {name}: {wrong['msg']}, got {wrong['input']!r}") from error
+
+
+def variable_of(field: str) -> str:
+    """The environment variable of a setting or limit."""
+    return _OTHER_NAMES.get(field, _PREFIX + field.upper())
 
 
 def _values(environ: Mapping[str, str], model: type[BaseModel]) -> dict[str, object]:
     """The variables of a model's fields; an empty variable is treated as absent."""
-    found = {field: environ.get(_PREFIX + field.upper(), "") for field in model.model_fields}
+    found = {field: environ.get(variable_of(field), "") for field in model.model_fields}
     return {field: text for field, text in found.items() if text}

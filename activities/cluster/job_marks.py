@@ -7,12 +7,12 @@ whose result nobody has read. Marked Jobs are no longer watched.
 from contextlib import suppress
 from dataclasses import dataclass
 
+from activities.rules import job_state
 from activities.rules.manifests import (
     ANNOTATION_SECONDS_LEFT,
     NO_QUEUE,
     NOT_STARTED,
     QUEUE_LABEL,
-    STARTED,
     labels_of,
 )
 from activities.rules.object_metadata import is_owned_by, name_of, uid_of
@@ -47,7 +47,7 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
 
 
 async def start_job(api: KubeClient, job: Object) -> None:
-    """Let the Job create its Pod, or queue for it, if it has not been started; one that is gone, or was replaced, is left
+    """Let the Job create its Pods, or queue for it, if it has not been started; one that is gone, or was replaced, is left
     alone.
 
     Unless a queue writes to it, its managed fields are removed: nobody applies Jobs of ours, and the API server need not
@@ -61,9 +61,8 @@ async def start_job(api: KubeClient, job: Object) -> None:
         metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
     else:
         metadata["managedFields"] = [{}]
-    await _patch(
-        api, job["metadata"]["namespace"], name_of(job), {"metadata": metadata, "spec": {"parallelism": STARTED}}
-    )
+    started = {"parallelism": job_state.shards_of(job)}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), {"metadata": metadata, "spec": started})
 
 
 async def mark_stopped(api: KubeClient, job: Object) -> None:

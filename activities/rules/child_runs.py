@@ -28,6 +28,7 @@ CHILD_FIELDS = {
     "pending_timeout_seconds",
     "error_threshold",
     "canary_records",
+    "shards",
 }
 """The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
 

@@ -8,7 +8,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from activities.rules.manifests import NO_QUEUE, NOT_STARTED, QUEUE_LABEL, STARTED
+from activities.rules.manifests import NO_QUEUE, NOT_STARTED, QUEUE_LABEL
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 
@@ -70,7 +70,8 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 def difference(wanted: Object, stored: Object) -> str:
     """The first path at which the stored Job differs from the wanted one; empty if it does not."""
     labels, spec = stored["metadata"].get("labels") or {}, stored.get("spec")
-    if isinstance(spec, dict) and (spec.get("parallelism"), wanted["spec"]["parallelism"]) == (STARTED, NOT_STARTED):
+    started = wanted["spec"]["completions"], NOT_STARTED
+    if isinstance(spec, dict) and (spec.get("parallelism"), wanted["spec"]["parallelism"]) == started:
         spec = {**spec, "parallelism": NOT_STARTED}  # an earlier try, or an earlier version, has started it
         labels = _labels_before_start(wanted, labels)
     return _difference_of_labels(wanted["metadata"].get("labels") or {}, labels) or _difference(

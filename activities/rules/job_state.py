@@ -34,3 +34,8 @@ def is_counting(job: Object) -> bool:
 def is_suspended(job: Object) -> bool:
     """Whether the Job is suspended, which only queueing systems do."""
     return bool((job.get("spec") or {}).get("suspend"))
+
+
+def shards_of(job: Object) -> int:
+    """The number of Pods that the Job has at a time."""
+    return int((job.get("spec") or {}).get("completions") or 1)

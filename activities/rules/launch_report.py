@@ -57,7 +57,7 @@ def report_on(
     if job_state.is_finished(objects.job):
         verdict = _placed(_judge(objects, objects.job, snapshot), objects)
         return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
-    pod = pod_state.newest(objects.pods)
+    pod = pod_state.leading(objects.pods, shards=job_state.shards_of(objects.job))
     lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
     if lost is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
@@ -81,14 +81,18 @@ def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot |
 
 def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
     pods = objects.pods
-    pod = pod_state.newest(pods)
+    shards = job_state.shards_of(objects.job) if objects.job is not None else 1
+    pod = pod_state.leading(pods, shards=shards, known=pod_uid)
     stuck = judge_stuck_pod(pod) if pod is not None else None
     if stuck is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
+    if shards > 1 and pod is not None and pod_state.started_at(pod) and not pod_state.container_end(pod):
+        pod_uid = uid_of(pod)  # of several shards, the end of one Pod is not that of the launch
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     is_queued = objects.job is not None and job_state.is_suspended(objects.job)
-    is_ended_by_queue = is_queued and known is not None and pod_state.container_end(known) is not None
-    if pod_uid and (known is None or pod_state.is_lost(known) or is_ended_by_queue):
+    has_ended = known is not None and pod_state.container_end(known) is not None
+    is_waiting = shards > 1 and any(pod_state.may_run(item) for item in pods)
+    if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_queued or is_waiting))):
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
         seen = known or _seen_to_end(objects, pod_uid)
         return _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
@@ -105,8 +109,9 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
 
 
 def _placed(verdict: Verdict, objects: LaunchObjects) -> Verdict:
-    """The verdict with the Pod whose container ended last and its node."""
+    """The verdict with the Pod whose container ended last and its node, unless it says which Pod it is about."""
     pods = objects.pods or list(objects.ended_pods)
+    pods = [pod for pod in pods if verdict.pod_name in ("", name_of(pod))] or pods
     pod = pod_state.newest([one for one in pods if pod_state.container_end(one) is not None]) or pod_state.newest(pods)
     if pod is None:
         return verdict

@@ -5,6 +5,7 @@ import json
 from activities.rules.model_limits import model_limits
 from activities.rules.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
+from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object
 from inferrun.names import job_name, verify_job_name
 from inferrun.run_ref import RunRef
@@ -32,9 +33,14 @@ CA_BUNDLE_FILE = "ca.crt"
 WARM_UP_VOLUMES = ("tmp", "contract", MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
 
 NOT_STARTED = 0
-STARTED = 1
-"""The `parallelism` of a Job. It is created with the first, and gets no Pod: the request may reach the API server late,
-when the run has ended. It is started by its UID, once the status of the run names it (docs/decisions/0017)."""
+"""The `parallelism` with which a Job is created. It gets no Pod: the request may reach the API server late, when the run has
+ended. It is started by its UID, once the status of the run names it (docs/decisions/0017): then it is that of its completions."""
+
+REPORTED_FAILURES = sorted(int(code) for code in ExitCode if code not in (ExitCode.DONE, ExitCode.STOPPED))
+"""Exit codes of a runner that has reported why it failed. One that was stopped or killed has not failed by itself."""
+
+MAX_FAILURES = 2**31 - 1
+"""The `backoffLimit` of a Job whose failures are counted per shard."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -111,20 +117,38 @@ def job(
             "ownerReferences": [owner_reference(run)],
         },
         "spec": {
-            "completions": 1,
+            "completions": snapshot.shards,
             "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
-            "podReplacementPolicy": "Failed",  # never two Pods of a run at a time
+            "podReplacementPolicy": "Failed",  # never two Pods of a run, or of a shard, at a time
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 ]
             },
+            **(_of_shards(snapshot) if snapshot.shards > 1 else {}),
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
                 "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits),
             },
         },
+    }
+
+
+def _of_shards(snapshot: Snapshot) -> Object:
+    """What makes a Job create one Pod per shard. The first Pod that succeeds has found the run committed, and ends it.
+
+    A Pod that was killed is replaced, and one that reports a failure is not: the others go on with its chunks. The workflow counts
+    the launch as failed once no shard is left.
+    """
+    reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
+    ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    return {
+        "completionMode": "Indexed",
+        "successPolicy": {"rules": [{"succeededCount": 1}]},
+        "backoffLimit": MAX_FAILURES,
+        "backoffLimitPerIndex": snapshot.backoff_limit,
+        "podFailurePolicy": {"rules": [ignored, {"action": "FailIndex", "onExitCodes": reported}]},
     }
 
 
@@ -179,6 +203,7 @@ def _for_output(snapshot: Snapshot) -> Snapshot:
             "claims": tuple(item for item in snapshot.claims if item.end == "output"),
             "resources": resources,
             "warm_up_limit": 0,
+            "shards": 1,
         }
     )
 
@@ -311,6 +336,8 @@ def _container(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left
 def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> list[Object]:
     snapshot = compiled.snapshot
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
+    if snapshot.shards > 1:
+        plain["INFERRUN_SHARDS"] = str(snapshot.shards)
     if seconds_left is not None:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
     plain |= _ca_bundle_variable(snapshot)

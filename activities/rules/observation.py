@@ -73,6 +73,7 @@ class Launch:
     has_clock: bool
     is_builtin: bool
     is_verifying: bool = False
+    shards: int = 1
 
     @classmethod
     def of_job(cls, job: Object) -> Self | None:
@@ -91,6 +92,7 @@ class Launch:
             has_clock=ANNOTATION_SECONDS_LEFT in annotations,
             is_builtin=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN,
             is_verifying=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_VERIFY,
+            shards=job_state.shards_of(job),
         )
 
     @classmethod
@@ -177,11 +179,12 @@ def observe(
     """
     if job_state.is_finished(job) or any(is_success(end, job) for end in ends):
         return Observation(Doing.ENDED)
-    pod = pod_state.newest(list(pods))
+    shards = job_state.shards_of(job)
+    pod = pod_state.leading(list(pods), shards=shards, known=before.pod_uid)
     if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
-    if pod is not None and _is_running(pod) and not is_another:
+    if pod is not None and _is_running(pod) and (not is_another or shards > 1):
         return Observation(
             Doing.RUNNING,
             pod_uid=uid_of(pod),
@@ -304,7 +307,11 @@ def launch_number(name: str, *, run: RunRef) -> int:
 
 
 def running_message(launch: Launch, pod_name: str) -> str:
-    """The message of a run that is running. It names the Pod, so that a new leader can tell which start was announced."""
+    """The message of a run that is running. It names the Pod, so that a new leader can tell which start was announced. Of several
+    shards any Pod stands for all, because the launch runs as long as one of them does.
+    """
+    if launch.shards > 1:
+        return f"attempt {launch.attempt} is running in up to {launch.shards} Pods of Job {launch.job_name}"
     return f"attempt {launch.attempt} is running in Pod {pod_name}"
 
 

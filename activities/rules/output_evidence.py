@@ -21,7 +21,8 @@ def is_unclear(
     """Whether a container of the launch may have committed the output without leaving a readable result.
 
     `may_be_unseen` says whether a Pod may have run without being among `pods`. The last Pod that ran decides: it began
-    after all others had ended, and looked for their commit. What orphans report does not count.
+    after all others had ended, and looked for their commit. Of several shards, each Pod may have committed. What orphans report
+    does not count.
     """
     if any(_has_run(orphan) for orphan in orphans):
         return True
@@ -30,6 +31,8 @@ def is_unclear(
     last = pod_state.newest(ran)
     if last is None:
         return may_be_unseen and not known
+    if snapshot is not None and snapshot.shards > 1:
+        return not all(_left_result(pod, snapshot) for pod in ran)
     return not _left_result(last, snapshot)
 
 

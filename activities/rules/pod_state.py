@@ -152,6 +152,21 @@ def newest(pods: list[Object]) -> Object | None:
     return max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
 
 
+def leading(pods: list[Object], *, shards: int, known: str = "") -> Object | None:
+    """The Pod whose state is that of its launch. With several shards, a launch runs as long as one of its Pods runs: the Pod with
+    the UID `known` if it does, otherwise the one that has run longest; Pods on nodes that respond come first.
+    """
+    if shards == 1:
+        return newest(pods)
+    running = [pod for pod in pods if started_at(pod) is not None and container_end(pod) is None]
+    if not running:
+        return newest(pods)
+    return min(
+        running,
+        key=lambda pod: (silent_since(pod) is not None, pod["metadata"]["uid"] != known, str(started_at(pod))),
+    )
+
+
 def _is_time(value: object) -> bool:
     """Whether a timestamp is set: the kubelet writes the zero time if it does not know the time."""
     return isinstance(value, str) and not value.startswith(("0001-", "1970-01-01T00:00:00"))

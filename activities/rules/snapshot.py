@@ -19,10 +19,11 @@ from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, Model, Tensors, dump_contract
 from inferrun.control.run_defaults import Defaults, amounts_of
 from inferrun.kserve import ModelAddress, Wanted
-from inferrun.names import job_base_name
+from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel, ObjectReference
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ModelRequests, ResourceRequirements
+from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
 
@@ -147,6 +148,8 @@ class Snapshot(BaseModel):
     warm_up_image: str = ""
     ca_bundle: CABundle | None = None
     is_dry_run: bool = False
+    shards: int = 1
+    """Number of Pods of a launch."""
 
     @property
     def success(self) -> Reason:
@@ -196,7 +199,8 @@ class CompiledRun:
     @property
     def snapshot_json(self) -> str:
         """The snapshot as compact JSON."""
-        return self.snapshot.model_dump_json(exclude_defaults=False)
+        absent = {"shards"} if self.snapshot.shards == 1 else None
+        return self.snapshot.model_dump_json(exclude_defaults=False, exclude=absent)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -222,6 +226,7 @@ def compile_run(
     base = job_base_name(run.metadata.name, run.metadata.uid)
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
     _check_image(run, snapshot)
+    _check_shards(run, config, snapshot, base=base)
     contract = _contract_of(run, config, base=base)
     if earlier is not None:
         contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
@@ -285,6 +290,36 @@ def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
         )
         raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
 
+
+def _check_shards(run: InferenceRun, config: InferenceConfig, snapshot: Snapshot, *, base: str) -> None:
+    """Raise LaunchBlocked for a run that cannot be divided among Pods."""
+    obstacle = shard_obstacle(
+        snapshot.shards,
+        image=None if snapshot.is_our_runner else snapshot.image,
+        input_labels=config.spec.storage.input or (),
+        output_labels=config.spec.storage.output or (),
+        canary_records=run.spec.canary_records or config.spec.canary_records,
+    ) or _name_obstacle(snapshot.shards, base=base)
+    if obstacle:
+        raise LaunchBlocked(Reason.INVALID_SPEC, f'spec.shards is "{snapshot.shards}"; {obstacle}', is_retryable=False)
+
+
+def _name_obstacle(shards: int, *, base: str) -> str:
+    """Why the Jobs of a run cannot have that many Pods: Kubernetes names their hosts after the Job and their number."""
+    longest = LABEL_LIMIT - len(f"-{MOST_LAUNCHES}-{shards - 1}")
+    if shards == 1 or len(base) <= longest:
+        return ""
+    room = longest + 1 - len(job_base_name("a", "0" * 8))
+    return f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
+
+
+def _shards_of(run: InferenceRun, config: InferenceConfig) -> int:
+    """A dry run reads only the first records."""
+    return 1 if run.spec.dry_run else run.spec.shards or config.spec.shards or 1
+
+
+MOST_LAUNCHES = 999
+"""Launches of a run of several shards whose Jobs have room for their number in their names."""
 
 MAX_SNAPSHOT_BYTES = 8 * 1024
 """Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
@@ -387,6 +422,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         warm_up_image=defaults.runner_image if warm_up_limit else "",
         is_dry_run=bool(run.spec.dry_run),
         ca_bundle=_ca_bundle_of(config),
+        shards=_shards_of(run, config),
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from activities.rules import container_clock, pod_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
@@ -81,8 +81,11 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
     if owner is not None:
         kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     trimmed: Object = {"metadata": kept}
-    if (job.get("spec") or {}).get("suspend"):
-        trimmed["spec"] = {"suspend": True}
+    spec: Object = {"suspend": True} if job_state.is_suspended(job) else {}
+    if (shards := job_state.shards_of(job)) > 1:
+        spec["completions"] = shards
+    if spec:
+        trimmed["spec"] = spec
     if conditions := _conditions(status.get("conditions"), kinds=None):
         trimmed["status"] = {"conditions": conditions}
     return trimmed

@@ -121,7 +121,7 @@ def _judge_completion(evidence: Evidence) -> Verdict:
 
 
 def _judge_failure(evidence: Evidence) -> Verdict:
-    pod = _failed_pod(evidence.pods)
+    pod = _failed_pod(evidence)
     if pod is None:
         failed = job_state.condition(evidence.job, "Failed") or {}
         detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
@@ -137,7 +137,8 @@ def _judge_failure(evidence: Evidence) -> Verdict:
         detail = one_line(str((pod.get("status") or {}).get("message", "")))
         text = f"Pod {name_of(pod)} failed before its container ended: {detail or 'no reason was reported'}"
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, text, None, None)
-    return _judge_exit(evidence, pod, end)
+    verdict = _judge_exit(evidence, pod, end)
+    return verdict.model_copy(update={"pod_name": name_of(pod)}) if evidence.snapshot.shards > 1 else verdict
 
 
 def _judge_pod_deadline(pod: Object, end: ContainerEnd | None) -> Verdict:
@@ -221,9 +222,22 @@ def _hint(snapshot: Snapshot, code: int) -> str:
     return ""
 
 
-def _failed_pod(candidates: list[Object]) -> Object | None:
+def _failed_pod(evidence: Evidence) -> Object | None:
+    """The Pod whose end says why the launch failed: of several shards one that no other attempt would help, or one that reports
+    why it failed; otherwise the newest.
+    """
+    candidates = evidence.pods
     failed = [pod for pod in candidates if pod_state.phase(pod) == "Failed" and not pod_state.is_disrupted(pod)]
+    if evidence.snapshot.shards > 1:
+        reports = [(pod, result) for pod in failed if (result := _result_in(pod, evidence.snapshot)) is not None]
+        decided = [pod for pod, result in reports if not result.retryable]
+        failed = decided or [pod for pod, _ in reports] or failed
     return pod_state.newest(failed) or pod_state.newest([pod for pod in candidates if pod_state.phase(pod) == "Failed"])
+
+
+def _result_in(pod: Object, snapshot: Snapshot) -> RunnerResult | None:
+    end = pod_state.container_end(pod)
+    return _result_of(snapshot, end) if end is not None else None
 
 
 def _image_of(pod: Object) -> str:

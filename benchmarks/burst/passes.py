@@ -15,7 +15,6 @@ from typing import Any
 from temporalio.client import Client
 
 from activities.rules import job_state
-from activities.rules.manifests import STARTED
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from benchmarks.burst.kubelet import Kubelet
 from benchmarks.burst.requests import Requests, read_requests
@@ -392,7 +391,7 @@ def _as_sent(spec: Object) -> Object:
     labels[wellknown.LABEL_MANAGED_BY] = "benchmark"
     metadata = {"labels": labels, "annotations": template["metadata"].get("annotations", {})}
     kept = {key: value for key, value in spec.items() if key not in ("selector", "template")}
-    return {**kept, "parallelism": STARTED, "template": {"metadata": metadata, "spec": template["spec"]}}
+    return {**kept, "parallelism": spec["completions"], "template": {"metadata": metadata, "spec": template["spec"]}}
 
 
 def _is_of_the_server(label: str) -> bool:

@@ -16,11 +16,14 @@ from inferrun.plugins.values import (
     Checkpoint,
     Chunk,
     ChunkCommit,
+    Claim,
     CommittedRun,
     Counts,
     InputPlan,
+    Member,
     ResultCounts,
     Results,
+    Survey,
 )
 from inferrun.runner_report import Delivery
 
@@ -200,6 +203,30 @@ class AbortableStore(Protocol):
 
     async def abort(self) -> CommittedRun | None:
         """Return the run's commit; if there is none, ensure that no attempt commits the run later, and return None."""
+        ...
+
+
+@runtime_checkable
+class SharedStore(Protocol):
+    """An opened output whose chunks several Pods divide among themselves (`shards`); optional for an `OutputStore`.
+
+    Called after `begin`. Claims and members only save work, so they need not be durable. `finish` is called after `read_commits`.
+    """
+
+    async def claim(self, claim: Claim) -> bool:
+        """Record a claim, and return whether it was the first with its chunk and generation."""
+        ...
+
+    async def report(self, member: Member) -> None:
+        """Replace what the Pod said about itself before."""
+        ...
+
+    async def survey(self) -> Survey:
+        """Return what all Pods of the run have done by now."""
+        ...
+
+    async def read_commits(self) -> Mapping[int, ChunkCommit]:
+        """Return all committed chunks, whichever Pod committed them."""
         ...
 
 

@@ -223,6 +223,68 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A Pod's intention to predict a chunk, so that the other Pods of its run choose other chunks.
+
+    It saves work and decides nothing: whatever was claimed, the first commit of a chunk wins.
+    """
+
+    chunk: int
+    """Number of the chunk; the number of chunks stands for the commit of the run."""
+
+    generation: int
+    """0 for the first claim of a chunk; each claim that takes the chunk over has the next number."""
+
+    owner: str
+    """Name of the Pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a Pod of a run says about itself to the others, repeatedly."""
+
+    name: str
+    """Differs between all Pods of a run, also between those of the same shard."""
+
+    shard: int
+    """Number of the shard, from 0."""
+
+    launch: int
+    """Number of the launch that started the Pod."""
+
+    beat: int = 0
+    """Grows while the Pod is alive."""
+
+    has_ended: bool = False
+    """Whether the Pod has stopped working, so that what it claimed is free."""
+
+    failed: int = 0
+    """Number of failed records in the chunks that the Pod has committed."""
+
+    usage: TokenUsage = NO_USAGE
+    """Tokens of the chunks that the Pod has committed."""
+
+    verdict: str = ""
+    """Why no Pod can commit this run, if that is so: more records failed than may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the Pods of a run have committed and claimed, and what they say about themselves."""
+
+    committed: frozenset[int] = frozenset()
+    """Numbers of the committed chunks."""
+
+    claims: Mapping[int, Claim] = field(default_factory=dict)
+    """The latest claim of each chunk that is not committed."""
+
+    members: Mapping[str, Member] = field(default_factory=dict)
+    """The Pods by their names, including those of earlier launches."""
+
+    is_run_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Numbers of records; `completed + failed` never exceeds `total`. Completed means that the prediction is committed."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, JsonValue
 
 from inferrun import wellknown
+from inferrun.contract import MAX_SHARDS
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
@@ -26,6 +27,7 @@ StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
 BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Threshold = int | Annotated[str, Field(max_length=16)]
 CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
+Shards = Annotated[int, Field(ge=1, le=MAX_SHARDS)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
 TensorName = Annotated[str, Field(min_length=1, max_length=256)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
@@ -253,6 +255,10 @@ class InferenceConfigSpec(ResourceModel):
     canary_records: CanaryRecords | None = None
     """Number of records that are predicted first. If more of them fail than errorThreshold allows (without errorThreshold: if all
     of them fail), the run fails before the other records are sent. Default: none. Custom images find it in the contract."""
+
+    shards: Shards | None = None
+    """Number of Pods among which a run is divided. Each has the resources and the number of requests that this config states. More
+    than 1 requires the built-in runner, and input and output of the label file or s3. Default: 1."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the runner's container."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field
 
 from inferrun import wellknown
-from inferrun.resources.config import BackoffLimit, CanaryRecords, Threshold
+from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
@@ -59,6 +59,10 @@ class InferenceRunSpec(ResourceModel):
 
     canary_records: CanaryRecords | None = None
     """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
+
+    shards: Shards | None = None
+    """Number of Pods among which the run is divided; more than 1 requires the built-in runner, and input and output of the label
+    file or s3. Default: the value in the config."""
 
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can

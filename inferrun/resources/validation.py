@@ -25,6 +25,7 @@ from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, JoinS
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import (
     HTTP_VERBS,
     KNOWN_LABELS,
@@ -160,6 +161,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _model_problems(spec),
         _storage_problems(spec),
         _threshold_problems(spec.error_threshold),
+        _shard_problems(spec),
         _column_problems(spec),
         _resource_problems(spec),
         _requests_beyond_limits(spec.resources or ResourceRequirements()),
@@ -222,6 +224,21 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
         ErrorThreshold.parse(threshold)
     except ValueError as wrong:
         yield Problem(field="spec.errorThreshold", value=shown(threshold), allowed=str(wrong))
+
+
+def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """Another image may be that of the built-in runner; whether it is, is found out when a run is launched."""
+    if spec.image is not None:
+        return
+    obstacle = shard_obstacle(
+        spec.shards or 1,
+        image=None,
+        input_labels=spec.storage.input or (),
+        output_labels=spec.storage.output or (),
+        canary_records=spec.canary_records,
+    )
+    if obstacle:
+        yield Problem(field="spec.shards", value=shown(spec.shards), allowed=obstacle)
 
 
 def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:

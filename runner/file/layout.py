@@ -7,6 +7,8 @@
         manifest.json                              commits the run; without it the output is incomplete
         .commits/000000.json                       commits a chunk; removed by the manifest's commit
         .attempts/<Pod>/                           uncommitted work; removed by the manifest's commit
+        .claims/000000-000.json                    of a run with several Pods: which one predicts a chunk; removed in the end
+        .members/<Pod>.json                        and their signs of life; removed in the end
 
 `cat <path>/<jobName>/predictions/*` prints all predictions in input order. A file that has its final name never changes.
 """
@@ -51,6 +53,16 @@ class Layout:
     def commits(self) -> Path:
         """The folder of the chunks' commits."""
         return self.folder / ".commits"
+
+    @property
+    def claims(self) -> Path:
+        """The folder of the chunks' claims."""
+        return self.folder / ".claims"
+
+    @property
+    def members(self) -> Path:
+        """The folder of the Pods' signs of life."""
+        return self.folder / ".members"
 
     def commit(self, chunk: int) -> Path:
         """Return the commit of a chunk."""

@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
@@ -24,11 +24,13 @@ from inferrun.plugins import (
     Checkpoint,
     Chunk,
     ChunkCommit,
+    Claim,
     CommittedRun,
     Counts,
     Delivery,
     EarlierResults,
     InputPlan,
+    Member,
     OutputError,
     OutputStore,
     RecordFormat,
@@ -37,6 +39,7 @@ from inferrun.plugins import (
     RetriedRun,
     StorageObject,
     StoreContext,
+    Survey,
 )
 from runner.file.beneath import open_folder, opened_folder, path_of
 from runner.file.earlier import read_earlier
@@ -46,12 +49,18 @@ from runner.file.spec import FileSpec, read_spec
 from runner.run_folder.chunk_writer import PartChunkWriter
 from runner.run_folder.documents import (
     ChunkDocument,
+    ClaimDocument,
     Manifest,
+    MemberDocument,
     RunDocument,
     StoredFile,
     chunk_document_of,
+    claim_name,
+    claim_of,
     document_of,
+    latest_claims,
     manifest_of,
+    member_document_of,
     run_id_of,
 )
 from runner.run_folder.ownership import Aborted, RunFolder
@@ -97,6 +106,7 @@ class FileOutput:
         self._is_commit_abandoned = False
         self._committed_run: CommittedRun | None = None
         self._is_closed = False
+        self._is_shared = False
 
     async def open(self) -> Checkpoint:
         """Create the folders and read what is committed."""
@@ -132,6 +142,22 @@ class FileOutput:
             if committed_run is None:
                 raise
             return committed_run
+
+    async def claim(self, claim: Claim) -> bool:
+        """Publish a claim."""
+        return await self._on_disk(lambda: self._publish_claim(claim), committed=lambda _: False)
+
+    async def report(self, member: Member) -> None:
+        """Replace the Pod's sign of life."""
+        await self._on_disk(lambda: self._replace_member(member), committed=lambda _: None)
+
+    async def survey(self) -> Survey:
+        """List the commits and the claims, and read the signs of life."""
+        return await self._on_disk(self._read_survey, committed=lambda _: Survey(is_run_committed=True))
+
+    async def read_commits(self) -> Mapping[int, ChunkCommit]:
+        """Read the commits, and give their files their final names if a Pod died before it did."""
+        return await self._on_disk(self._adopt_commits, committed=lambda _: {})
 
     async def find_commit(self) -> CommittedRun | None:
         """Read the manifest."""
@@ -169,6 +195,8 @@ class FileOutput:
                 shutil.rmtree(self._own, ignore_errors=True)
             with suppress(OSError):  # other attempts may still be working there
                 self._layout.attempts.rmdir()
+            if self._is_shared and self._layout.manifest.exists():
+                self._delete_shared_folders()
             os.close(self._handle)
         self._disk.release()
 
@@ -232,21 +260,74 @@ class FileOutput:
         run = self._read_run()
         if run is None:
             return Checkpoint()
+        return Checkpoint(plan=run.plan(), committed=self._adopt_commits())
+
+    def _adopt_commits(self) -> dict[int, ChunkCommit]:
         self._commits = {document.chunk: document for document in self._read_commits()}
         for document in self._commits.values():
             self._publish_files(document)
-        committed = {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
-        return Checkpoint(plan=run.plan(), committed=committed)
+        return {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
+
+    def _publish_claim(self, claim: Claim) -> bool:
+        """A claim need not be durable: if it is lost, work is done twice."""
+        name = claim_name(claim)
+        self._prepare_shared_folders()
+        draft = self._write_volatile(ClaimDocument(owner=claim.owner).text(), name=f"claim-{name}")
+        won = publish_name(draft, self._layout.claims / name)
+        draft.unlink(missing_ok=True)
+        return won
+
+    def _replace_member(self, member: Member) -> None:
+        name = f"{Path(member.name).name}.json"
+        self._prepare_shared_folders()
+        draft = self._write_volatile(member_document_of(member).text(), name=f"member-{name}")
+        draft.replace(self._layout.members / name)
+
+    def _write_volatile(self, text: bytes, *, name: str) -> Path:
+        self._own.mkdir(parents=True, exist_ok=True)
+        draft = self._own / name
+        draft.write_bytes(text)
+        return draft
+
+    def _read_survey(self) -> Survey:
+        if self._read_manifest() is not None:
+            return Survey(is_run_committed=True)
+        committed = frozenset(int(path.stem) for path in self._layout.commits.glob("*.json"))
+        latest = latest_claims(path.name for path in self._layout.claims.glob("*.json"))
+        claims = {
+            chunk: claim_of(name, (self._layout.claims / name).read_bytes())
+            for chunk, name in latest.items()
+            if chunk not in committed
+        }
+        documents = [
+            MemberDocument.model_validate_json(path.read_bytes()) for path in self._layout.members.glob("*.json")
+        ]
+        members = {document.name: document.member() for document in documents}
+        return Survey(committed=committed, claims=claims, members=members)
 
     def _read_commits(self) -> list[ChunkDocument]:
         paths = sorted(self._layout.commits.glob("*.json"))
         return [ChunkDocument.model_validate_json(path.read_bytes()) for path in paths]
 
     def _prepare_folders(self) -> None:
-        for folder in (self._layout.predictions, self._layout.commits, self._own):
+        self._create(self._layout.predictions, self._layout.commits, self._own)
+        self._check_volume(self._own)
+
+    def _prepare_shared_folders(self) -> None:
+        """Once only: if they are gone, another Pod has committed the run."""
+        if not self._is_shared:
+            self._create(self._layout.claims, self._layout.members)
+            self._is_shared = True
+
+    def _delete_shared_folders(self) -> None:
+        """By every Pod that ends after the commit: the others may have added something while the first one deleted them."""
+        for folder in (self._layout.claims, self._layout.members):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _create(self, *folders: Path) -> None:
+        for folder in folders:
             with opened_folder(self._layout.folder, str(folder.relative_to(self._layout.folder)), create=True):
                 pass  # neither they nor their parents are links that lead elsewhere
-        self._check_volume(self._own)
 
     def _probe_folder(self) -> None:
         for parent in (self._path, *map(str, PurePosixPath(self._path).parents)):
@@ -334,6 +415,7 @@ class FileOutput:
         self._run_folder.check_complete(manifest, counts)
         self._committed_run = self._commit(manifest.text())
         sync_folder(self._layout.folder)
+        self._delete_shared_folders()
         for folder in (self._layout.attempts, self._layout.commits):
             shutil.rmtree(folder, ignore_errors=True)
         return self._committed_run

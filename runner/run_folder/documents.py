@@ -1,7 +1,9 @@
 """The JSON documents of a run's output: `run.json`, one commit per chunk, and `manifest.json`. Pure."""
 
-from collections.abc import Mapping
-from typing import Literal
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
@@ -10,16 +12,20 @@ from inferrun.plugins import (
     NO_USAGE,
     Chunk,
     ChunkCommit,
+    Claim,
     CommittedRun,
     Contract,
     Counts,
     InputPlan,
+    Member,
     Output,
     ResultCounts,
     TokenUsage,
 )
 from inferrun.text import public_url
 from runner.run_folder.part_writer import Draft, PartDraft
+
+_CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
 
 
 class Document(BaseModel):
@@ -138,6 +144,29 @@ class Manifest(Document):
         )
 
 
+class ClaimDocument(Document):
+    """The claim of a chunk. The file's name contains the chunk and the generation."""
+
+    owner: str
+
+
+class MemberDocument(Document):
+    """What a Pod of a run says about itself to the others."""
+
+    name: str
+    shard: int
+    launch: int
+    beat: int
+    has_ended: bool = False
+    failed: int = 0
+    usage: TokenUsage = NO_USAGE
+    verdict: str = ""
+
+    def member(self) -> Member:
+        """Return the Pod."""
+        return Member(**dict(self))
+
+
 class AbortedRun(Document):
     """Takes the place of the manifest of a run that failed without a commit: no attempt can commit it later."""
 
@@ -149,6 +178,32 @@ class AbortedRun(Document):
 
 ENDED_RUN: TypeAdapter[Manifest | AbortedRun] = TypeAdapter(Manifest | AbortedRun)
 """What `manifest.json` contains."""
+
+
+def claim_name(claim: Claim) -> str:
+    """Return the name of the file of a claim: Pods with the same intention write the same name."""
+    return f"{claim.chunk:06}-{claim.generation:03}.json"
+
+
+def latest_claims(names: Iterable[str]) -> dict[int, str]:
+    """Select the name of the latest claim of each chunk; other names are ignored."""
+    found: dict[int, tuple[int, str]] = {}
+    for name in names:
+        if (match := _CLAIM_NAME.fullmatch(name)) is not None:
+            chunk, generation = int(match[1]), int(match[2])
+            found[chunk] = max(found.get(chunk, (-1, "")), (generation, name))
+    return {chunk: name for chunk, (_, name) in found.items()}
+
+
+def claim_of(name: str, content: bytes) -> Claim:
+    """Read a claim. Raises ValueError (pydantic's) if it is something else."""
+    chunk, _, generation = name.removesuffix(".json").partition("-")
+    return Claim(int(chunk), int(generation), ClaimDocument.model_validate_json(content).owner)
+
+
+def member_document_of(member: Member) -> MemberDocument:
+    """Return the document that stores what a Pod says."""
+    return MemberDocument(**asdict(member) | {"usage": member.usage})
 
 
 def run_id_of(contract: Contract) -> str:

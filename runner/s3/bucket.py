@@ -95,6 +95,11 @@ class Bucket:
                 return self.read(key) == content  # the response to an earlier try may have been lost
             return True
 
+    def replace(self, key: str, content: bytes) -> None:
+        """Store an object, whether or not the key exists."""
+        with self._errors(key):
+            obstore.put(self._store, key, content, use_multipart=False)
+
     def upload(self, key: str, path: Path) -> None:
         """Store a file, in parts if it is large."""
         with self._errors(key):

@@ -7,6 +7,8 @@ Objects below `<path>/<jobName>/`:
     errors/part-000000-000000000000-<attempt>.…        its failed records, if there are any
     commits/000000.json                                commits a chunk: names the objects that belong to it; kept
     manifest.json                                      commits the run; lists all objects
+    claims/000000-000.json, members/<Pod>.json         of a run with several Pods: which one predicts a chunk, and their signs of
+                                                       life; deleted when the run is committed
 
 Any number of Pods may execute the same run. Each uploads objects under names of its own; the first to write the commit of a chunk
 wins, and only the winner's objects are in the manifest. When the run is committed, other objects with results are deleted. A
@@ -15,9 +17,10 @@ chunk is spooled to the Pod's disk before it is uploaded.
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
 
 from pydantic import ValidationError
@@ -27,11 +30,13 @@ from inferrun.plugins import (
     Checkpoint,
     Chunk,
     ChunkCommit,
+    Claim,
     CommittedRun,
     Counts,
     Delivery,
     EarlierResults,
     InputPlan,
+    Member,
     OutputError,
     OutputStore,
     RecordFormat,
@@ -39,20 +44,27 @@ from inferrun.plugins import (
     RetriedRun,
     StorageObject,
     StoreContext,
+    Survey,
 )
 from runner.run_folder.chunk_writer import PartChunkWriter
 from runner.run_folder.documents import (
     ChunkDocument,
+    ClaimDocument,
     Manifest,
+    MemberDocument,
     RunDocument,
     chunk_document_of,
+    claim_name,
+    claim_of,
     document_of,
+    latest_claims,
     manifest_of,
+    member_document_of,
     run_id_of,
 )
 from runner.run_folder.ownership import Aborted, RunFolder
 from runner.run_folder.part_writer import PartWriter
-from runner.s3.bucket import Bucket, open_bucket
+from runner.s3.bucket import Bucket, StoredObject, open_bucket
 from runner.s3.earlier import read_earlier
 from runner.s3.spec import S3Spec, read_spec
 
@@ -60,6 +72,9 @@ T = TypeVar("T")
 
 _PROBE = b"inferrun probes whether this server supports conditional writes\n"
 
+
+_READS_AT_A_TIME = 8
+"""Commits that are read at a time: each is a small object, so the latency of the server counts."""
 
 _LAST_CHECK_SECONDS = 0.4
 """Seconds that a cancelled commit waits to find out whether the manifest was written."""
@@ -87,6 +102,7 @@ class S3Output:
         self._parts: dict[int, PartWriter] = {}
         self._commits: dict[int, ChunkDocument] = {}
         self._plan: InputPlan | None = None
+        self._shared: dict[str, tuple[str, bytes]] = {}
 
     async def open(self) -> Checkpoint:
         """Read what is committed, and probe the server if this is the first attempt."""
@@ -121,6 +137,23 @@ class S3Output:
                 if run:
                     return run
             raise
+
+    async def claim(self, claim: Claim) -> bool:
+        """Write a claim."""
+        key, document = self._key(f"claims/{claim_name(claim)}"), ClaimDocument(owner=claim.owner)
+        return await self._on_thread(lambda: self._bucket.create(key, document.text()))
+
+    async def report(self, member: Member) -> None:
+        """Replace the Pod's sign of life."""
+        await self._on_thread(lambda: self._store_member(member))
+
+    async def survey(self) -> Survey:
+        """List the commits, the claims and the signs of life, and read what has changed."""
+        return await self._on_thread(self._read_survey)
+
+    async def read_commits(self) -> Mapping[int, ChunkCommit]:
+        """Read the commits that are not known yet."""
+        return await self._on_thread(self._read_new_commits)
 
     async def find_commit(self) -> CommittedRun | None:
         """Read the manifest."""
@@ -171,11 +204,52 @@ class S3Output:
         if stored is None:
             self._probe()
             return Checkpoint()
-        keys = [one.key for one in self._bucket.list_below(self._key("commits/"))]
-        documents = [self._read_commit_of(key) for key in keys]
-        self._commits = {document.chunk: document for document in documents}
-        committed = {document.chunk: document.commit(won=False) for document in documents}
-        return Checkpoint(plan=stored.plan(), committed=committed)
+        return Checkpoint(plan=stored.plan(), committed=self._read_new_commits())
+
+    def _read_new_commits(self) -> dict[int, ChunkCommit]:
+        missing = sorted(self._committed_chunks() - self._commits.keys())
+        with ThreadPoolExecutor(_READS_AT_A_TIME) as pool:
+            for document in pool.map(lambda chunk: self._read_commit_of(self._commit_key(chunk)), missing):
+                self._commits[document.chunk] = document
+        return {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
+
+    def _committed_chunks(self) -> frozenset[int]:
+        listed = self._bucket.list_below(self._key("commits/"))
+        return frozenset(int(PurePosixPath(one.key).stem) for one in listed)
+
+    def _commit_key(self, chunk: int) -> str:
+        return self._key(f"commits/{chunk:06}.json")
+
+    def _store_member(self, member: Member) -> None:
+        key = self._key(f"members/{Path(member.name).name}.json")
+        if member.has_ended and self._bucket.head(self._key("manifest.json")) is not None:
+            return
+        self._bucket.replace(key, member_document_of(member).text())
+
+    def _read_survey(self) -> Survey:
+        if self._read_manifest() is not None:
+            self._delete_shared()  # something may have been written since they were deleted
+            return Survey(is_run_committed=True)
+        listed = {PurePosixPath(one.key).name: one for one in self._bucket.list_below(self._key("claims/"))}
+        members = [self._read_shared(one) for one in self._bucket.list_below(self._key("members/"))]
+        committed = self._committed_chunks()  # last: a chunk that is committed by now has no claim that matters
+        claims = {
+            chunk: claim_of(name, content)
+            for chunk, name in latest_claims(listed).items()
+            if chunk not in committed and (content := self._read_shared(listed[name]))
+        }
+        documents = [MemberDocument.model_validate_json(content) for content in members if content]
+        return Survey(
+            committed=committed, claims=claims, members={document.name: document.member() for document in documents}
+        )
+
+    def _read_shared(self, stored: StoredObject) -> bytes:
+        """Read a claim or a sign of life, unless it is known and has not changed; empty if it was deleted."""
+        etag, content = self._shared.get(stored.key, ("", b""))
+        if not etag or etag != stored.etag:
+            content = self._bucket.read(stored.key) or b""
+            self._shared[stored.key] = stored.etag, content
+        return content
 
     def _probe(self) -> None:
         """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""
@@ -206,7 +280,7 @@ class S3Output:
         return document
 
     def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
-        key = self._key(f"commits/{chunk.index:06}.json")
+        key = self._commit_key(chunk.index)
         name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}{self._format.results_suffix}"
         document = chunk_document_of(chunk, part.finish(), name=name, attempt=self._attempt)
         won = self._bucket.head(key) is None and self._upload_chunk(document, key)
@@ -255,10 +329,15 @@ class S3Output:
             parts = Manifest.model_validate_json(content).parts
             files = {part.file for part in parts} | {part.errors.file for part in parts if part.errors}
             kept = {self._key(name) for name in files}
-            found = [
-                one.key for folder in ("predictions/", "errors/") for one in self._bucket.list_below(self._key(folder))
-            ]
+            found = self._keys_below("predictions/", "errors/")
             self._bucket.delete([key for key in found if key not in kept])
+            self._delete_shared()
+
+    def _delete_shared(self) -> None:
+        self._bucket.delete(self._keys_below("claims/", "members/"))
+
+    def _keys_below(self, *folders: str) -> list[str]:
+        return [one.key for folder in folders for one in self._bucket.list_below(self._key(folder))]
 
     def _read_manifest(self) -> CommittedRun | None:
         content = self._bucket.read(self._key("manifest.json"))

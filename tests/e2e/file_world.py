@@ -71,8 +71,8 @@ def committed_in(space: Space) -> list[Object]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def prepare(space: Space, *, backoff_limit: int) -> None:
-    """Start the model, write the input and apply the config `ours` with the built-in runner."""
+def prepare(space: Space, *, backoff_limit: int, **more: object) -> None:
+    """Start the model, write the input and apply the config `ours` with the built-in runner; `more` are fields of its spec."""
     subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
     space.apply(*world(space))
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")
@@ -86,6 +86,6 @@ def prepare(space: Space, *, backoff_limit: int) -> None:
         "modelUrl": f"counting.{space.name}.svc.cluster.local/v2/models/counting/infer",
         "modelInputName": "in",
     }
-    ours = config("ours", kserve=kserve, storage=storage, backoffLimit=backoff_limit)
+    ours = config("ours", kserve=kserve, storage=storage, backoffLimit=backoff_limit, **more)
     del ours["spec"]["image"]
     space.apply(ours)

@@ -13,11 +13,9 @@ from deploy.crds.schema import field_docs
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.settings import CommonSettings
 from operator_shim.settings import ShimSettings
-from runner.settings import Settings
+from runner.settings import Settings, variable_of
 from tools.reference.markdown import Row, code, sentence
 from worker.settings import WorkerSettings
-
-PREFIX: Final = "INFERRUN_"
 
 _VARIABLE: Final = re.compile(r"^([A-Z][A-Z_]+)((?:, or| or)?[^:]*): (.*)$", re.DOTALL)
 
@@ -37,7 +35,7 @@ def runner_rows(model: type[BaseModel] = Settings) -> Iterator[Row]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from runner_rows(field.annotation)
             continue
-        variable = name if name == "pod_uid" else f"{PREFIX}{name.upper()}"
+        variable = variable_of(name)
         default = "none" if field.default is None else code(field.default)
         yield f"`{variable}`", default, docs[name]
 

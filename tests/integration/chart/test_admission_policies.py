@@ -13,6 +13,7 @@ import pytest
 from activities.rules import manifests
 from activities.rules.snapshot import compile_run
 from inferrun import wellknown
+from inferrun.contract import MAX_SHARDS
 from inferrun.control.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from tests.integration.chart.conftest import Manifest, Render
@@ -100,8 +101,8 @@ def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
 
 @pytest.mark.parametrize(
     "snapshot",
-    [{}, {"service_account": "trusted"}, {"run_as_user": None, "has_fixed_group": False}],
-    ids=["default", "allowed account", "assigned user"],
+    [{}, {"service_account": "trusted"}, {"run_as_user": None, "has_fixed_group": False}, {"shards": MAX_SHARDS}],
+    ids=["default", "allowed account", "assigned user", "shards"],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
     worker: Worker, namespace: str, snapshot: dict[str, Any]
@@ -132,6 +133,7 @@ CONTAINER = f"{POD}.containers.0"
         (_set("metadata.ownerReferences", to=[]), "controlled by an InferenceRun"),
         (_set("metadata.ownerReferences.0.kind", to="Deployment"), "controlled by an InferenceRun"),
         (_set("metadata.labels", to={"other": "label"}), "label app.kubernetes.io/managed-by"),
+        (_set("spec.parallelism", to=MAX_SHARDS + 1), "more than 64 Pods"),
         (_set(f"{POD}.hostNetwork", to=True), "namespaces of the host"),
         (_set(f"{POD}.hostPID", to=True), "namespaces of the host"),
         (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),

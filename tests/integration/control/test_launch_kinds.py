@@ -120,3 +120,37 @@ async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(
     refused = await launch(api, await make_run(configRef={"name": config}, retryOf=running.metadata.name))
     assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert "it is Running; only a run that has ended can be retried" in refused.message
+
+
+async def test_a_run_of_several_shards_gets_an_indexed_job_that_a_second_try_recognises(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config(storage=FILES, shards=2, backoffLimit=5)
+    run = await make_run(configRef={"name": config}, shards=3)
+    first = await launch(api, run)
+    assert first.state is LaunchState.LAUNCHED, first.message
+    job = await api.get(JOBS, run.metadata.namespace, first.job_name)
+    spec = job["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert (spec["backoffLimitPerIndex"], spec["successPolicy"]) == (5, {"rules": [{"succeededCount": 1}]})
+    again = await launch(api, run)
+    assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first.job_uid), again.message
+
+
+async def test_a_dry_run_of_several_shards_has_one_pod(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    run = await make_run(configRef={"name": await make_config(storage=FILES, shards=4)}, dryRun=True)
+    launched = await launch(api, run)
+    job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
+    assert (job["spec"]["completionMode"], job["spec"]["completions"]) == ("NonIndexed", 1)
+
+
+async def test_a_run_that_cannot_be_divided_gets_no_job(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    refused = await launch(api, await make_run(configRef={"name": await make_config()}, shards=2))
+    assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
+    assert refused.message == (
+        'spec.shards is "2"; more than 1 requires an input of the label file or s3, but spec.storage.input has own'
+    )

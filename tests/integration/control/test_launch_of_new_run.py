@@ -75,6 +75,19 @@ async def test_a_new_run_is_not_read_and_runs_that_were_seen_together_share_one_
     assert proxy.requests[before].path.endswith(f"/inferenceconfigs/{config}")
 
 
+async def test_runs_that_have_waited_are_read_and_share_the_read_of_their_config_if_they_are_launched_together(
+    launches: Launches, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config()
+    runs = [await make_run(configRef={"name": config}) for _ in range(3)]
+    before = len(proxy.requests)
+    launched = await asyncio.gather(*(launches.launch(run) for run in runs))
+    assert [result.state for result in launched] == [LaunchState.LAUNCHED] * 3
+    read = [request.path for request in proxy.requests[before:] if request.method == "GET"]
+    assert sum("/inferenceruns/" in path for path in read) == 3
+    assert sum(path.endswith(f"/inferenceconfigs/{config}") for path in read) == 1
+
+
 async def test_a_run_is_launched_with_the_config_as_it_was_when_the_run_was_created(
     launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:

@@ -108,6 +108,8 @@ ACCEPTED: Final = (
         for value in (0, 10, "10", "5%", "0.1%", "100%")
     ),
     config("a canary", canaryRecords=100),
+    config("several shards", shards=64),
+    run("a run of several shards", shards=2),
     run("a run with an error threshold and a canary", errorThreshold="5%", canaryRecords=1),
     run("a dry run", dryRun=True),
     run("a retry", retryOf="earlier"),
@@ -203,6 +205,8 @@ REJECTED: Final = (
     config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
     # InferenceRun
     run("a retry by a schedule", retryOf="earlier", schedule="@daily", field="retryOf", value="earlier"),
+    config("no shards", shards=0, field="shards", value="0"),
+    run("too many shards", shards=65, field="shards", value="65"),
     run("a retry of a bad name", retryOf="My_Run", field="retryOf", value="My_Run"),
     run("a dry run by a schedule", dryRun=True, schedule="@daily", field="dryRun", value="true"),
     run("a dry run by text", dryRun="yes", field="dryRun", value="string"),

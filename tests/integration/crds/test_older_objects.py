@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from secrets import token_hex
 
 import httpx
 import pytest
@@ -90,3 +91,40 @@ def test_the_status_of_a_config_that_violates_later_rules_can_be_written(older: 
     assert server.patch_status(wellknown.CONFIG_KIND, "old", {"conditions": [condition]})["status"] == {
         "conditions": [condition]
     }
+
+
+def with_an_owner_of_each_field(definition: Json) -> Json:
+    """The definition in which each field of the status has an owner, as in earlier versions."""
+    granular = deepcopy(definition)
+    del granular["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["x-kubernetes-map-type"]
+    return granular
+
+
+def owners_of_status(stored: Json) -> list[Json]:
+    """What the API server keeps about the owners of the status."""
+    entries = stored["metadata"]["managedFields"]
+    return [entry["fieldsV1"] for entry in entries if entry.get("subresource") == "status"]
+
+
+def test_the_status_of_a_run_whose_fields_had_an_owner_each_can_be_written(
+    client: httpx.Client, namespace: str, older: Callable[[str, Json], Server]
+) -> None:
+    definition = of_another_group(inference_run())
+    server = Server(client, namespace=namespace, group=GROUP)
+    apply_definition(client, with_an_owner_of_each_field(definition))
+    spec = {"configRef": {"name": "a"}}
+    wait_until(lambda: accepts(server, wellknown.RUN_KIND, spec), what="the earlier definition to be served")
+    server.create(wellknown.RUN_KIND, spec, name="granular")
+
+    def is_granular() -> bool:
+        stored = server.patch_status(wellknown.RUN_KIND, "granular", {"phase": "Pending", "message": token_hex(4)})
+        return owners_of_status(stored) == [{"f:status": {".": {}, "f:message": {}, "f:phase": {}}}]
+
+    def is_whole() -> bool:
+        stored = server.patch_status(wellknown.RUN_KIND, "granular", {"phase": "Running", "message": token_hex(4)})
+        assert stored["status"]["phase"] == "Running"
+        return owners_of_status(stored) == [{"f:status": {}}]
+
+    wait_until(is_granular, what="the earlier definition to be in force")
+    apply_definition(client, definition)
+    wait_until(is_whole, what="the current definition to be in force")

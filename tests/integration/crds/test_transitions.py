@@ -192,3 +192,14 @@ def test_a_schedule_with_a_contract_from_the_krateo_controller_may_change(
 ) -> None:
     name = create(schedule="@daily", status={"contract": "e30="})
     assert server.patch_spec(RUN, name, {"parameters": {"a": "1"}})["spec"]["parameters"] == {"a": "1"}
+
+
+def test_the_api_server_keeps_one_owner_of_a_status_and_not_one_of_each_field(
+    server: Server, create: Callable[..., str]
+) -> None:
+    name = create(status={"phase": "Pending", "records": {"completed": 0}})
+    server.patch_status(RUN, name, {"phase": "Running", "records": {"completed": 5}, "attempt": 1})
+    stored = server.get(RUN, name)
+    owned = [entry["fieldsV1"] for entry in stored["metadata"]["managedFields"] if entry.get("subresource") == "status"]
+    assert owned == [{"f:status": {}}]
+    assert stored["status"] == {"phase": "Running", "records": {"completed": 5}, "attempt": 1}

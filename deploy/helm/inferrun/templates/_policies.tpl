@@ -39,6 +39,8 @@ validations:
     message: "a Job of the worker must be controlled by an InferenceRun"
   - expression: "!variables.isCreation || object.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun'"
     message: "a Job of the worker must have the label app.kubernetes.io/managed-by=inferrun"
+  - expression: "request.operation == 'DELETE' || object.spec.?parallelism.orValue(1) <= 64"
+    message: "a Job of the worker must not have more than 64 Pods at a time"
   - expression: "!variables.isCreation || size(variables.pod.containers) == 1"
     message: "a Job of the worker must have exactly one container"
   - expression: >-

@@ -21,6 +21,7 @@ SPEC = {
     "pendingTimeoutSeconds": 30,
     "errorThreshold": "5%",
     "canaryRecords": 10,
+    "shards": 3,
     "schedule": "0 9 * * *",
     "timeZone": "Europe/Rome",
     "concurrencyPolicy": "Allow",
@@ -64,7 +65,7 @@ def finished(number: int, phase: Phase) -> InferenceRun:
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
     made = child(parent(), workflow_id="w", nominal_time=DUE)
-    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:7]}
+    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:8]}
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:

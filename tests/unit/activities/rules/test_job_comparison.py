@@ -113,3 +113,12 @@ def test_the_label_of_a_recorded_end_is_no_difference() -> None:
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_job_differs(planted: str) -> None:
     assert difference(wanted(), stored(PLANTED[planted]))
+
+
+def test_a_job_of_several_shards_is_started_with_all_of_its_pods() -> None:
+    sharded = wanted()
+    sharded["spec"] |= {"completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2}
+    for parallelism, found in ((0, ""), (3, ""), (1, "spec.parallelism")):
+        job = json.loads(json.dumps(sharded))
+        job["spec"]["parallelism"] = parallelism
+        assert difference(sharded, job) == found

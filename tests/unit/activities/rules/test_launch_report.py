@@ -4,6 +4,7 @@ from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.pod_end import PodEnd
 from inferrun import wellknown
 from inferrun.reasons import Reason
+from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
 from tests.unit.launches import DISRUPTED, live_job, live_pod, running
 from tests.unit.objects import NOW, Json, at, snapshot, terminated
@@ -72,3 +73,64 @@ def test_a_job_that_was_stopped_is_not_gone_before_it_has_counted_its_pods() -> 
     counting = stopped_job(uncountedTerminatedPods={"succeeded": ["pod-a"]})
     for found in (custom_report(stopped_job(), ending), custom_report(counting)):
         assert found.stage is LaunchStage.STUCK
+
+
+UNREACHABLE = [
+    {"type": "Ready", "status": "False", "lastTransitionTime": at(800)},
+    {"type": "ContainersReady", "status": "True", "lastTransitionTime": at(800)},
+]
+
+
+def shards_report(*pods: Json, pod_uid: str = "", condition: str | None = None) -> LaunchReport:
+    job = live_job(condition=condition, spec={"completions": 3})
+    return report_on(
+        LaunchObjects(job, list(pods)), snapshot=snapshot(shards=3), pod_uid=pod_uid, node_lost_seconds=300, now=NOW
+    )
+
+
+def test_several_shards_run_as_long_as_one_of_their_pods_does() -> None:
+    killed = live_pod(terminated(137), phase="Failed", uid="pod-a", age=500)
+    waiting = live_pod(None, uid="pod-b", age=5)
+    running_one = live_pod(running(at(400)), uid="pod-c", phase="Running", age=450)
+    found = shards_report(killed, waiting, running_one, pod_uid="pod-a")
+    assert (found.stage, found.pod_uid, found.started_at) == (LaunchStage.RUNNING, "pod-c", at(400))
+    lost = shards_report(killed, waiting, pod_uid="pod-a")
+    assert (lost.stage, lost.pod_uid) == (LaunchStage.POD_LOST, "pod-a")
+
+
+def test_the_loss_of_a_node_is_that_of_a_launch_only_if_no_other_pod_runs() -> None:
+    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
+    alive = live_pod(running(at(300)), uid="pod-b", phase="Running", age=310)
+    found = shards_report(silent, alive, pod_uid="pod-a")
+    assert (found.stage, found.pod_uid) == (LaunchStage.RUNNING, "pod-b")
+    assert shards_report(silent, pod_uid="pod-a").stage is LaunchStage.STUCK
+
+
+def failed(uid: str, code: int, result: RunnerResult | None = None, *, age: int = 60) -> Json:
+    message = dump_result(result) if result else ""
+    return live_pod(terminated(code, message=message), phase="Failed", uid=uid, name=uid, age=age)
+
+
+def test_the_failure_of_several_shards_is_that_of_the_pod_that_says_most() -> None:
+    too_many = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="9 of 10 failed", retryable=False)
+    no_model = RunnerResult(reason=Reason.INFERENCE_FAILED, message="no model")
+    pods = [failed("a", 4, too_many, age=90), failed("b", 4, no_model, age=60), failed("c", 137, age=30)]
+    found = shards_report(*pods, condition="Failed").verdict
+    assert found is not None
+    assert (found.reason, found.may_retry, found.pod_name) == (Reason.ERROR_THRESHOLD_EXCEEDED, False, "a")
+    assert found.is_unclear  # the Pod that was killed may have committed the run
+    found = shards_report(*pods[1:], condition="Failed").verdict
+    assert found is not None
+    assert (found.reason, found.may_retry, found.pod_name) == (Reason.INFERENCE_FAILED, True, "b")
+    found = shards_report(*pods[:2], condition="Failed").verdict
+    assert found is not None
+    assert not found.is_unclear
+
+
+def test_the_success_of_one_shard_is_that_of_the_run() -> None:
+    done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
+    pods = [failed("a", 137), live_pod(terminated(0, message=dump_result(done)), phase="Succeeded", uid="b", name="b")]
+    for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
+        assert found.verdict is not None
+        assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+        assert found.verdict.pod_name == "b"

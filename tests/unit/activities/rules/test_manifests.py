@@ -417,3 +417,29 @@ def test_a_job_with_an_init_container_is_recognised_after_the_api_server_has_com
     assert difference(wanted, stored) == ""
     warm_up["command"] = ["sh"]
     assert difference(wanted, stored) == "spec.template.spec.initContainers.command"
+
+
+def test_a_run_of_one_shard_has_the_job_of_a_run_without_the_field() -> None:
+    assert job_of(shards=1) == job_of()
+    assert "shards" not in json.loads(compiled(shards=1).snapshot_json)
+    assert json.loads(compiled(shards=2).snapshot_json)["shards"] == 2
+
+
+def test_several_shards_are_an_indexed_job_that_ends_with_the_first_success() -> None:
+    spec = job_of(shards=3, backoff_limit=4)["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 0)
+    assert spec["successPolicy"] == {"rules": [{"succeededCount": 1}]}
+    assert (spec["backoffLimitPerIndex"], spec["backoffLimit"]) == (4, 2**31 - 1)
+    disrupted, reported = spec["podFailurePolicy"]["rules"]
+    assert disrupted["action"] == "Ignore"
+    assert reported == {
+        "action": "FailIndex",
+        "onExitCodes": {"containerName": "inference", "operator": "In", "values": [1, 2, 3, 4, 5, 6]},
+    }
+    assert environment_of(shards=3)["INFERRUN_SHARDS"] == "3"
+
+
+def test_only_one_pod_verifies_the_output_of_several_shards() -> None:
+    job = manifests.verify_job(RUN, compiled(shards=3), installation="i", launch=1, attempt=1, is_final=False)
+    assert job["spec"]["completions"] == 1
+    assert "completionMode" not in job["spec"]

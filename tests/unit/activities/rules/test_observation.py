@@ -490,3 +490,28 @@ def test_a_launch_that_ran_never_waits_before_its_pod_was_reported_as_taken() ->
 
 def test_what_needs_a_judgement_is_what_the_workflow_has_to_decide() -> None:
     assert {doing for doing in Doing if doing.needs_judgement} == {Doing.TAKEN, Doing.STUCK, Doing.ENDED, Doing.GONE}
+
+
+SHARDS = live_job(spec={"completions": 3})
+
+
+def test_a_launch_of_several_shards_runs_as_long_as_one_of_its_pods_does() -> None:
+    first = live_pod(running(at(50)), uid="pod-a", phase="Running", age=60)
+    second = live_pod(running(at(40)), uid="pod-b", phase="Running", age=60)
+    waits_for_a_node = live_pod(uid="pod-c", conditions=[UNSCHEDULED], age=10)
+    before = Before(is_running=True, pod_uid="pod-b")
+    found = seen(SHARDS, first, second, waits_for_a_node)
+    assert (found.doing, found.pod_uid, found.started_at) == (Doing.RUNNING, "pod-a", at(50))
+    assert seen(SHARDS, first, second, before=before).pod_uid == "pod-b"
+    killed = PodEnd.of_pod(live_pod({"terminated": {"exitCode": 137}}, uid="pod-b", phase="Failed"))
+    found = seen(SHARDS, first, waits_for_a_node, ends=(killed,), before=before)
+    assert (found.doing, found.pod_uid) == (Doing.RUNNING, "pod-a")
+    assert seen(SHARDS, waits_for_a_node, ends=(killed,), before=before).doing is Doing.TAKEN
+    assert seen(SHARDS, ends=(killed,), before=before).doing is Doing.ENDING
+
+
+def test_the_message_of_several_shards_is_the_same_whichever_pod_stands_for_them() -> None:
+    launch = Launch.of_job(SHARDS)
+    assert launch is not None
+    assert running_message(launch, "one") == running_message(launch, "two")
+    assert "3 Pods of Job" in running_message(launch, "one")

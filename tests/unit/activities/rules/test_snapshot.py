@@ -377,3 +377,43 @@ def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
     compiled = compile_run(run(), config(modelUrl="http://m"), defaults=DEFAULTS, runner_account="")
     assert compiled.snapshot.service is None
     assert compiled.with_model(ADDRESS) is compiled
+
+
+FILES = {"input": {"file": {"claimName": "data"}}, "output": {"s3": {"bucket": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"), [(None, None, 1), (None, 5, 5), (3, 5, 3), (1, 5, 1), (4, None, 4)]
+)
+def test_the_shards_of_the_run_override_those_of_the_config(
+    of_run: int | None, of_config: int | None, expected: int
+) -> None:
+    spec = {"image": None, "storage": FILES, "shards": of_config}
+    assert compiled(spec=spec, shards=of_run).shards == expected
+    assert compiled(spec=spec, shards=of_run, dryRun=True).shards == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"image": "mine:1"}, "requires the built-in runner, but the InferenceConfig names the image 'mine:1'"),
+        ({"storage": {**FILES, "input": {"sql": {}}}}, "requires an input of the label file or s3"),
+        ({"storage": {**FILES, "output": {"krateo": {}}}}, "spec.storage.output has krateo"),
+        ({"canaryRecords": 5}, "not allowed together with spec.canaryRecords (5)"),
+    ],
+)
+def test_a_run_that_cannot_be_divided_is_never_launched(spec: dict[str, Any], why: str) -> None:
+    with pytest.raises(LaunchBlocked) as blocked:
+        compiled(spec={"image": None, "storage": FILES, **spec}, shards=2)
+    assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert str(blocked.value).startswith('spec.shards is "2"; more than 1 ')
+    assert why in str(blocked.value)
+
+
+def test_the_names_of_the_hosts_of_all_shards_must_fit() -> None:
+    spec = {"image": None, "storage": FILES}
+    for shards, most in ((64, 43), (10, 44), (2, 44)):
+        fitting, too_long = (run(metadata={"name": "a" * (most + more)}, shards=shards) for more in (0, 1))
+        compile_run(fitting, config(**spec), defaults=DEFAULTS, runner_account="")
+        with pytest.raises(LaunchBlocked, match=f"metadata.name of at most {most} characters"):
+            compile_run(too_long, config(**spec), defaults=DEFAULTS, runner_account="")

@@ -11,9 +11,9 @@ FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflow
 EXPORTS = {
     *("AbortableStore", "ProbedStore", "PeekableSource", "CheckedModel"),
     *("RetriedRun", "RetriedStore", "EarlierResults", "ReadableResults"),
-    *("Contract", "Model", "Limits", "StoreContext", "StorageObject"),
-    *("OpenInput", "OpenOutput", "OpenModel", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
-    *("ChunkWriter", "ModelContext", "InputFile", "Piece", "ResultWriter"),
+    *("Contract", "Model", "Limits", "Member", "StoreContext", "Survey", "StorageObject"),
+    *("OpenInput", "OpenOutput", "OpenModel", "SharedStore", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
+    *("ChunkWriter", "Claim", "ModelContext", "InputFile", "Piece", "ResultWriter"),
     *("ArrowRecords", "JsonRecords", "Records", "Json"),
     *("Batch", "Block", "Checkpoint", "Chunk", "ChunkCommit", "CommittedRun", "Counts", "CustomId", "InputPlan"),
     *("RecordError", "ResultCounts", "Results", "failed", "join_results", "NO_USAGE", "TokenUsage"),

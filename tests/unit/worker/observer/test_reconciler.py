@@ -23,6 +23,7 @@ from tests.unit.launches import (
     live_job,
     live_pod,
     live_run,
+    pod_spec,
     running,
 )
 from tests.unit.objects import RUN, Json, at, event, terminated, waiting
@@ -688,3 +689,19 @@ async def test_a_crowd_of_ends_does_not_hold_up_one_in_another_namespace(stage: 
             stage.workloads.put(**{kind: item})
         await stage.wake(("quiet", JOB_NAME))
         assert stage.signals.sent_ended[-1].job_uid == JOB_UID
+
+
+async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_written(stage: Stage) -> None:
+    job = live_job(clock=60, is_builtin=True, spec={"completions": 2, "template": {"spec": pod_spec()}})
+    stage.workloads.put(job=job, run=live_run(message=""))
+    async with leading(stage) as leader:
+        for uid, started in (("pod-a", 20), ("pod-b", 10)):
+            await leader.deliver(pod=live_pod(running(at(started)), uid=uid, phase="Running", age=30))
+        await leader.time.pass_by(20)
+        assert [started.pod_uid for started in leader.signals.sent_started] == ["pod-a"]
+        await leader.deliver(pod=live_pod(terminated(137), uid="pod-a", phase="Failed", version=2, age=30))
+        await leader.time.pass_by(600)
+        assert len(leader.signals.sent_started) == 1
+        assert leader.signals.sent_ended == []
+        assert leader.reasons == ["Running"]
+        assert leader.progress.followed[KEY][0] == f"{JOB_NAME}-pod-b"

@@ -1,0 +1,1 @@
+"""Several Pods of one run: which of them predicts which chunk."""
