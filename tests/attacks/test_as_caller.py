@@ -188,7 +188,7 @@ async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_do
 ) -> None:
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     following = {"name": ref.name, "uid": ref.uid}
-    request = {"namespace": victim.space.name, "configRef": "actor", "following": following}
+    request = {"namespace": victim.space.name, "configRef": "actor", "following": following, **SLEEPING}
     identity = f"follows-{uuid.uuid4().hex[:8]}"
     await caller.start_workflow("SubmitInferenceRun", args=[request, QUEUE], id=identity, task_queue=theirs)
     await asyncio.to_thread(victim.space.wait_for, identity, phase="Running", seconds=60)  # a request like any other

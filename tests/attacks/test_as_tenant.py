@@ -195,7 +195,7 @@ def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: st
         ANNOTATION_SECONDS_LEFT: "\u00b2" * 5,
         wellknown.ANNOTATION_SECRET_NAMESPACES: json.dumps({"a\x1b[": "; reboot; "}),
         wellknown.ANNOTATION_STOPPED: "\x1b[31m",
-        "padding": "x" * 200_000,
+        "padding": "x" * 100_000,
     }
     tenant.kubectl(
         "patch", "job", job["metadata"]["name"], "-p", json.dumps({"metadata": {"annotations": annotations}})
