@@ -17,6 +17,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
@@ -52,7 +53,8 @@ from workflows.messages import LaunchInput, LaunchResult
 
 class JobLauncher:
     """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `new_runs` are the runs that were created a moment ago, as far as this process has seen them.
+    `new_runs` are the runs that were created a moment ago, as far as this process has seen them; `events` records when a run
+    begins to wait.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class JobLauncher:
         defaults: Callable[[], Defaults],
         runner_account: str,
         new_runs: NewRuns | None = None,
+        events: EventRecorder | None = None,
     ) -> None:
         self._api = api
+        self._events = events
         self._runs = runs
         self._new_runs = new_runs or NewRuns()
         self._installation = installation
@@ -380,8 +384,10 @@ class JobLauncher:
 
     async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
         """Write what the run waits for; the workflow records a blocker that is final."""
+        reasons: list[str | None] = []
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            reasons.append(current.status.reason)
             published = (current.status.phase, current.status.reason, current.status.message)
             if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048)):
                 return None
@@ -395,7 +401,10 @@ class JobLauncher:
                 model=waiting_for(blocker.service, before=current.status.model),
             )
 
-        await self._runs.update_status(ref, decide, read=run)
+        written = await self._runs.update_status(ref, decide, read=run)
+        if written.changed and reasons[-1] != blocker.reason and self._events is not None:
+            must_act = blocker.reason is not Reason.MODEL_NOT_READY  # a model may just be starting
+            await self._events.record(ref, reason=blocker.reason, message=blocker.message, is_warning=must_act)
 
     async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""

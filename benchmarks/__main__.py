@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds for each step (default: 7200)")
     scale.set_defaults(run=_run_scale)
     runner = commands.add_parser("runner", help="the runner beside a load generator")
-    runner.add_argument("--passes", type=int, default=5, help="number of passes (default: 5)")
+    runner.add_argument("--passes", type=int, default=3, help="number of passes (default: 3)")
     runner.add_argument("--page", type=Path, help="file to which the report is written as a page of the documentation")
     runner.set_defaults(run=_run_runner)
     return parser

@@ -12,27 +12,28 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from inferrun.service_ref import ServiceRef
+
 MAX_BYTES = 256 * 1024
 """Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status holds a copy of the contract."""
 
 FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
 
 
-class ModelService(BaseModel):
+class ModelService(ServiceRef):
     """The object of KServe that serves the model, as it was when the Job was created."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
 
-    kind: str
-    namespace: str
-    name: str
     generation: int = 0
     revision: str = ""
     concurrency: int = Field(default=0, description="Requests that its replicas accept at a time; 0: unknown")
     request_seconds: int = Field(default=0, description="Its time limit of a request in seconds; 0: unknown")
     warning: str = Field(default="", description="What about the object conflicts with how the runner works")
     ca_certificates: str = Field(default="", description="PEM of the authorities that its address needs")
-    ca_secret: str = Field(default="", description="Secret in its namespace with such a certificate as ca.crt")
+    ca_secret: str = Field(
+        default="", description="Secret in its namespace with such a certificate as ca.crt or tls.crt"
+    )
 
 
 class Model(BaseModel):

@@ -210,6 +210,12 @@ class WarmUp(BaseModel):
     event: Literal["warm-up"] = "warm-up"
     seen: str = Field(max_length=1024)
     seconds: int = 0
+    limit: int = 0
+    """After how many seconds it gives up; 0: not known."""
+
+    def __str__(self) -> str:
+        """For the run's status."""
+        return f"{self.seen}; the Pod gives up after {self.limit} s (kserve.warmUpSeconds)" if self.limit else self.seen
 
 
 def parse_warm_up(log: str) -> WarmUp | None:

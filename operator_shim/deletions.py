@@ -1,8 +1,9 @@
 """Ends what executes a deleted run, or deletes its schedule.
 
-A queue of its own: five hundred deletions at once, or a Temporal that answers slowly, delay no start. Nothing waits for the end of
-a workflow either, because Kubernetes deletes what belongs to the run. After each cancellation, the worker of the queue that sent it
-rests: a few deletions are dealt with at once, and a crowd leaves Temporal and the worker process to the runs of others.
+A queue of its own: five hundred deletions at once, or a Temporal that answers slowly, delay no start. No user waits for the end of
+a workflow, because Kubernetes deletes what belongs to the run. After each cancellation, the worker of the queue that sent it waits
+until the workflow has closed, and rests: a few deletions are dealt with at once, and a crowd leaves Temporal and the worker process
+to the runs of others.
 """
 
 import asyncio
@@ -19,7 +20,10 @@ from inferrun.run_ref import RunRef
 WORKERS: Final = 5
 
 REST_SECONDS: Final = 0.5
-"""After a cancellation: with all workers, ten per second, which takes a third of a CPU, most of it in Temporal and the worker."""
+"""After a workflow has closed: with all workers, at most ten per second, which takes a third of a CPU, mostly elsewhere."""
+
+PATIENCE_SECONDS: Final = 2.0
+"""How long to wait for a workflow to close: no worker may be running."""
 
 
 class Executed(Protocol):
@@ -27,6 +31,10 @@ class Executed(Protocol):
 
     async def cancel(self, run: RunRef) -> None:
         """End the workflows that execute the run."""
+        ...
+
+    async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
+        """Return once the workflow has closed, after so many seconds at the latest."""
         ...
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
@@ -45,20 +53,11 @@ class Scheduled(Protocol):
 class Deletions:
     """One lane of the shim; remembers a deleted run until it has been cleaned up."""
 
-    def __init__(
-        self,
-        api: KubeClient,
-        workflows: Executed,
-        schedules: Scheduled,
-        *,
-        workers: int = WORKERS,
-        rest_seconds: float = REST_SECONDS,
-    ) -> None:
+    def __init__(self, api: KubeClient, workflows: Executed, schedules: Scheduled) -> None:
         self._api = api
         self._workflows = workflows
         self._schedules = schedules
-        self._rest_seconds = rest_seconds
-        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
         self._runs: dict[tuple[str, str], InferenceRun] = {}
 
     async def run(self) -> None:
@@ -85,7 +84,8 @@ class Deletions:
         if self._runs.get(key) is run:
             del self._runs[key]
         if not run.spec.is_schedule and not run.status.is_terminal:
-            await asyncio.sleep(self._rest_seconds)
+            await self._workflows.wait_until_closed(run.ref, seconds=PATIENCE_SECONDS)
+            await asyncio.sleep(REST_SECONDS)
 
     async def _remove_legacy_finalizer(self, run: InferenceRun) -> None:
         """Remove the Krateo controller's finalizer, which nothing else would remove."""

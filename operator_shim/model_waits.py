@@ -6,12 +6,14 @@ something else, the run's workflow is signalled. So it does not matter which of 
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from inferrun.kserve import NotYet, Wanted, resolve
 from inferrun.kube.objects import Object
+from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.service_ref import ServiceRef
 from inferrun.text import one_line
 
 MODEL_WAITS: Final = (Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED)
@@ -21,35 +23,36 @@ RunKey = tuple[str, str]
 """Namespace and name of a run."""
 
 _WAIT: Final = "wait"
+_UNTIL: Final = "until"
 
 
-class Service(NamedTuple):
-    """The identity of an object that serves a model."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-
-def awaited_service(run: Object) -> Service | None:
+def awaited_service(run: Object) -> ServiceRef | None:
     """The object whose state the run waits for before its Job is created; None if it waits for nothing of that kind."""
     status = run.get("status") or {}
     model = status.get("model") or {}
     is_waiting = status.get("phase") == Phase.PENDING and status.get("reason") in MODEL_WAITS
-    if not is_waiting or not all(model.get(part) for part in Service._fields):
+    if not is_waiting or _has_job(run) or not all(model.get(part) for part in ServiceRef.model_fields):
         return None
-    return Service(model["kind"], model["namespace"], model["name"])
+    return ServiceRef(kind=model["kind"], namespace=model["namespace"], name=model["name"])
+
+
+def _has_job(run: Object) -> bool:
+    """Whether the launch has a Job already, whose Pod waits for the model itself; an earlier launch may have had one."""
+    status, metadata = run["status"], run["metadata"]
+    known = (status.get("jobStatus") or {}).get("name")
+    base = job_base_name(metadata["name"], metadata["uid"])
+    return bool(known) and known == job_name(base, (status.get("endedLaunches") or 0) + 1)
 
 
 def digest_model(item: Object, *, now: datetime) -> Object:
-    """What the cache keeps of an object: its identity, and the message of a launch that would wait for it."""
+    """What the cache keeps of an object: its identity, the message of a launch that would wait for it, and when that ends
+    although the object does not change.
+    """
     metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
     answer = resolve(item, Wanted(), now=now)
-    wait = one_line(answer.message, limit=MESSAGE_LIMIT) if isinstance(answer, NotYet) else None
-    return {"metadata": metadata, _WAIT: wait}
+    if not isinstance(answer, NotYet):
+        return {"metadata": metadata, _WAIT: None, _UNTIL: None}
+    return {"metadata": metadata, _WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}
 
 
 def wait_of(digest: Object) -> str | None:
@@ -58,14 +61,20 @@ def wait_of(digest: Object) -> str | None:
     return found
 
 
+def seconds_left(digest: Object, *, now: datetime) -> float | None:
+    """For how long the message in a digest is true if the object does not change; None: for ever."""
+    until: datetime | None = digest[_UNTIL]
+    return (until - now).total_seconds() if until is not None else None
+
+
 class ModelWaits:
     """The waiting runs by object."""
 
     def __init__(self) -> None:
-        self._services: dict[RunKey, Service] = {}
-        self._runs: dict[Service, set[RunKey]] = {}
+        self._services: dict[RunKey, ServiceRef] = {}
+        self._runs: dict[ServiceRef, set[RunKey]] = {}
 
-    def observe(self, key: RunKey, run: Object | None) -> Service | None:
+    def observe(self, key: RunKey, run: Object | None) -> ServiceRef | None:
         """A run has changed or is gone; returns the object that it waits for now."""
         service = awaited_service(run) if run is not None else None
         before = self._services.get(key)
@@ -76,23 +85,23 @@ class ModelWaits:
             self._runs.setdefault(service, set()).add(key)
         return service
 
-    def service_of(self, key: RunKey) -> Service | None:
+    def service_of(self, key: RunKey) -> ServiceRef | None:
         """The object that the run waits for, as far as it was observed."""
         return self._services.get(key)
 
-    def is_awaited(self, service: Service) -> bool:
+    def is_awaited(self, service: ServiceRef) -> bool:
         """Whether any run waits for the object."""
         return service in self._runs
 
-    def keys_of(self, service: Service) -> frozenset[RunKey] | set[RunKey]:
+    def keys_of(self, service: ServiceRef) -> frozenset[RunKey] | set[RunKey]:
         """The same, in no order."""
         return self._runs.get(service, frozenset())
 
-    def runs_of(self, service: Service) -> list[RunKey]:
+    def runs_of(self, service: ServiceRef) -> list[RunKey]:
         """The runs that wait for the object."""
         return sorted(self._runs.get(service, ()))
 
-    def services(self) -> list[Service]:
+    def services(self) -> list[ServiceRef]:
         """The objects that runs wait for."""
         return list(self._runs)
 
@@ -100,7 +109,7 @@ class ModelWaits:
         """The kinds of these objects."""
         return frozenset(service.kind for service in self._runs)
 
-    def _forget(self, key: RunKey, service: Service) -> None:
+    def _forget(self, key: RunKey, service: ServiceRef) -> None:
         del self._services[key]
         runs = self._runs[service]
         runs.discard(key)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -20,13 +21,17 @@ from inferrun.kube.kserve_kinds import served_kinds
 from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
+from inferrun.service_ref import ServiceRef
 from inferrun.timestamps import utc_now
-from operator_shim.model_waits import ModelWaits, Service, digest_model, outdated_runs, wait_of
+from operator_shim.model_waits import ModelWaits, digest_model, outdated_runs, seconds_left, wait_of
 
 logger = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS: Final = 20.0
 """Between two questions about the kinds that are served, while runs wait."""
+
+SETTLING_MARGIN: Final = 5.0
+"""Seconds that are added to the time at which an object is looked at again, because the worker's clock may be behind."""
 
 WORKERS: Final = 2
 
@@ -48,20 +53,22 @@ class ModelWatches:
         namespaces: Namespaces,
         read: Callable[[Key], Object | None],
         recheck: Callable[[Key], None],
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._api = api
         self._namespaces = namespaces
         self._read = read
         self._recheck = recheck
+        self._now = now
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
-        self._changed_runs: dict[Service, set[Key]] = {}
-        self._changed_services: set[Service] = set()
+        self._changed_runs: dict[ServiceRef, set[Key]] = {}
+        self._changed_services: set[ServiceRef] = set()
         self._served: dict[str, Resource] | None = None
         self._watches: dict[str, _Watch] = {}
-        self._fetched: dict[Service, Object] = {}
+        self._fetched: dict[ServiceRef, Object] = {}
         self._is_wanted = asyncio.Event()
-        self._queue: WorkQueue[Service] = WorkQueue(
+        self._queue: WorkQueue[ServiceRef] = WorkQueue(
             self._compare, workers=WORKERS, group=lambda service: service.namespace
         )
 
@@ -129,7 +136,7 @@ class ModelWatches:
         for service in self._waits.services():
             self._add(service)
 
-    def _add(self, service: Service) -> None:
+    def _add(self, service: ServiceRef) -> None:
         """The object may have changed: compare all runs that wait for it."""
         self._changed_services.add(service)
         self._queue.add(service)
@@ -137,15 +144,15 @@ class ModelWatches:
     def _take(self, kind: str, item: Object) -> Object | None:
         """The digest of an object that a run waits for; nothing is kept of the others."""
         metadata = item["metadata"]
-        service = Service(kind, metadata.get("namespace", ""), metadata["name"])
-        return digest_model({**item, "kind": kind}, now=utc_now()) if self._waits.is_awaited(service) else None
+        service = ServiceRef(kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
+        return digest_model({**item, "kind": kind}, now=self._now()) if self._waits.is_awaited(service) else None
 
     def _on_change(self, kind: str, key: Key, _before: Object | None, _after: Object | None) -> None:
-        service = Service(kind, *key)
+        service = ServiceRef(kind=kind, namespace=key[0], name=key[1])
         self._fetched.pop(service, None)
         self._add(service)
 
-    async def _compare(self, service: Service) -> None:
+    async def _compare(self, service: ServiceRef) -> None:
         """Have those runs look again that wait for something that is no longer so.
 
         A thousand runs may wait for one object: if only some of them have changed, only these are compared.
@@ -171,7 +178,7 @@ class ModelWatches:
                 self._sent[key] = state
                 self._recheck(key)
 
-    async def _state_of(self, service: Service) -> tuple[str, str | None] | None:
+    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
         """What identifies the object's state, and the message of a launch that would wait for it; None if unknown."""
         if self._served is None:
             return None
@@ -184,17 +191,25 @@ class ModelWatches:
             return "missing", missing(str(service))
         except Forbidden:
             return None
-        return str(held["metadata"]["resourceVersion"]), wait_of(held)
+        wait = wait_of(held)
+        if (left := seconds_left(held, now=self._now())) is not None:
+            self._changed_services.add(service)
+            self._queue.add_later(service, max(0.0, left) + SETTLING_MARGIN)
+        return f"{held['metadata']['resourceVersion']} {wait}", wait
 
-    def _held(self, service: Service) -> Object | None:
+    def _held(self, service: ServiceRef) -> Object | None:
         watch = self._watches.get(service.kind)
         seen = watch.informer.get(service.namespace, service.name) if watch is not None else None
-        return seen or self._fetched.get(service)
+        return next((found for found in (seen, self._fetched.get(service)) if found and self._is_valid(found)), None)
 
-    async def _fetch(self, service: Service, resource: Resource) -> Object:
+    async def _fetch(self, service: ServiceRef, resource: Resource) -> Object:
         """Read an object that nothing waited for when the watch delivered it."""
         item = await self._api.get(resource, service.namespace, service.name)
-        digest = digest_model({**item, "kind": service.kind}, now=utc_now())
+        digest = digest_model({**item, "kind": service.kind}, now=self._now())
         if service.kind in self._watches and self._waits.is_awaited(service):
             self._fetched[service] = digest
         return digest
+
+    def _is_valid(self, digest: Object) -> bool:
+        left = seconds_left(digest, now=self._now())
+        return left is None or left > 0

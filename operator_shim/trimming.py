@@ -15,6 +15,9 @@ CONTRACT: Final = "e30="
 """Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
 
 _STATUS: Final = ("phase", "reason", "observedGeneration", "completionTime", "deleteAfter")
+_WAITING_STATUS: Final = ("message", "model", "jobStatus", "endedLaunches")
+"""Of a run that waits for its model."""
+
 _SPEC: Final = ("configRef", "timeoutSeconds", "suspend")
 _METADATA: Final = (
     "name",
@@ -45,7 +48,7 @@ def trim_run(run: Object) -> Object:
         values = run["metadata"].get(field) or {}
         if kept := {key: values[key] for key in keys if key in values}:
             metadata[field] = kept
-    kept_status = (*_STATUS, "message", "model") if status.get("reason") in MODEL_WAITS else _STATUS
+    kept_status = (*_STATUS, *_WAITING_STATUS) if status.get("reason") in MODEL_WAITS else _STATUS
     return {
         "apiVersion": _shared(run.get("apiVersion")),
         "kind": _shared(run.get("kind")),

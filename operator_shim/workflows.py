@@ -1,10 +1,11 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -107,6 +108,14 @@ class RunWorkflows:
     async def cancel(self, run: RunRef) -> None:
         """Cancel the workflows that execute the run; succeeds if there are none."""
         await cancel_run(self._client, run)
+
+    async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
+        """Return once the run's own workflow has closed, after so many seconds at the latest, or if Temporal does not say."""
+        handle = self._client.get_workflow_handle(run_workflow_id(run))
+        closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        with suppress(RPCError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await anext(handle.fetch_history_events(wait_new_event=True, event_filter_type=closing), None)
 
     async def clean_up(self, run: RunRef) -> None:
         """Start the workflow that deletes a finished run, at once; succeeds if there is one."""

@@ -22,6 +22,10 @@ _KINDS = {
     504: FaultKind.UNAVAILABLE,
 }
 
+UNKNOWN_AUTHORITY = (
+    "if a private authority has signed the certificate, name it with spec.caBundle in the InferenceConfig"
+)
+
 
 def kind_of_status(status: int) -> FaultKind:
     """Classify a response that is not a success."""
@@ -66,7 +70,8 @@ def _connect_text(error: Exception, *, host: str, peer: str) -> str:
         case socket.gaierror():
             return describe_unresolved(host)
         case ssl.SSLError():
-            return f"TLS connection to {peer} failed: {describe_tls(error)}"
+            fix = f"; {UNKNOWN_AUTHORITY}" if isinstance(error, ssl.SSLCertVerificationError) else ""
+            return f"TLS connection to {peer} failed: {describe_tls(error)}{fix}"
         case TimeoutError():
             return describe_connect_timeout(CONNECT_SECONDS)
         case OSError():

@@ -41,18 +41,37 @@ def trust(bundle: Path | None, *, folder: Path) -> None:
 
 def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
     """What to verify the server with; None for the authorities of the image. Raises ContractError if one is no certificate."""
-    given = model.service.ca_certificates if model.service is not None else ""
-    files = sorted((endpoints / CA_FOLDER).glob("*.crt")) if (endpoints / CA_FOLDER).is_dir() else []
-    if not given and not files:
+    own = _own_authorities(model, endpoints)
+    if not own:
         return None
     context = ssl.create_default_context()
     try:
-        if given:
-            context.load_verify_locations(cadata=given)
-        for file in files:
-            context.load_verify_locations(cadata=file.read_text(encoding="ascii"))
-    except (ssl.SSLError, ValueError, OSError) as error:
-        raise ContractError(
-            f"kserve.serviceRef: the certificates of the model server cannot be read: {error}"
-        ) from error
+        for text in own:
+            context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise _unreadable(error) from error
     return context
+
+
+def root_certificates_of(model: Model, endpoints: Path) -> bytes | None:
+    """The same for gRPC, in PEM: all authorities to trust, because gRPC's own ones are replaced by them."""
+    if context_of(model, endpoints) is None:
+        return None
+    known = Path(os.environ.get(VARIABLES[0], IMAGE_AUTHORITIES))
+    texts = [known.read_text(encoding="utf-8")] if known.exists() else []
+    return "\n".join([*texts, *_own_authorities(model, endpoints)]).encode()
+
+
+def _own_authorities(model: Model, endpoints: Path) -> list[str]:
+    """The certificates of the model's own authorities, in PEM."""
+    given = model.service.ca_certificates if model.service is not None else ""
+    folder = endpoints / CA_FOLDER
+    try:
+        mounted = [file.read_text(encoding="ascii") for file in sorted(folder.glob("*.crt"))] if folder.is_dir() else []
+    except (ValueError, OSError) as error:
+        raise _unreadable(error) from error
+    return [text for text in (given, *mounted) if text]
+
+
+def _unreadable(error: Exception) -> ContractError:
+    return ContractError(f"kserve.serviceRef: the certificates of the model server cannot be read: {error}")

@@ -32,7 +32,7 @@ from runner.model_server import JSON_HEADERS
 from runner.network_failures import describe_refusal
 from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
 from runner.settings import Settings, read_settings
-from runner.tls import context_of, trust
+from runner.tls import context_of, root_certificates_of, trust
 
 _log = logging.getLogger("runner.warm_up")
 
@@ -56,7 +56,9 @@ MAX_BODY: Final = 4 * 1024 * 1024
 class Seen:
     """Logs what the probes see."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit: float = 0) -> None:
+        """`limit`: after how many seconds the program gives up, 0 for never."""
+        self._limit = round(limit)
         self._last, self._at = "", 0.0
         self._began = time.monotonic()
 
@@ -71,7 +73,7 @@ class Seen:
         if text == self._last and now - self._at < REPEATED_SECONDS:
             return
         self._last, self._at = text, now
-        line = WarmUp(seen=text, seconds=round(now - self._began))
+        line = WarmUp(seen=text, seconds=round(now - self._began), limit=self._limit)
         sys.stdout.write(line.model_dump_json() + "\n")
         sys.stdout.flush()
 
@@ -95,7 +97,8 @@ async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable
     if protocol_of(model) == GRPC:
         from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
-        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS) as probe:
+        roots = root_certificates_of(model, settings.endpoints_dir)
+        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS, roots=roots) as probe:
             yield probe
         return
     tls = context_of(model, settings.endpoints_dir)
@@ -119,8 +122,8 @@ async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
 
 async def _warm_up(settings: Settings) -> NoReturn:
     """Exits from inside the event loop, because closing the loop would wait for its threads."""
-    seen = Seen()
     limit = settings.warm_up_seconds
+    seen = Seen(limit=limit)
     try:
         trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(limit or None):
@@ -133,7 +136,11 @@ async def _warm_up(settings: Settings) -> NoReturn:
         _exit(str(error), error.code, settings=settings)
     except TimeoutError:
         last = seen.last or "no answer"
-        _exit(f"the model did not answer within {limit:g} s; last seen: {last}", ExitCode.INFERENCE, settings=settings)
+        text = (
+            f"the model did not answer within {limit:g} s; see the log of its server, or raise kserve.warmUpSeconds in the "
+            f"InferenceConfig; last seen: {last}"
+        )
+        _exit(text, ExitCode.INFERENCE, settings=settings)
     _exit("the model is ready", ExitCode.DONE, settings=settings)
 
 

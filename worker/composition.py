@@ -211,6 +211,7 @@ class WorkerProcess:
             defaults=self._current_defaults,
             runner_account=self._settings.runner_account,
             new_runs=self._watch.new_runs,
+            events=self._events,
         )
         recorder = OutcomeRecorder(
             self._api,

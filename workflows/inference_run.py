@@ -48,7 +48,11 @@ from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 RECHECK_SECONDS = 600
-"""Interval at which a run that waits without a Job checks again; normally a signal from the shim arrives first."""
+"""After this time a run that waits without a Job checks again, normally in vain: a signal from the shim arrives first. The interval
+is doubled up to MAX_RECHECK_SECONDS, so that a wait of four weeks costs about 120 checks and 700 history events.
+"""
+
+MAX_RECHECK_SECONDS = 6 * 3600
 
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
@@ -88,7 +92,8 @@ class InferenceRun:
         self._is_continued = workflow.info().continued_run_id is not None
         self._state = RunState(given if self._is_continued else given.at_start())
         self._signals = LaunchSignals()
-        self._unwatched_waits = 0
+        self._vain_checks = 0
+        """How often in a row the run has checked without a signal and still waits."""
         self._unread_edits = 0
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
@@ -280,8 +285,10 @@ class InferenceRun:
                 lambda: self._state.edit_count != seen, timeout=seconds, timeout_summary=f"waiting: {launched.reason}"
             )
         except TimeoutError:
+            self._vain_checks += 1
             left = self._state.pending_seconds_left(launched, now=workflow.now())
             return left is None or left > 0
+        self._vain_checks = 0
         return True
 
     async def _wait_until_resumed(self, launched: LaunchResult, seen: int) -> None:
@@ -297,11 +304,10 @@ class InferenceRun:
         self._limit_history()
 
     def _recheck_seconds(self, reason: Reason) -> int:
-        if reason not in UNWATCHED_WAITS:
-            self._unwatched_waits = 0
-            return RECHECK_SECONDS
-        self._unwatched_waits += 1
-        return int(min(FIRST_RECHECK_SECONDS * 2 ** (self._unwatched_waits - 1), RECHECK_SECONDS))
+        first, last = RECHECK_SECONDS, MAX_RECHECK_SECONDS
+        if reason in UNWATCHED_WAITS:
+            first, last = FIRST_RECHECK_SECONDS, RECHECK_SECONDS
+        return int(min(first * 2 ** min(self._vain_checks, 30), last))
 
     def _begin_waiting(self, launched: LaunchResult, verdict: Verdict, *, delay: int) -> None:
         """Restart pendingTimeoutSeconds after the back-off, unless the launch never ran: then the run was waiting already."""

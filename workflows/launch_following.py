@@ -175,12 +175,23 @@ class LaunchFollowing:
         self._state.started_at = rfc3339(min(parse(started.started_at), now))
         self._show_running()
 
+    def _begin_if_signalled(self) -> None:
+        """After a crash, the start of the container may be signalled along with the end of the stopped launch: without it, nothing
+        would say that the run's time was up. An end that names another Pod is dealt with first.
+        """
+        job_uid = self._launched.job_uid
+        started = self._signals.pending_start(job_uid)
+        if started is not None and not self._state.pod_uid and self._hinted_pod_uid in ("", started.pod_uid):
+            self._signals.take_started(job_uid)
+            self._begin(started)
+
     def _show_running(self) -> None:
         attempt = self._state.progress.attempt
         workflow.set_current_details(f"**Running** since {self._state.started_at}, attempt {attempt}.")
 
     async def _inspect(self) -> Verdict | None:
         """The verdict on the launch, None if it goes on."""
+        self._begin_if_signalled()
         request = InspectInput(
             run=self._state.run,
             job_name=self._launched.job_name,

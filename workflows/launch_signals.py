@@ -36,6 +36,10 @@ class LaunchSignals:
         """The latest start of the Job that has not been taken yet."""
         return self._started.pop(job_uid, None)
 
+    def pending_start(self, job_uid: str) -> Started | None:
+        """The same, without taking it."""
+        return self._started.get(job_uid)
+
     def take_ended(self, job_uid: str) -> str | None:
         """The UID of the Pod, or an empty string, if the Job should be inspected because of a signal not yet taken."""
         return self._ended.pop(job_uid, None)

@@ -203,10 +203,10 @@ class RunState:
         """
         if verdict.is_unclear:
             self.unverified_launch = self.progress.launch
-        is_fenced = (
-            verdict.kind is VerdictKind.NODE_LOST
-        )  # the next launch finds what is committed; no attempt to judge
-        return (verdict.is_unclear and not is_fenced) or (is_final and self.unverified_launch > 0)
+        is_resumed = verdict.kind is VerdictKind.SUSPENDED and not self.is_suspended
+        # There is no attempt to judge, and the next launch, which follows at once, finds what is committed.
+        is_followed = verdict.kind is VerdictKind.NODE_LOST or is_resumed
+        return (verdict.is_unclear and not is_followed) or (is_final and self.unverified_launch > 0)
 
     def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
         """Find out about the output of the latest launch that left no readable result."""

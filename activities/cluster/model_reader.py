@@ -57,9 +57,9 @@ class ModelReader:
             others[answer.other] = await self._read_other(answer.other, after=after)
             answer = resolve(item, service.wanted, others, now=utc_now())
         if isinstance(answer, NotYet):
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service.reference)
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service)
         if isinstance(answer, Never):
-            raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service.reference)
+            raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service)
         return answer
 
     async def read(self, service: ModelService, *, after: float | None) -> Object:
@@ -71,10 +71,10 @@ class ModelReader:
             found = await self._reads.get(resource, service.namespace, service.name, after=after)
         except Forbidden as error:
             text = f"{service} is not accessible to this installation: {one_line(str(error))}"
-            raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service.reference) from error
+            raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service) from error
         except NotFound:
             self._kinds.forget()  # the kind may be gone, too
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, missing(str(service)), service=service.reference) from None
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, missing(str(service)), service=service) from None
         return {**found, "kind": service.kind}
 
     async def _read_other(self, other: Other, *, after: float | None) -> Stored | Unreadable | None:
@@ -94,8 +94,8 @@ class ModelReader:
             return
         field = "spec.kserve.serviceRef.namespace of the InferenceConfig"
         text = refusal(kind=service.kind, field=field, from_namespace=own, to_namespace=other)
-        raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service.reference)
+        raise LaunchBlocked(Reason.MODEL_NAMESPACE_NOT_ALLOWED, text, service=service)
 
 
 def _not_installed(service: ModelService) -> LaunchBlocked:
-    return LaunchBlocked(Reason.KSERVE_NOT_INSTALLED, not_installed(service.kind), service=service.reference)
+    return LaunchBlocked(Reason.KSERVE_NOT_INSTALLED, not_installed(service.kind), service=service)

@@ -2,8 +2,8 @@
 
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.reasons import Reason
-from inferrun.resources import ObjectReference
 from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.service_ref import ServiceRef
 from inferrun.text import one_line
 
 
@@ -14,7 +14,7 @@ class LaunchBlocked(Exception):
     """
 
     def __init__(
-        self, reason: Reason, message: str, *, is_retryable: bool = True, service: ObjectReference | None = None
+        self, reason: Reason, message: str, *, is_retryable: bool = True, service: ServiceRef | None = None
     ) -> None:
         self.message = one_line(message, limit=MESSAGE_LIMIT)
         super().__init__(self.message)

@@ -27,6 +27,10 @@ CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract w
 ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
 MODEL_CA_VOLUME = "model-ca"
+MODEL_CA_KEYS = ("ca.crt", "tls.crt")
+"""Of a model's own certificate, which is its own authority: KServe before 0.18 wrote no ca.crt. Keys that are missing are not
+mounted, the private one never."""
+
 CA_BUNDLE_VOLUME = "ca-bundle"
 CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
 CA_BUNDLE_FILE = "ca.crt"
@@ -376,7 +380,8 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
     for end, sources in _header_sources(snapshot).items():
         volumes.append({"name": f"headers-{end}", "projected": {"sources": sources, "defaultMode": 0o444}})
     if secret_name := _ca_secret(compiled):
-        secret = {"secretName": secret_name, "optional": True, "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+        items = [{"key": key, "path": key} for key in MODEL_CA_KEYS]
+        secret = {"secretName": secret_name, "optional": True, "items": items}
         volumes.append({"name": MODEL_CA_VOLUME, "secret": {**secret, "defaultMode": 0o444}})
     if (bundle := snapshot.ca_bundle) is not None:
         items = [{"key": bundle.key, "path": CA_BUNDLE_FILE}]

@@ -3,7 +3,8 @@
 from typing import Any
 
 from activities.rules.snapshot import CompiledRun
-from inferrun.resources import ModelStatus, ObjectReference
+from inferrun.resources import ModelStatus
+from inferrun.service_ref import ServiceRef
 from inferrun.text import public_url
 
 
@@ -26,9 +27,7 @@ def model_status(compiled: CompiledRun) -> dict[str, Any] | None:  # Any: a mode
     ).model_dump()
 
 
-def waiting_for(
-    service: ObjectReference | None, *, before: ModelStatus | None
-) -> dict[str, Any] | None:  # Any: as above
+def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> dict[str, Any] | None:  # Any: as above
     """The model that a launch waits for; None for a launch that waits for something else."""
     if service is None:
         return None

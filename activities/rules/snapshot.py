@@ -21,11 +21,12 @@ from inferrun.control.run_defaults import Defaults, amounts_of
 from inferrun.kserve import ModelAddress, Wanted
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel, ObjectReference
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, KServeModel
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ModelRequests, ResourceRequirements
 from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
+from inferrun.service_ref import ServiceRef
 
 End = Literal["input", "output"]
 SecretUser = Literal["input", "output", "model"]
@@ -74,32 +75,21 @@ class CABundle(BaseModel):
     key: str
 
 
-class ModelService(BaseModel):
+class ModelService(ServiceRef):
     """The object of KServe that serves the model, and what the config says about the model itself."""
 
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())
 
-    kind: str
-    namespace: str
-    name: str
     model_name: str = ""
     protocol: str = ""
     is_our_runner: bool = True
     is_at_home: bool = True
     """Whether the object is in the run's namespace."""
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
     @property
     def wanted(self) -> Wanted:
         """What the answer must respect."""
         return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
-
-    @property
-    def reference(self) -> ObjectReference:
-        """Reference to the object."""
-        return ObjectReference(kind=self.kind, name=self.name, namespace=self.namespace)
 
 
 class Snapshot(BaseModel):
@@ -266,7 +256,7 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
         revision=address.revision,
         concurrency=address.concurrency,
         request_seconds=address.request_seconds,
-        warning="; ".join(address.warnings),
+        warning="; ".join((*address.warnings, *_unreachable_authority(address, service))),
         ca_certificates=address.ca_certificates,
         ca_secret=address.ca_secret,
     )
@@ -277,6 +267,17 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
         "service": found,
     }
     return model.model_copy(update=changes)
+
+
+def _unreachable_authority(address: ModelAddress, service: ModelService) -> tuple[str, ...]:
+    """A warning if the model has a certificate of its own in a Secret that the run's Pods cannot mount."""
+    if not address.ca_secret or service.is_at_home:
+        return ()
+    warning = (
+        f"the certificate of {service} is in its Secret {address.ca_secret}, which Pods of another namespace cannot mount; copy "
+        "the certificate to a ConfigMap in the run's namespace, and name that with spec.caBundle in the InferenceConfig"
+    )
+    return (warning,)
 
 
 def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:

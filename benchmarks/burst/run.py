@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from benchmarks.burst import report
 from benchmarks.burst.passes import Bench, Pass, until
-from benchmarks.burst.product import product
+from benchmarks.burst.product import interpreter, product
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.machine import machine
 from benchmarks.processes import Process
@@ -49,7 +49,7 @@ def run(options: Options) -> None:
         print()
         print("\n".join(report.lines(passes)))
     print()
-    print(f"before: {before}\nafter:  {machine()}")
+    print(f"before: {before}\nafter:  {machine()}\nshim and worker run on {interpreter()[0]}")
     options.results.parent.mkdir(parents=True, exist_ok=True)
     options.results.write_text(json.dumps([report.values(passes) for passes in measured], indent=1))
     print(f"measurements: {options.results}")

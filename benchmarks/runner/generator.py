@@ -1,7 +1,7 @@
 """`python -m benchmarks.runner.generator`: sends one prepared request again and again over a few connections.
 
-The least that a client can do: nothing is read, encoded, decoded or written. A request that is rejected with 503 is sent again at
-once. Prints the CPU seconds that sending took, as JSON.
+The least that a client can do: nothing is read, encoded, decoded or written. A request that is rejected (429, 503) or loses its
+connection is sent again at once. Prints the CPU seconds that sending took, as JSON.
 """
 
 import argparse
@@ -15,9 +15,12 @@ from typing import cast
 import uvloop
 
 from benchmarks.runner.http_messages import message_in, request
+from benchmarks.runner.scenarios import ROW
 
-ROW = "5.1,3.5,1.4,0.2"
 PATH = "/v2/models/bench/infer"
+CHAT = "/v1/chat/completions"
+CHAT_BODY = {"messages": [{"role": "user", "content": "Is this a question?"}]}
+_REJECTIONS = (b"HTTP/1.1 503", b"HTTP/1.1 429")
 
 
 def body_of(rows: int) -> bytes:
@@ -30,8 +33,9 @@ def body_of(rows: int) -> bytes:
 class Client(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, left: list[int], message: bytes, done: asyncio.Event) -> None:
+    def __init__(self, left: list[int], message: bytes, done: asyncio.Event, lost: asyncio.Event) -> None:
         self._left = left
+        self._lost = lost
         self._message = message
         self._done = done
         self._buffer = bytearray()
@@ -48,9 +52,15 @@ class Client(asyncio.Protocol):
         if (message := message_in(self._buffer)) is None:
             return
         del self._buffer[: message.end]
-        if message.head.startswith(b"HTTP/1.1 503"):
+        if message.head.startswith(_REJECTIONS):
             self._left[0] += 1
         self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  as in asyncio.Protocol
+        """Let the request be sent again over another connection."""
+        if not self._done.is_set():
+            self._left[0] += 1
+        self._lost.set()
 
     def _next(self) -> None:
         if self._transport is None:
@@ -63,16 +73,24 @@ class Client(asyncio.Protocol):
         self._transport.write(self._message)
 
 
+async def _send(port: int, left: list[int], message: bytes) -> None:
+    """Send requests over one connection at a time until none is left."""
+    done = asyncio.Event()
+    while not done.is_set():
+        lost = asyncio.Event()
+        create = partial(Client, left, message, done, lost)
+        await asyncio.get_running_loop().create_connection(create, "127.0.0.1", port)
+        await lost.wait()
+
+
 async def generate(port: int, *, requests: int, rows: int, connections: int) -> None:
-    """Send the requests, and print what that cost."""
-    loop = asyncio.get_running_loop()
-    left, message = [requests], request(PATH, body_of(rows))
-    ends = [asyncio.Event() for _ in range(connections)]
+    """Send the requests, and print what that cost. Without rows, they are chat completions."""
+    left = [requests]
+    message = request(PATH, body_of(rows)) if rows else request(CHAT, json.dumps(CHAT_BODY).encode())
     started = time.process_time()
-    for end in ends:
-        await loop.create_connection(partial(Client, left, message, end), "127.0.0.1", port)
-    for end in ends:
-        await end.wait()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(_send(port, left, message))
     sys.stdout.write(json.dumps({"cpu_seconds": time.process_time() - started}) + "\n")
 
 

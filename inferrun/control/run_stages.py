@@ -1,7 +1,8 @@
 """The stages of a run as conditions, of which its `Succeeded` is the sum, as in Knative and KServe. Pure.
 
 Each stage is True once it is done. Of those that are not, the first one says what the run waits for, or why it failed: its reason
-and message are those of the run. `Succeeded` is True if all stages are, False if one is, and Unknown until then.
+and message are those of the run. If that is the model, it is `ModelReady`, for which the contract waits. `Succeeded` is True if all
+stages are, False if one is, and Unknown until then.
 """
 
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ def stages_of(run: InferenceRun, after: InferenceRunStatus) -> tuple[Stage, ...]
     if run.spec.is_schedule:
         return ()
     is_done = _done(run.status, after)
-    current = next((kind for kind, done in is_done.items() if not done), None)
+    first = next((kind for kind, done in is_done.items() if not done), None)
+    current = MODEL_READY if after.reason in _MODEL_REASONS else first
     return tuple(
         Stage(kind, ConditionStatus.TRUE) if done else _open_stage(kind, after, is_current=kind == current)
         for kind, done in is_done.items()

@@ -5,7 +5,8 @@ from inferrun.kserve.kinds import GROUP, KINDS
 
 def missing(service: str) -> str:
     """The message about an object that does not exist; `service` is `Kind namespace/name`."""
-    return f"{service} does not exist; create it and the run starts automatically"
+    fix = "create it, or correct kserve.serviceRef in the InferenceConfig, and the run starts automatically"
+    return f"{service} does not exist; {fix}"
 
 
 def not_installed(kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -42,7 +43,7 @@ Others: TypeAlias = Mapping[Other, "Stored | Unreadable | None"]
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
     """Where the model answers, and what the object says about it. `ca_certificates` is PEM, `ca_secret` a Secret in the
-    object's namespace whose key `ca.crt` has the CA; both empty if the address does not need them.
+    object's namespace whose key `ca.crt` or `tls.crt` has the CA; both empty if the address does not need them.
     """
 
     url: str
@@ -63,9 +64,10 @@ class ModelAddress:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The model does not answer yet; a change of the object is reason to ask again."""
+    """The model does not answer yet; a change of the object is reason to ask again, and so is the time `until`."""
 
     message: str
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from inferrun.kserve.status import (
     items,
     member,
     name_of,
+    not_ready,
     number,
     outdated,
     shown,
@@ -27,6 +28,7 @@ from inferrun.text import one_line
 
 FAILED_TRANSITIONS: Final = ("BlockedByFailedLoad", "InvalidSpec")
 KNATIVE_MODES: Final = ("Serverless", "Knative")
+RAW_MODES: Final = ("RawDeployment", "Standard")
 MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 
 KNATIVE_SECONDS: Final = 300
@@ -35,7 +37,7 @@ KNATIVE_SECONDS: Final = 300
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the default runner speaks, preferred first."""
 
-_FIX: Final = "fix it, then delete and recreate the run"
+_FIX: Final = "fix the InferenceService, then delete and recreate the run"
 
 
 def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:
@@ -46,9 +48,10 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     protocol = _protocol(item, wanted, others)
     if not isinstance(protocol, str):
         return protocol
-    address = _address(item, others, protocol=protocol)
-    if not isinstance(address, SplitResult):
-        return address
+    found = _address(item, others, protocol=protocol)
+    if isinstance(found, NotYet | Never | Needs):
+        return found
+    address, authorities = found
     model = wanted.model_name or _model_name(item)
     is_prefixed = text(item, "spec", "predictor", "model", "modelFormat", "name") == "huggingface"
     return ModelAddress(
@@ -59,7 +62,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
         revision=revision_of(item),
         concurrency=_concurrency(item),
         request_seconds=_request_seconds(item),
-        ca_certificates=text(item, "status", "address", "CACerts"),
+        ca_certificates=authorities,
         warnings=_warnings(item),
     )
 
@@ -77,7 +80,7 @@ def _failed(item: Stored) -> Never | None:
 def _not_ready(item: Stored) -> NotYet | None:
     if is_true(item, "Ready"):
         return None
-    return NotYet(f"{name_of(item)} is not ready: {shown(item, 'Ready')}")
+    return not_ready(item, shown(item, "Ready"), pods="serving.kserve.io/inferenceservice")
 
 
 def _in_transition(item: Stored) -> NotYet | None:
@@ -85,8 +88,9 @@ def _in_transition(item: Stored) -> NotYet | None:
     transition = text(status, "transitionStatus")
     if transition in ("", "UpToDate") or _is_scaled_to_zero(status):
         return None
-    states = f"{text(status, 'states', 'activeModelState') or 'none'} to {text(status, 'states', 'targetModelState')}"
-    return NotYet(f"{name_of(item)} is changing its model from state {states} ({transition})")
+    before, after = (text(status, "states", f"{which}ModelState") or "none" for which in ("active", "target"))
+    states = f"its model is {after}" if before == "none" else f"its model is {before}, and the next one is {after}"
+    return NotYet(f"{name_of(item)} is not up to date: {states} ({transition}); the run starts when it is")
 
 
 def _is_scaled_to_zero(status: object) -> bool:
@@ -160,46 +164,71 @@ def _model_name(item: Stored) -> str:
     return text(item, "metadata", "name")
 
 
-def _address(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Never | Needs:
-    urls = list(_urls(item))
+def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str] | NotYet | Never | Needs:
+    """The address, and the certificates of its authorities."""
+    if _mode(item) in RAW_MODES and not _has_address(item):  # the other URLs are those of an ingress
+        service = _predictor_service(item, others, protocol=protocol)
+        if not isinstance(service, NotYet):
+            return _without_authorities(service)
+    return _listed_address(item, others, protocol=protocol)
+
+
+def _listed_address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str] | NotYet | Never | Needs:
+    """The first one in the status, or that of the predictor's Service."""
+    entries = list(_entries(item))
     if protocol == GRPC:
-        urls.sort(key=lambda url: not url.startswith("grpc"))
-    candidates = [parts for url in urls if (parts := parts_of(url, protocol=protocol)) is not None]
+        entries.sort(key=lambda entry: not entry[0].startswith("grpc"))
+    candidates = [(parts, cas) for url, cas in entries if (parts := parts_of(url, protocol=protocol)) is not None]
     if not candidates:
-        found = next(iter(urls), "")
+        found, _ = next(iter(entries), ("", ""))
         if found:
             return Never(
                 f"{name_of(item)} has the address {found}, which is no http or https URL; set kserve.modelUrl instead of "
                 "kserve.serviceRef in the InferenceConfig"
             )
-        return _predictor_service(item, others, protocol=protocol)
-    parts = candidates[0]
+        return _without_authorities(_predictor_service(item, others, protocol=protocol))
+    parts, authorities = candidates[0]
     namespace = text(item, "metadata", "namespace")
     service = service_name(parts, namespace=namespace) if _mode(item) not in KNATIVE_MODES else ""
     if not service:
-        return parts
+        return parts, authorities
     named = Other("services", namespace, service)
     if named not in others:
         return Needs(named)
     if others[named] is None:
-        return _predictor_service(item, others, protocol=protocol)
-    return with_port(parts, others[named], protocol=protocol)
+        return _without_authorities(_predictor_service(item, others, protocol=protocol))
+    return with_port(parts, others[named], protocol=protocol), authorities
 
 
-def _urls(item: Stored) -> Iterator[str]:
-    """The URLs in the status, preferred first."""
+def _without_authorities(found: SplitResult | NotYet | Needs) -> tuple[SplitResult, str] | NotYet | Needs:
+    return (found, "") if isinstance(found, SplitResult) else found
+
+
+def _has_address(item: Stored) -> bool:
+    """Whether the status has an address inside the cluster."""
     status = member(item, "status")
-    component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
-    yield from filter(None, [text(status, "address", "url")])
-    for keys in (("address", "url"), ("restUrl",), ("url",), ("grpcUrl",)):
-        yield from filter(None, [text(status, "components", component, *keys)])
-    yield from filter(None, [text(status, "url")])
+    component = member(status, "components", _component(item))
+    return bool(text(status, "address", "url") or text(component, "address", "url"))
+
+
+def _component(item: Stored) -> str:
+    return "transformer" if member(item, "spec", "transformer") is not None else "predictor"
+
+
+def _entries(item: Stored) -> Iterator[tuple[str, str]]:
+    """The URLs in the status, preferred first, with the certificates of their authorities."""
+    status = member(item, "status")
+    of_component = member(status, "components", _component(item))
+    addresses = [member(status, "address"), member(of_component, "address")]
+    found = [(text(address, "url"), text(address, "CACerts")) for address in addresses]
+    found += [(text(of_component, key), "") for key in ("restUrl", "url", "grpcUrl")]
+    yield from ((url, cas) for url, cas in (*found, (text(status, "url"), "")) if url)
 
 
 def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Needs:
     """The address of the Service that KServe makes for the predictor, or the transformer before it."""
     namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
-    component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
+    component = _component(item)
     for service in (f"{name}-{component}", f"{name}-{component}-default"):
         named = Other("services", namespace, service)
         if named not in others:
@@ -209,7 +238,8 @@ def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitR
             assert parts is not None  # noqa: S101 -- made of valid names
             return with_port(parts, others[named], protocol=protocol)
     return NotYet(
-        f"{name_of(item)} is ready, but its status has no address and Service {name}-{component} does not exist"
+        f"{name_of(item)} is ready, but its status has no address and Service {name}-{component} does not exist; the run "
+        "starts when KServe has written one"
     )
 
 

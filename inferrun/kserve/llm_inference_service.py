@@ -4,12 +4,25 @@ Its controller never sets `status.address`. It lists addresses; without a router
 port. An address of a gateway may require the model's qualified name, which it lists.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Final
 from urllib.parse import SplitResult
 
 from inferrun.kserve.answer import Answer, ModelAddress, Needs, Never, NotYet, Other, Others, Stored, Wanted
-from inferrun.kserve.status import condition, is_true, items, member, name_of, number, outdated, shown, stopped, text
+from inferrun.kserve.status import (
+    condition,
+    is_true,
+    items,
+    member,
+    name_of,
+    not_ready,
+    number,
+    outdated,
+    shown,
+    stopped,
+    text,
+)
 from inferrun.kserve.urls import base_of, is_internal, model_url, parts_of, service_name, with_port
 
 CONFIGURATION_ERRORS: Final = ("ConfigNotFound", "CombineBaseError", "InvalidRenderedConfig", "RefsInvalid")
@@ -37,10 +50,11 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         if service not in others:
             return Needs(service)
         if others[service] is None:
-            return NotYet(f"{name_of(item)} is ready, but its Service {service.name} does not exist")
+            missing = f"its Service {service.name} does not exist; check that KServe's controller is running"
+            return NotYet(f"{name_of(item)} is ready, but {missing}")
         parts = with_port(parts, others[service])
     protocol = wanted.protocol or "openai"
-    has_own_certificate = parts.scheme == "https" and service is not None and not text(entry, "CACerts")
+    has_own_certificate = parts.scheme == "https" and _is_of_workload(item, entry) and not text(entry, "CACerts")
     return ModelAddress(
         url=model_url(base_of(parts), protocol=protocol, model=_name_at(entry, model)),
         model_name=_name_at(entry, model),
@@ -56,7 +70,8 @@ def _misconfigured(item: Stored) -> Never | None:
         found = condition(item, kind)
         if text(found, "status") == "False" and text(found, "reason") in CONFIGURATION_ERRORS:
             return Never(
-                f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; fix it, then delete and recreate the run"
+                f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; fix it, then "
+                "delete and recreate the run"
             )
     return None
 
@@ -66,7 +81,7 @@ def _not_ready(item: Stored) -> NotYet | None:
         return None
     parts = ("WorkloadsReady", "RouterReady")
     worst = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
-    return NotYet(f"{name_of(item)} is not ready: {shown(item, worst)}")
+    return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
 
 
 def _served_name(item: Stored) -> str:
@@ -95,8 +110,18 @@ def _address(item: Stored, model: str) -> tuple[Stored, SplitResult] | NotYet | 
         entries.append({"url": promoted})
     found = [(entry, parts) for entry in entries if (parts := parts_of(text(entry, "url"))) is not None]
     if not found:
-        return NotYet(f"{name_of(item)} is ready, but its status has no address yet")
-    return min(found, key=lambda one: (not is_internal(one[1]), _name_at(one[0], model) != model))
+        return NotYet(f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one")
+    return min(found, key=lambda one: (not is_internal(one[1]), _rank(*one, model=model)))
+
+
+def _rank(entry: Stored, parts: SplitResult, *, model: str) -> int:
+    """How well the address suits the model, 0 is best. One without a path routes by qualified names, and only by those it lists."""
+    names = [text(one, "name") for one in items(entry, "models")]
+    if not names or model in names:
+        return 0
+    if _name_at(entry, model) != model:
+        return 1
+    return 2 if parts.path.strip("/") else 3
 
 
 def _name_at(entry: Stored, model: str) -> str:
@@ -107,9 +132,14 @@ def _name_at(entry: Stored, model: str) -> str:
     return next((name for name in names if name.endswith(f"/models/{model}")), model)
 
 
+def _is_of_workload(item: Stored, entry: Stored) -> bool:
+    """Whether the address is that of the model's own Service, and not of a gateway."""
+    return member(entry, "origin") is None and member(item, "spec", "router", "route") is None
+
+
 def _service(item: Stored, entry: Stored, parts: SplitResult) -> Other | None:
     """The Service behind an address without a port that no gateway produced."""
-    if member(entry, "origin") is not None or member(item, "spec", "router", "route") is not None:
+    if not _is_of_workload(item, entry):
         return None
     namespace = text(item, "metadata", "namespace")
     named = service_name(parts, namespace=namespace)
@@ -117,6 +147,8 @@ def _service(item: Stored, entry: Stored, parts: SplitResult) -> Other | None:
 
 
 def _child_name(parent: str, suffix: str) -> str:
-    """The Secret's name; empty for a parent whose name KServe would shorten with a hash."""
-    name = parent + suffix
-    return name if len(name) <= _CHILD_NAME_LIMIT else ""
+    """The name of an object that Knative's and KServe's controllers make for another one: long names are shortened with a hash."""
+    if len(parent) + len(suffix) <= _CHILD_NAME_LIMIT:
+        return parent + suffix
+    digest = hashlib.md5(parent.encode(), usedforsecurity=False).hexdigest()
+    return parent[: _CHILD_NAME_LIMIT - len(digest) - len(suffix)] + digest + suffix

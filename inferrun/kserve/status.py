@@ -55,9 +55,16 @@ def shown(item: Stored, kind: str) -> str:
     """A condition for people: `Ready is False (Reason: message)`."""
     found = condition(item, kind)
     if not found:
-        return f"it has no condition {kind} yet"
+        return "KServe has not reported on it yet (if this lasts, check that its controller is running)"
     why = ": ".join(part for part in (text(found, "reason"), text(found, "message")) if part)
     return one_line(f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT)
+
+
+def not_ready(item: Stored, why: str, *, pods: str) -> NotYet:
+    """The answer for an object that is not ready; `pods` is the label of its Pods, whose logs say more than its status."""
+    namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
+    command = f"kubectl -n {namespace} get pods -l {pods}={name}"
+    return NotYet(f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}")
 
 
 def name_of(item: Stored) -> str:
@@ -87,11 +94,12 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     if generation is None or (observed is not None and observed >= generation):
         return None
     edited = _edited_at(item)
-    if observed is not None and edited is not None and now - edited >= SETTLED_AFTER:
+    until = edited + SETTLED_AFTER if observed is not None and edited is not None else None
+    if until is not None and now >= until:
         return None
-    return NotYet(
-        f"{name_of(item)} was edited, and its status is still of generation {observed or 'none'} instead of {generation}"
-    )
+    status = f"its status is still of generation {observed or 'none'} instead of {generation}"
+    message = f"{name_of(item)} was edited, and {status}; the run starts when KServe has dealt with the edit"
+    return NotYet(message, until=until)
 
 
 def _edited_at(item: Stored) -> datetime | None:

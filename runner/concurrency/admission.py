@@ -22,8 +22,8 @@ _RECENT_WEIGHT: Final = 1 / 16
 _FREQUENT: Final = 2
 """Refusals after which trials become rare; before, there is one per round trip."""
 
-_SHORTEST_PAUSE: Final = 8
-_PAUSE: Final = 64
+_SHORTEST_PAUSE: Final = 2
+_PAUSE: Final = 128
 _LONGEST_PAUSE: Final = 1024
 """Accepted requests between two trials; doubled with each refusal. In the end one request in a thousand is a trial."""
 

@@ -199,7 +199,7 @@ class Search:
     def _next_steady(self, measured: Measurement) -> None:
         self._rounds += 1
         knee = self._predicted_knee(measured)
-        if not self._is_verified and self.limit > 1:
+        if not self._is_verified and self.limit > _LOW:
             self._try_lower(self.limit // 2)
         elif knee is not None and self.limit > _EXCESS * knee + _EXCESS_REQUESTS:
             self._try_lower(math.ceil(knee) + SPARE)
@@ -208,7 +208,7 @@ class Search:
             if self._trials % _LOWER == 0 and self.limit > _LOW:
                 self._try_lower(self.limit // 2)
             else:
-                self._try_higher(min(self._maximum, self.limit + max(2, self.limit // 4)))
+                self._try_higher(min(self._maximum, self.limit + max(2, self.limit // 2)))
         else:
             self._measured = Measurement()
 

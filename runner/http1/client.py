@@ -18,7 +18,7 @@ from runner.connections import CONNECT_SECONDS, Connections, lifetime_of, open_c
 from runner.http1.connection import Connection
 from runner.http1.failures import ExchangeFailed
 from runner.http1.response import Response
-from runner.http1.target import Target, target_of
+from runner.http1.target import Target, end_of_head, target_of
 from runner.network_failures import connect_failure_of, describe_connect_timeout
 
 KEPT_SECONDS: Final = 15.0
@@ -46,15 +46,19 @@ class HttpClient:
         self._tls = tls
         self._targets: dict[str, Target] = {}
         self._idle: dict[tuple[str, int, bool], list[Connection]] = {}
+        self._latest: tuple[Target, str, Mapping[str, str], bytes] | None = None
+        """The latest request and its first lines, which hardly ever change."""
 
     async def exchange(self, method: str, url: str, body: bytes | None, *, headers: Mapping[str, str]) -> Response:
-        """Send one request, once. Raises ExchangeFailed if there is no response, and ResponseTooLarge."""
+        """Send one request, once. Raises ExchangeFailed if there is no response, and ResponseTooLarge.
+
+        The time for a new connection is not part of the time limit; it has its own. `headers` must not be changed later.
+        """
         target = self._target(url)
-        head = target.head(method, headers, length=None if body is None else len(body))
+        head = self._lines(target, method, headers) + end_of_head(None if body is None else len(body))
+        connection = self._take(target) or await self._connect(target)
         try:
-            async with asyncio.timeout(self._seconds):
-                connection = self._take(target) or await self._connect(target)
-                response = await connection.exchange(head, body or b"")
+            response = await connection.exchange(head, body or b"", seconds=self._seconds)
         except TimeoutError as error:
             raise ExchangeFailed(
                 f"no response within {self._seconds:g} s", kind=FaultKind.TIMEOUT, was_sent=True
@@ -68,6 +72,14 @@ class HttpClient:
             for connection in kept:
                 connection.close()
         self._idle.clear()
+
+    def _lines(self, target: Target, method: str, headers: Mapping[str, str]) -> bytes:
+        latest = self._latest
+        if latest is not None and latest[0] is target and latest[1] == method and latest[2] is headers:
+            return latest[3]
+        lines = target.lines(method, headers)
+        self._latest = (target, method, headers, lines)
+        return lines
 
     def _target(self, url: str) -> Target:
         target = self._targets.get(url)

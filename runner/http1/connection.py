@@ -1,4 +1,4 @@
-"""One connection: one request at a time, without a task, a stream or a timer of its own."""
+"""One connection: one request at a time, without a task or a stream of its own."""
 
 import asyncio
 from typing import cast
@@ -25,15 +25,17 @@ class Connection(asyncio.Protocol):
         """Whether another request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, head: bytes, body: bytes) -> Response:
-        """Send a request and return its response. Raises ExchangeFailed and ResponseTooLarge.
+    async def exchange(self, head: bytes, body: bytes, *, seconds: float) -> Response:
+        """Send a request and return its response. Raises TimeoutError, ExchangeFailed and ResponseTooLarge.
 
         After a failure, and if the call is cancelled, the connection is closed.
         """
         if self._transport is None or not self.is_open:
             raise _lost()
+        loop = asyncio.get_running_loop()
         self._reader = ResponseReader(limit=self._limit)
-        self._response = asyncio.get_running_loop().create_future()
+        self._response = loop.create_future()
+        timer = loop.call_later(seconds, self._expire)  # takes less time than asyncio.timeout
         self._transport.writelines([head, body])
         try:
             return await self._response
@@ -41,6 +43,7 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         finally:
+            timer.cancel()
             self._response = self._reader = None
 
     def close(self) -> None:
@@ -83,6 +86,10 @@ class Connection(asyncio.Protocol):
             self._succeed(response, reader)
         else:
             self._fail(_lost(has_head=reader.has_head))
+
+    def _expire(self) -> None:
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(TimeoutError())
 
     def _succeed(self, response: Response, reader: ResponseReader) -> None:
         if self._response is not None:

@@ -7,7 +7,7 @@ the body, such as headers, interim responses (1xx) and trailers.
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import httptools
 
@@ -38,6 +38,12 @@ class Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
+
+    def get(
+        self, name: str, default: Any = None
+    ) -> Any:  # Any: as in Mapping, but without an exception if it is missing
+        """The value of a header, or the default."""
+        return self._values.get(name.lower(), default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

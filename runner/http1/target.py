@@ -23,11 +23,19 @@ class Target:
 
     def head(self, method: str, headers: Mapping[str, str], *, length: int | None) -> bytes:
         """Return everything before the body. Raises ValueError for a header with a line break."""
+        return self.lines(method, headers) + end_of_head(length)
+
+    def lines(self, method: str, headers: Mapping[str, str]) -> bytes:
+        """Return what does not depend on the body. Raises ValueError for a header with a line break."""
         lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
         if any("\n" in line[:-2] or "\r" in line[:-2] for line in lines):
             raise ValueError("a header contains a line break")
-        size = "" if length is None else f"Content-Length: {length}\r\n"
-        return f"{method} {self.path} HTTP/1.1\r\n{self.fixed}{''.join(lines)}{size}\r\n".encode("latin-1")
+        return f"{method} {self.path} HTTP/1.1\r\n{self.fixed}{''.join(lines)}".encode("latin-1")
+
+
+def end_of_head(length: int | None) -> bytes:
+    """Return the last lines before a body of this length; None if there is no body."""
+    return b"\r\n" if length is None else b"Content-Length: %d\r\n\r\n" % length
 
 
 def target_of(url: str) -> Target:

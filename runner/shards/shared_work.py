@@ -156,21 +156,22 @@ class SharedWork:
             if self._is_committing:
                 return  # it may be this Pod that has committed it
             raise RunCommittedElsewhere
+        before = self.counts
         self._allocation.learn(survey, now=_now())
+        self._count(survey.committed)
         others = self._allocation.others
         for member in others:
             if member.verdict and member.launch == self._own.launch:
                 raise TooManyErrors(member.verdict)
         self._check_failed(sum(member.failed for member in (self._own, *others)))
-        if self._count(survey.committed):
+        if self.counts != before:
             self.report()
 
-    def _count(self, chunks: AbstractSet[int]) -> bool:
-        """Count the records of committed chunks, each once; False if all were counted before."""
+    def _count(self, chunks: AbstractSet[int]) -> None:
+        """Count the records of committed chunks, each once."""
         new = chunks - self._counted
         self._counted |= new
         self._done += sum(self._plan.chunks[chunk].records for chunk in new)
-        return bool(new)
 
     async def _beat(self) -> None:
         while not self._is_over:

@@ -31,8 +31,9 @@ from inferrun.plugins import (
 from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
 from runner.json_text import json_texts
-from runner.network_failures import describe_refusal, describe_socket_failure
+from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure
 from runner.retries import with_retries
+from runner.tls import root_certificates_of
 from runner.v2 import raw
 from runner.v2.channels import Channels
 from runner.v2.grpc_messages import (
@@ -71,18 +72,24 @@ _FIXES: Final = {
 _TOO_LARGE: Final = "larger than max"
 """What gRPC says, on both sides, about a message over the limit of its receiver."""
 
+_UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""What gRPC says about a server whose certificate no known authority has signed."""
+
 
 class V2Grpc:
-    """The model behind one server."""
+    """The model behind one server. `roots`: the authorities to trust in PEM, None for gRPC's own ones."""
 
     max_records: ClassVar[int | None] = None
 
-    def __init__(self, model: Model, url: SplitResult, connections: Connections, limits: Limits) -> None:
+    def __init__(
+        self, model: Model, url: SplitResult, connections: Connections, limits: Limits, *, roots: bytes | None
+    ) -> None:
         self._model = model.model_name
         self._wanted = model.model_input_name
         self._url = url
         self._connections = connections
         self._limits = limits
+        self._roots = roots
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
         self._tensor = InputTensor(name=model.model_input_name)
         self._channels = Channels(self._open, lifetime=limits.connection_seconds)
@@ -187,7 +194,9 @@ class V2Grpc:
         kind = _KINDS.get(code, FaultKind.FAILED)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
             kind = FaultKind.TOO_LARGE
-        if kind is FaultKind.TIMEOUT:
+        if _UNVERIFIED in (error.details() or ""):
+            text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
+        elif kind is FaultKind.TIMEOUT:
             text = f"no response within {self._limits.request_timeout:g} s"
         else:
             text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
@@ -227,7 +236,7 @@ class V2Grpc:
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
         named = [*options, ("grpc.ssl_target_name_override", self._url.hostname or "")]
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=named)
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots), options=named)
 
 
 _WITHOUT_METADATA: Final = frozenset(
@@ -257,7 +266,8 @@ def server_of(model: Model) -> SplitResult:
 async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
     """Open the protocol `grpc-v2`."""
     parts = server_of(model)
-    client = V2Grpc(model, parts, await open_connections(context.limits), context.limits)
+    roots = root_certificates_of(model, context.credentials_dir.parent)
+    client = V2Grpc(model, parts, await open_connections(context.limits), context.limits, roots=roots)
     try:
         yield client
     finally:

@@ -23,11 +23,11 @@ REACHABLE: Final = (
 
 @asynccontextmanager
 async def open_grpc_probe(
-    model: Model, limits: Limits, *, seconds: float
+    model: Model, limits: Limits, *, seconds: float, roots: bytes | None
 ) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
-    """A function that asks once, with that time limit. It raises AddressRefused."""
+    """A function that asks once, with that time limit and these authorities. It raises AddressRefused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
-    client = V2Grpc(model, server_of(model), await open_connections(limits), limits)
+    client = V2Grpc(model, server_of(model), await open_connections(limits), limits, roots=roots)
     try:
         yield partial(_probe, client)
     finally:

@@ -186,7 +186,14 @@ async def grpc_contents() -> AsyncIterator[ProtocolWorld]:
 
 
 @asynccontextmanager
-async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
+async def grpc_secured(credentials: grpc.ServerCredentials) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that uses TLS; its URL is `grpcs://…`."""
+    async with _grpc(is_raw=True, credentials=credentials) as world:
+        yield world
+
+
+@asynccontextmanager
+async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[ProtocolWorld]:
     server = Server()
 
     async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
@@ -233,9 +240,11 @@ async def _grpc(*, is_raw: bool) -> AsyncIterator[ProtocolWorld]:
     grpc_server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),)
     )
-    port = grpc_server.add_insecure_port("127.0.0.1:0")
+    if credentials is None:
+        server.url = f"127.0.0.1:{grpc_server.add_insecure_port('127.0.0.1:0')}"
+    else:
+        server.url = f"grpcs://127.0.0.1:{grpc_server.add_secure_port('127.0.0.1:0', credentials)}"
     await grpc_server.start()
-    server.url = f"127.0.0.1:{port}"
     try:
         yield ProtocolWorld("grpc-v2", server)
     finally:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 AWAKE = Path("/tmp/awake")  # noqa: S108 -- of the container
 SLEEPS = os.environ.get("SLEEPS") == "yes"
+LISTED = os.environ.get("LISTED", "tiny")
+"""The name of the language model."""
 
 
 class Model(BaseHTTPRequestHandler):
-    """The model `sums`, and the language model `tiny`, which repeats the prompt."""
+    """The model `sums`, and a language model, which repeats the prompt."""
 
     protocol_version = "HTTP/1.1"
 
@@ -19,11 +21,11 @@ class Model(BaseHTTPRequestHandler):
         if self._is_asleep():
             return
         if self.path.endswith("/v1/models"):
-            self._answer({"object": "list", "data": [{"id": "tiny", "object": "model"}]})
+            self._answer({"object": "list", "data": [{"id": LISTED, "object": "model"}]})
         elif self.path.endswith("/ready"):
             self._answer({"name": "sums", "ready": True})
         else:
-            self._answer({"name": "sums", "inputs": [{"name": "in", "datatype": "FP32", "shape": [-1, 2]}]})
+            self._answer({"name": "sums", "inputs": [{"name": "in", "datatype": "FP32", "shape": [-1, -1]}]})
 
     def do_POST(self) -> None:
         """Predict."""

@@ -44,7 +44,7 @@ FINALIZER = "example.com/held"
 CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
 SIZES = {"deletes": 500, "creations": 300, "ends": 300, "pending timeouts": 300, "held": 60, "dead node": 60}
 WAITING = "waiting"
-PENDING_SECONDS = 75
+PENDING_SECONDS = 120
 """From the creation of the first run that waits until all time out: their Jobs exist by then, and lone runs were measured."""
 NEVER = 1e6
 

@@ -152,8 +152,10 @@ class PlayedNode:
         await asyncio.sleep(plan.starts_after)
         started = rfc3339(datetime.now(UTC))
         if not stop.is_set():
-            self.starts[run, launch] += 1
             await self._say(pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": started}})})
+            self.starts[run, launch] += (
+                1  # a node that is killed before has started nothing, and its successor starts it
+            )
         await self._report(pod, await self._until_it_ends(pod, plan, stop), started=started)
 
     async def _report(self, pod: Object, end: End, *, started: str) -> None:

@@ -79,6 +79,8 @@ class Plan:
     verdict: Verdict | None = None
     """How it ends; None: it succeeds. With `starts_after` None this is how it ends without having started."""
     must_stop: bool = False
+    is_gone: bool = False
+    """Whether the Job is deleted as soon as it exists."""
     disruptions: int = 0
     """How many Pods the cluster takes away, each `taken_after` seconds after its start; the next one follows."""
     taken_after: int = 0
@@ -387,7 +389,10 @@ class Cluster:
     def _launched(self, request: LaunchInput, now: datetime) -> LaunchResult:
         name = f"inf-iris-{request.launch}"
         plan = self.plans[min(request.launch, len(self.plans)) - 1]
-        job = self.jobs.setdefault(name, Job(request, name, now.replace(microsecond=0), plan))
+        created = now.replace(microsecond=0)
+        job = self.jobs.setdefault(
+            name, Job(request, name, created, plan, stopped_at=created if plan.is_gone else None)
+        )
         return LaunchResult(
             state=LaunchState.LAUNCHED,
             job_name=name,

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 
 import pytest
 
 from inferrun.reasons import Reason
+from inferrun.timestamps import rfc3339
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Stage, failure_of, in_time, result_of
 from workflows.messages import SpecChanged, Verdict, VerdictKind
-from workflows.signals import STARTED_SIGNAL
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -58,6 +60,28 @@ async def test_a_stop_of_waiting_whose_result_was_lost_is_not_blamed_on_somebody
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == "PendingTimeout"
+    assert len(cluster.jobs) == 1
+
+
+@pytest.mark.parametrize("named", ["", "pod-a"])
+async def test_a_start_that_is_signalled_along_with_the_end_of_the_stopped_launch_counts(
+    followed: Staged, named: str
+) -> None:
+    """A worker was killed after the stop at the deadline; the next one signals both, and the workflow knows of neither."""
+    cluster = Cluster(
+        plans=[Plan(ends_after=None, is_gone=True), succeeds()], timeout_seconds=10, start_is_seen_after=None
+    )
+    cluster.may_launch.clear()
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.launching.wait())
+        began = rfc3339(cluster.now - timedelta(seconds=20))
+        job = {"job_uid": "uid-inf-iris-1", "launch": 1}
+        await handle.signal(STARTED_SIGNAL, Started.model_validate({**job, "pod_uid": "pod-a", "started_at": began}))
+        await handle.signal(ENDED_SIGNAL, Ended.model_validate({**job, "pod_uid": named}))
+        cluster.may_launch.set()
+        error = await failure_of(handle)
+    assert error.type == "DeadlineExceeded"
     assert len(cluster.jobs) == 1
 
 

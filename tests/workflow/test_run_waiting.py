@@ -8,10 +8,13 @@ import pytest
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan
-from tests.workflow.stage import Stage, failure_of, result_of
+from tests.workflow.stage import Stage, failure_of, result_of, until
 from workflows import messages
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+A_WEEK, FOUR_WEEKS = 7, 28
+"""Days."""
+
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 
@@ -26,12 +29,46 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
 
 
-async def test_a_waiting_run_checks_every_ten_minutes(staged: Staged) -> None:
-    cluster = Cluster(waits=[Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY])
+async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
+    waits = [Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY, *[Reason.MODEL_NOT_READY] * 6]
+    cluster = Cluster(waits=waits)
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
-    assert pauses == pytest.approx([600, 600], abs=3)
+    assert pauses == pytest.approx([600, 1200, 2400, 4800, 9600, 19200, 21600, 21600], abs=3)
+
+
+async def test_a_signal_begins_the_intervals_anew(staged: Staged) -> None:
+    cluster = Cluster(always_waits=Reason.MODEL_NOT_READY)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(2000)  # checked after 600 and 1,800 s
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+        await until(lambda: _has_looked(cluster, times=4))
+        await stage.pass_by(700)
+        await until(lambda: _has_looked(cluster, times=5))
+        await handle.terminate()
+    pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
+    assert pauses[-1] == pytest.approx(600, abs=5)
+
+
+async def _has_looked(cluster: Cluster, *, times: int) -> bool:
+    return len(cluster.looks) >= times
+
+
+async def test_a_wait_of_four_weeks_for_a_model_costs_few_history_events(staged: Staged) -> None:
+    cluster = Cluster(always_waits=Reason.MODEL_NOT_READY)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        days = FOUR_WEEKS if stage.lifecycle > 1 else A_WEEK  # of polled runs, every check replays the whole history
+        for _ in range(days):
+            await stage.pass_by(86_400)
+        found = await handle.describe()
+        assert not found.raw_description.pending_activities
+        await handle.terminate()
+    checks = 9 + 4 * days
+    assert len(cluster.looks) <= checks
+    assert found.history_length <= checks * (6 if stage.lifecycle > 1 else 11)
 
 
 async def test_a_waiting_run_holds_no_activity(staged: Staged) -> None:

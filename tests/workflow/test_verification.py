@@ -175,6 +175,18 @@ async def test_a_verification_costs_few_events(followed: Staged) -> None:
     assert lengths[1] - lengths[0] <= MAX_VERIFICATION_EVENTS
 
 
+async def test_a_run_that_was_resumed_while_no_worker_was_there_continues_without_a_verification(
+    followed: Staged,
+) -> None:
+    """The worker that had suspended it was killed, and its Pod left nothing to read. A verification may take minutes."""
+    suspended = Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED, message="suspended", is_unclear=True)
+    cluster = Cluster(plans=[Plan(verdict=suspended), succeeds()], verification_seconds=None)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    assert not cluster.verifications
+    assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1]
+
+
 async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(followed: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
     async with followed(cluster) as stage:

@@ -89,7 +89,7 @@ class ProgressReader:
         def deliver(log: str) -> None:
             warm_up = parse_warm_up(log)
             if warm_up is not None:
-                on_warm_up(key, warm_up.seen)
+                on_warm_up(key, str(warm_up))
 
         self._follow(key, _Followed(pod_name, WARM_UP_CONTAINER, deliver))
 

@@ -56,8 +56,8 @@ class StatusWriter:
         self._events = events
 
     async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
-        """Write if the run's status is still about this launch; emit an Event for a start, and for a warning with a reason that
-        is new: its message may change with every write.
+        """Write if the run's status is still about this launch; emit an Event for a start, and for a warning or the wait for the
+        model if the reason is new: its message may change with every write.
         """
         before: list[InferenceRunStatus] = []
 
@@ -77,7 +77,7 @@ def is_worth_an_event(before: InferenceRunStatus, progress: Progress) -> bool:
     """Whether users should see an Event about this progress, given the status that it replaces."""
     has_started = progress.phase is Phase.RUNNING and before.phase is not Phase.RUNNING
     is_new = (before.phase, before.reason) != (progress.phase, progress.reason)
-    return has_started or (progress.is_warning and is_new)
+    return has_started or (is_new and (progress.is_warning or progress.reason is Reason.MODEL_NOT_READY))
 
 
 def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> InferenceRunStatus | None:

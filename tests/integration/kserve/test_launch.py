@@ -32,7 +32,17 @@ from tests.integration.kserve.cluster import (
     install,
 )
 from tests.integration.kserve.definitions import llm_inference_service
-from tests.unit.inferrun.kserve.stored import Json, conditions, knative, llm, merged, recorded, standard, with_model
+from tests.unit.inferrun.kserve.stored import (
+    Json,
+    conditions,
+    knative,
+    llm,
+    llm_with_router,
+    merged,
+    recorded,
+    standard,
+    with_model,
+)
 from workflows.messages import LaunchInput, LaunchResult, LaunchState, RecordInput
 
 INSTALLATION = Installation(
@@ -45,7 +55,13 @@ IRIS = {"kind": "InferenceService", "name": "sklearn-iris"}
 def launcher(api: KubeClient) -> JobLauncher:
     """The activity's instance; the watch has delivered nothing."""
     return JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+        api,
+        RunStore(api),
+        installation=INSTALLATION,
+        defaults=Defaults,
+        runner_account="",
+        new_runs=NewRuns(),
+        events=EventRecorder(api, reporter="tests"),
     )
 
 
@@ -123,6 +139,102 @@ async def test_no_job_is_created_before_the_object_is_ready(
     assert not await has_job(api, run)
 
 
+def _with_conditions(item: Json, **statuses: Any) -> Json:
+    return merged(item, {"status": {"conditions": conditions(**statuses)}})
+
+
+NO_REPLICAS = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+UPDATING = {
+    "transitionStatus": "InProgress",
+    "states": {"activeModelState": "Loaded", "targetModelState": "Loading"},
+    "copies": {"totalCopies": 1},
+}
+STOPPED = {"metadata": {"annotations": {"serving.kserve.io/stop": "true"}}}
+RESUMED = {"metadata": {"annotations": {"serving.kserve.io/stop": "false"}}}
+NO_URLS: Json = {"status": {"address": None, "url": None, "components": {"predictor": {}}}}
+ROUTED = {"PresetsCombined": "True", "WorkloadsReady": "True"}
+LIVES: dict[str, list[tuple[Json, str]]] = {
+    "Serverless": [
+        (merged(_with_conditions(knative(), Ready=("Unknown", "RevisionMissing", "")), NO_URLS), "Ready is Unknown"),
+        (knative(status={"modelStatus": UPDATING}), "the next one is Loading"),
+        (merged(knative(), STOPPED), "is stopped"),
+        (merged(knative(), RESUMED), ""),
+    ],
+    "Standard": [
+        (STATES["starting"], "Ready is False (MinimumReplicasUnavailable"),
+        (standard(status={"modelStatus": UPDATING}), "the next one is Loading"),
+        (STATES["stopped"], "is stopped"),
+        (merged(standard(), RESUMED), ""),
+    ],
+    "LLM without router": [
+        (recorded("llmisvc-no-router-starting"), "WorkloadsReady is False"),
+        (merged(llm(), STOPPED), "is stopped"),
+        (merged(llm(), RESUMED), ""),
+    ],
+    "LLM with router": [
+        (llm_with_router(status=None), "KServe has not reported on it yet"),
+        (_with_conditions(llm_with_router(), WorkloadsReady=NO_REPLICAS, Ready=NO_REPLICAS), "WorkloadsReady is False"),
+        (
+            _with_conditions(
+                llm_with_router(status={"addresses": None, "url": None}),
+                **ROUTED,
+                RouterReady=("False", "HTTPRoutesNotReady", "no gateway has accepted the route"),
+                Ready=("False", "HTTPRoutesNotReady", "no gateway has accepted the route"),
+            ),
+            "RouterReady is False (HTTPRoutesNotReady: no gateway has accepted the route)",
+        ),
+        (llm_with_router(status={"addresses": None, "url": None}), "has no address yet"),
+        (llm_with_router(), ""),
+    ],
+}
+
+
+@pytest.mark.parametrize("mode", LIVES)
+async def test_a_run_waits_through_the_life_of_its_object_in_each_mode(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None, mode: str
+) -> None:
+    """As KServe's controllers write it; the last status is that of a model that is ready."""
+    kind, name = (LIVES[mode][0][0][key] for key in ("kind", "metadata"))
+    await create_service(api, namespace, "sklearn-iris-predictor")
+    await create_service(api, namespace, "tiny-llm-kserve-workload-svc", port=8000)
+    await create_config(api, namespace, serviceRef={"kind": kind, "name": name["name"]})
+    run = await create_run(api, namespace)
+    for item, message in LIVES[mode]:
+        await apply(api, namespace, merged(item, {"metadata": {"name": name["name"]}}))
+        result = await launch(launcher, run)
+        expected = LaunchState.WAITING if message else LaunchState.LAUNCHED
+        assert (result.state, message in result.message) == (expected, True), result.message
+        assert await has_job(api, run) == (expected is LaunchState.LAUNCHED)
+
+
+async def test_a_run_that_begins_to_wait_says_so_in_an_event(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    """Once for each reason: its message may change as often as the object does."""
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    first = await launch(launcher, run)
+    await apply(api, namespace, STATES["stopped"])
+    await launch(launcher, run)
+    found = (await api.list(EVENTS, namespace, fieldSelector="involvedObject.kind=InferenceRun"))["items"]
+    assert [(one["reason"], one["type"], one["message"]) for one in found] == [
+        ("ModelNotReady", "Normal", first.message)
+    ]
+
+
+async def test_a_batcher_in_front_of_the_model_is_warned_about_in_the_status(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, knative(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    await launch(launcher, run)
+    assert (await status_of(api, run))["model"]["warning"] == (
+        f"InferenceService {namespace}/sklearn-iris has a batcher, which delays and joins requests that the runner has batched "
+        "already; remove spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the InferenceConfig"
+    )
+
+
 async def test_an_object_that_does_not_exist_is_waited_for(
     launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
 ) -> None:
@@ -130,7 +242,8 @@ async def test_an_object_that_does_not_exist_is_waited_for(
     result = await launch(launcher, await create_run(api, namespace))
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
     assert result.message == (
-        f"InferenceService {namespace}/sklearn-iris does not exist; create it and the run starts automatically"
+        f"InferenceService {namespace}/sklearn-iris does not exist; create it, or correct kserve.serviceRef in the "
+        "InferenceConfig, and the run starts automatically"
     )
 
 
@@ -304,14 +417,18 @@ async def test_an_object_of_another_namespace_needs_a_grant(
     stored = await api.create(NAMESPACES, None, {"metadata": {"name": owner}})
     await apply(api, owner, knative())
     await create_config(api, namespace, serviceRef={**IRIS, "namespace": owner})
+    await create_config(api, namespace, "absent", serviceRef={**IRIS, "name": "absent", "namespace": owner})
     run = await create_run(api, namespace)
     refused = await launch(launcher, run)
+    of_absent = await launch(launcher, await create_run(api, namespace, "other", configRef={"name": "absent"}))
     grant = {"metadata": {"name": "inferrun-grants"}, "data": {"InferenceService.sklearn-iris": namespace}}
     await api.create(CONFIG_MAPS, owner, grant)
     granted = await launch(launcher, run)
     await api.delete(NAMESPACES, "", owner, uid=stored["metadata"]["uid"])
     assert (refused.state, refused.reason) == (LaunchState.WAITING, Reason.MODEL_NAMESPACE_NOT_ALLOWED)
     assert "spec.kserve.serviceRef.namespace of the InferenceConfig" in refused.message
+    answers = [(one.state, one.reason, one.message) for one in (refused, of_absent)]
+    assert answers[0] == answers[1]  # whether the object exists is not the other namespace's business
     assert granted.state is LaunchState.LAUNCHED
 
 

@@ -1,23 +1,35 @@
 """A change of the object of KServe that a run waits for makes the run's workflow look again: a whole shim, on real servers."""
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from temporalio.client import Client
 
+from inferrun.kserve import NotYet, Wanted, resolve
 from inferrun.kserve.absence import missing, not_installed
+from inferrun.kserve.status import SETTLED_AFTER
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
 from inferrun.resources import InferenceRun
+from inferrun.timestamps import parse, utc_now
+from operator_shim.models import ModelWatches
 from operator_shim.shim import Shim
-from tests.integration.kserve.cluster import apply, install
+from tests.integration.kserve.cluster import INFERENCE_SERVICES, apply, install
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
-from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded
+from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded, standard
 from workflows import messages
 
 STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
-NOT_READY = "is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not have minimum availability.)"
+
+
+def starting(namespace: str) -> str:
+    """What a launch says of the object that starts."""
+    found = resolve(merged(STARTING, {"metadata": {"namespace": namespace}}), Wanted(), now=utc_now())
+    assert isinstance(found, NotYet)
+    return found.message
 
 
 def waiting(namespace: str, *, message: str, reason: str = "ModelNotReady", **changes: Any) -> Json:
@@ -59,7 +71,7 @@ async def test_a_run_looks_again_when_its_model_becomes_ready(
         run = await create(api, namespace, "first")
         other = await create(api, namespace, "other")
         await started(temporal, until, run, other)
-        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message))
         await write_status(api, other, phase="Pending", reason="ConfigNotFound", message="no config")
         await asyncio.sleep(2)  # nothing happens
@@ -82,9 +94,7 @@ async def test_a_change_between_the_launch_and_its_status_is_not_lost(
     async with start_shim():
         run = await create(api, namespace, "late")
         await started(temporal, until, run)
-        await write_status(
-            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
-        )
+        await write_status(api, run, **waiting(namespace, message=starting(namespace)))
 
         async def has_looked() -> bool:
             return await looks(temporal, run) > 0
@@ -101,7 +111,7 @@ async def test_a_relaunch_that_waits_is_woken_up_too(
     async with start_shim():
         run = await create(api, namespace, "again")
         await started(temporal, until, run)
-        message = f"InferenceService {namespace}/sklearn-iris {NOT_READY}"
+        message = starting(namespace)
         await write_status(api, run, **waiting(namespace, message=message, contract="e30="))
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
@@ -168,9 +178,7 @@ async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
         run = await create(api, namespace, "first")
         await started(temporal, until, run)
         assert watched(shim) == {}
-        await write_status(
-            api, run, **waiting(namespace, message=f"InferenceService {namespace}/sklearn-iris {NOT_READY}")
-        )
+        await write_status(api, run, **waiting(namespace, message=starting(namespace)))
 
         async def is_watched() -> bool:
             return watched(shim) == {"InferenceService": [(namespace, "sklearn-iris")]}
@@ -183,3 +191,48 @@ async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
             return watched(shim) in ({}, {"InferenceService": []})
 
         await until(is_dropped)
+
+
+@pytest.mark.usefixtures("kserve")
+async def test_a_run_looks_again_a_while_after_an_edit_although_the_object_does_not_change(
+    api: KubeClient, namespace: str, until: Until
+) -> None:
+    """KServe copies observedGeneration from another object, which this edit does not reach. The watch's clock is ahead, so that the
+    while is short.
+    """
+    await apply(api, namespace, standard())
+    edit = {"spec": {"predictor": {"timeout": 60}}}
+    stored = await api.patch(INFERENCE_SERVICES, namespace, "sklearn-iris", edit)
+    message = (
+        f"InferenceService {namespace}/sklearn-iris was edited, and its status is still of generation "
+        f"{stored['metadata']['generation'] - 1} instead of {stored['metadata']['generation']}; the run starts when KServe has "
+        "dealt with the edit"
+    )
+    run = {
+        "metadata": {"name": "run", "namespace": namespace, "uid": "u"},
+        "status": waiting(namespace, message=message),
+    }
+    edited = max(parse(entry["time"]) for entry in stored["metadata"]["managedFields"])
+    looked: list[datetime] = []
+
+    def now() -> datetime:
+        return utc_now() + SETTLED_AFTER - timedelta(seconds=15)
+
+    watches = ModelWatches(
+        api,
+        namespaces=Namespaces((namespace,)),
+        read=lambda _: run,
+        recheck=lambda _: looked.append(now()),
+        now=now,
+    )
+    watches.observe((namespace, "run"), run)
+    running = asyncio.create_task(watches.run())
+
+    async def has_looked() -> bool:
+        return bool(looked)
+
+    await until(has_looked)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    [at] = looked
+    assert at >= edited + SETTLED_AFTER

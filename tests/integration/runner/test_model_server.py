@@ -212,3 +212,28 @@ async def test_a_width_that_differs_from_the_metadata_is_mentioned(krateo: Machi
     assert ended.message.endswith(
         "see the log of the model server; the model's metadata requires 4 numbers per record, the input has 2"
     )
+
+
+async def test_concurrency_grows_from_one_with_each_success(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    """A model that has just started, perhaps with one replica of several, does not get a burst of requests."""
+    handler.rows = [[float(index), 1.0] for index in range(12)]
+    excess: list[int] = []
+    all_here = asyncio.Event()
+
+    async def watch(_: web.Request) -> web.StreamResponse | None:
+        successes = sum(model.rows.values())
+        excess.append(model.in_flight - (successes + 1))
+        if model.in_flight == 3:
+            all_here.set()
+        if successes >= 2:
+            await asyncio.wait_for(all_here.wait(), 20)
+        return None
+
+    model.before = watch
+    limits = {"INFERRUN_START_CONCURRENCY": "1", "INFERRUN_CONCURRENCY": "3", "INFERRUN_BATCH_ROWS": "1"}
+    ended = await krateo.pod(**limits)
+    assert ended.code == 0, ended.message
+    assert max(excess) <= 0
+    assert model.most_in_flight == 3

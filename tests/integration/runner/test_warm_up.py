@@ -162,14 +162,17 @@ async def test_the_program_ends_when_the_model_is_ready(tmp_path: Path) -> None:
     assert (code, message) == (0, "the model is ready")
     seen = parse_warm_up(log.splitlines()[0])
     assert seen is not None
-    assert seen.seen == f"{url}/v2/models/iris/ready: status 503"
+    assert str(seen) == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
 
 
 async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(tmp_path: Path) -> None:
     async with server(lambda _: (503, "")) as (url, _):
         code, message, _ = await run_program(tmp_path, url, seconds=3)
     assert code == 4
-    assert message == f"the model did not answer within 3 s; last seen: {url}/v2/models/iris/ready: status 503"
+    assert message == (
+        "the model did not answer within 3 s; see the log of its server, or raise kserve.warmUpSeconds in the InferenceConfig; "
+        f"last seen: {url}/v2/models/iris/ready: status 503"
+    )
 
 
 async def test_an_address_that_runs_must_not_reach_is_not_probed(tmp_path: Path) -> None:

@@ -1,13 +1,24 @@
 """The benchmark of the runner: its messages, its server's capacity and its report."""
 
+import json
+from array import array
+from pathlib import Path
+
 import pytest
 
+from benchmarks.runner import grpc_messages
 from benchmarks.runner.generator import body_of
 from benchmarks.runner.http_messages import message_in, request, response
+from benchmarks.runner.programs import Measured
 from benchmarks.runner.report import page
-from benchmarks.runner.run import RATES, Measured, Pass
+from benchmarks.runner.run import SIDE_BY_SIDE, Pass
+from benchmarks.runner.scenarios import WIDE
 from benchmarks.runner.server import Seen
+from benchmarks.runner.stages import run as run_stages
+from runner.v2.grpc_messages import decode_response, infer_request
+from runner.v2.raw import RawTensor
 from runner.v2.tensors import InputTensor, encode
+from tests.unit.runner.batches import decoded
 
 
 def test_a_message_is_complete_with_its_last_byte() -> None:
@@ -23,30 +34,64 @@ def test_the_generator_sends_what_the_runner_sends() -> None:
     assert body_of(3) == encode([b"[5.1,3.5,1.4,0.2]"] * 3, InputTensor("input-0"))
 
 
-def test_the_server_handles_one_request_after_the_other() -> None:
-    seen = Seen(share=0.0, capacity=1000.0)
+def test_the_generator_sends_the_same_tensor_over_grpc() -> None:
+    raw = array("f", [5.1, 3.5, 1.4, 0.2] * 3).tobytes()
+    sent = infer_request("bench", [RawTensor("input-0", "FP32", [3, 4], raw)])
+    assert grpc_messages.request(3) == sent
+    results = decode_response(grpc_messages.response(3), records=3)
+    assert decoded(results) == [1, 1, 1]
+
+
+def test_the_server_handles_as_many_requests_at_a_time_as_it_has_workers() -> None:
+    seen = Seen(capacity=1000.0)
     assert seen.answer(b"POST /", body_of(500))[1] == 500
     ends = [seen.completion_of(500, now=now) for now in (10.0, 10.1, 20.0)]
     assert ends == pytest.approx([10.5, 11.0, 20.5])
+    seen = Seen(capacity=0.0, seconds=0.5, workers=2)
+    assert [seen.completion_of(1, now=10.0) for _ in range(3)] == pytest.approx([10.5, 10.5, 11.0])
 
 
-def test_a_share_of_the_requests_is_rejected() -> None:
-    seen = Seen(share=0.1, capacity=1.0)
+@pytest.mark.parametrize(("fault", "answer"), [("503", response("503 Service Unavailable", b"{}")), ("reset", None)])
+def test_a_share_of_the_requests_meets_a_fault(fault: str, answer: bytes | None) -> None:
+    seen = Seen(capacity=1.0, share=0.1, fault=fault)
     answers = [seen.answer(b"POST /", body_of(1))[0] for _ in range(1000)]
-    assert answers.count(response("503 Service Unavailable", b"{}")) == seen.rejected
+    assert answers.count(answer) == seen.rejected
     assert 50 < seen.rejected < 150
+
+
+def test_a_share_of_the_requests_is_slow() -> None:
+    seen = Seen(capacity=0.0, seconds=0.5, share=0.1, fault="slow", workers=1000)
+    ends = [seen.completion_of(1, now=0.0) for _ in range(1000)]
+    assert set(ends) == {0.5, 5.0}
+    assert 50 < ends.count(5.0) < 150
+
+
+def test_no_more_requests_are_admitted_than_allowed() -> None:
+    seen = Seen(capacity=1.0, admitted=1, in_progress=1)
+    answer, records = seen.answer(b"POST /", body_of(1))
+    assert answer is not None
+    assert (answer.startswith(b"HTTP/1.1 429"), records, seen.rejected) == (True, 0, 1)
+
+
+def test_the_bare_stages_do_what_the_runner_does(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("[5.1,3.5,1.4,0.2]\n" * 5)
+    assert run_stages(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", rows=2) >= 0
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"index": index, "prediction": 1} for index in range(5)]
 
 
 def test_the_report_compares_each_pass_with_itself() -> None:
     passes = [
         Pass(
-            runner={one.name: Measured(rate / 2, one.share, 1.0) for one in RATES},
-            generator={one.name: Measured(rate, one.share, 1.0) for one in RATES},
+            runner={one.name: Measured(rate / 2, 0.01, 1.0) for one in SIDE_BY_SIDE},
+            generator={one.name: Measured(rate, 0.01, 1.0) for one in SIDE_BY_SIDE},
+            cost=dict.fromkeys((one.name for one in WIDE), 1.1),
             runner_request=0.0004,
             start=0.7,
         )
         for rate in (100.0, 300.0)
     ]
     text = page(passes)
-    assert text.count("| 0.50 ± 0.00 (0.50 to 0.50) |") == len(RATES)
+    assert text.count("| 0.50 ± 0.00 (0.50 to 0.50) |") == len(SIDE_BY_SIDE)
     assert "400 ± 0 (400 to 400)" in text
+    assert text.count("| 1.10 ± 0.00 (1.10 to 1.10) |") == len(WIDE)

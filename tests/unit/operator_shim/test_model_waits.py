@@ -1,16 +1,17 @@
 """Which runs wait for which model, and when they look again."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from operator_shim.model_waits import ModelWaits, Service, awaited_service, digest_model, outdated_runs, wait_of
+from inferrun.service_ref import ServiceRef
+from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, outdated_runs, seconds_left, wait_of
 from operator_shim.trimming import trim_run
-from tests.unit.inferrun.kserve.stored import Json, knative, recorded
+from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
-IRIS = Service("InferenceService", "kserve-test", "sklearn-iris")
+IRIS = ServiceRef(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
 
 
 def run(**status: Any) -> Json:
@@ -33,7 +34,26 @@ def run(**status: Any) -> Json:
         ({"model": {"kind": "InferenceService"}}, None),
     ],
 )
-def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, service: Service | None) -> None:
+def test_a_run_waits_for_its_model_while_its_status_says_so(status: Json, service: ServiceRef | None) -> None:
+    assert awaited_service(run(**status)) == service
+    assert awaited_service(trim_run(run(contract="e30=", **status))) == service
+
+
+@pytest.mark.parametrize(
+    ("job", "ended", "service"),
+    [
+        ("inf-a-u", None, None),
+        ("inf-a-u", 1, IRIS),
+        ("inf-a-u-2", 1, None),
+        ("inf-a-u-2", 2, IRIS),
+    ],
+    ids=["warming-up", "before-the-second-job", "second-warm-up", "before-the-third-job"],
+)
+def test_a_run_whose_pod_waits_for_the_model_is_not_signalled(
+    job: str, ended: int | None, service: ServiceRef | None
+) -> None:
+    """The object is ready, and no change of it matters to the Pod: a signal would only cost history."""
+    status = {"jobStatus": {"name": job}, "endedLaunches": ended, "message": "Pod x waits until the model answers"}
     assert awaited_service(run(**status)) == service
     assert awaited_service(trim_run(run(contract="e30=", **status))) == service
 
@@ -59,6 +79,18 @@ def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:
     item["metadata"] |= {"uid": "u", "resourceVersion": "7"}
     digest = digest_model(item, now=NOW)
     assert "is stopped" in (wait_of(digest) or "")
-    assert set(digest) == {"metadata", "wait"}
+    assert set(digest) == {"metadata", "wait", "until"}
     ready = knative(metadata={"uid": "u", "resourceVersion": "8"})
     assert wait_of(digest_model(ready, now=NOW)) is None
+
+
+def test_the_message_about_an_edit_is_true_for_a_minute() -> None:
+    """KServe copies observedGeneration from another object, so the object may never change again."""
+    edit = {"manager": "kubectl", "time": "2026-11-21T02:59:30Z", "fieldsV1": {"f:spec": {}}}
+    metadata = {"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]}
+    edited = standard(metadata=metadata)
+    digest = digest_model(edited, now=NOW)
+    assert "was edited" in (wait_of(digest) or "")
+    assert seconds_left(digest, now=NOW) == 30
+    later = digest_model(edited, now=NOW + timedelta(seconds=30))
+    assert (wait_of(later), seconds_left(later, now=NOW)) == (None, None)

@@ -397,7 +397,7 @@ def manifest_of_secret(name: str) -> Json:
     return {
         "secretName": name,
         "optional": True,
-        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+        "items": [{"key": "ca.crt", "path": "ca.crt"}, {"key": "tls.crt", "path": "tls.crt"}],
         "defaultMode": 0o444,
     }
 

@@ -379,6 +379,26 @@ def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
     assert compiled.with_model(ADDRESS) is compiled
 
 
+def test_a_certificate_that_the_pods_cannot_mount_is_warned_about() -> None:
+    """A Pod can mount only Secrets of its own namespace."""
+    own = replace(ADDRESS, ca_secret="iris-certs", warnings=())
+    for namespace, warning in (
+        (None, ""),
+        (
+            "elsewhere",
+            (
+                "the certificate of InferenceService elsewhere/iris is in its Secret iris-certs, which Pods of another namespace "
+                "cannot mount; copy the certificate to a ConfigMap in the run's namespace, and name that with spec.caBundle in "
+                "the InferenceConfig"
+            ),
+        ),
+    ):
+        reference = {"serviceRef": {"name": "iris", "namespace": namespace}}
+        compiled = compile_run(run(), config(kserve=reference), defaults=DEFAULTS, runner_account="", address=own)
+        assert compiled.service is not None
+        assert compiled.service.warning == warning
+
+
 FILES = {"input": {"file": {"claimName": "data"}}, "output": {"s3": {"bucket": "b"}}}
 
 

@@ -65,6 +65,15 @@ def test_the_first_open_stage_has_the_reason_and_the_others_have_none() -> None:
     }
 
 
+@pytest.mark.parametrize("reason", [Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED])
+def test_a_run_that_waits_for_its_model_says_so_where_users_look_for_it(reason: Reason) -> None:
+    """Although its contract, which names the address of the model, is not written either."""
+    written = after(run(status=MODEL), Phase.PENDING, reason)
+    found = {one.type: (one.reason, one.message) for one in written.conditions if one.type in STAGES}
+    assert found.pop(MODEL_READY) == (reason, "said")
+    assert set(found.values()) == {(None, None)}
+
+
 def test_every_stage_that_a_failed_run_did_not_reach_has_its_reason() -> None:
     written = ended_status(
         run(status=JOB), phase=Phase.FAILED, reason=Reason.OUT_OF_MEMORY, message="said", now=NOW, exit_code=137

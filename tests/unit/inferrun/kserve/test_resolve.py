@@ -48,14 +48,16 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
             "isvc-standard-starting",
             (
                 "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.)"
+                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
+                "serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
             "isvc-standard-crashing",
             (
                 "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.)"
+                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
+                "serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
@@ -69,7 +71,8 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
             "llmisvc-no-router-starting",
             (
                 "LLMInferenceService kserve-test/tiny-llm is not ready: WorkloadsReady is False (MinimumReplicasUnavailable: "
-                "Deployment does not have minimum availability.)"
+                "Deployment does not have minimum availability.); the run starts when it is; to see its Pods: kubectl -n "
+                "kserve-test get pods -l app.kubernetes.io/name=tiny-llm"
             ),
         ),
     ],
@@ -164,6 +167,18 @@ def test_in_standard_mode_the_port_comes_from_the_service(
     assert answer.url == f"http://{netloc}/v2/models/sklearn-iris/infer"
 
 
+def test_the_authorities_are_those_of_the_address_that_is_used() -> None:
+    secure = {"url": f"https://{HOST}:8443", "CACerts": "PEM of the component"}
+    whole = {"url": "https://iris.example.com", "CACerts": "PEM of the whole"}
+    both = standard(status={"address": whole, "components": {"predictor": {"address": secure}}})
+    assert found(both).ca_certificates == "PEM of the whole"
+    answer = found(merged(both, {"status": {"address": None}}))
+    assert (answer.url, answer.ca_certificates) == (
+        f"https://{HOST}:8443/v2/models/sklearn-iris/infer",
+        "PEM of the component",
+    )
+
+
 def test_a_port_in_the_status_is_kept_without_asking_for_the_service() -> None:
     item = standard(status={"address": {"url": f"http://{HOST}:8080"}})
     answer = resolve(item, Wanted(), {}, now=NOW)
@@ -221,7 +236,7 @@ def test_a_failed_load_is_final_with_the_objects_own_message(transition: str) ->
     item = standard(status={"modelStatus": model, "conditions": conditions(Ready="False")})
     assert ask(item) == Never(
         f"InferenceService kserve-test/sklearn-iris cannot load its model ({transition}): ModelLoadFailed: No module named "
-        "'sklearn'; fix it, then delete and recreate the run"
+        "'sklearn'; fix the InferenceService, then delete and recreate the run"
     )
 
 
@@ -229,7 +244,8 @@ def test_an_update_in_progress_is_waited_for_although_the_old_model_is_ready() -
     states = {"activeModelState": "Loaded", "targetModelState": "Loading"}
     model = {"transitionStatus": "InProgress", "states": states, "copies": {"totalCopies": 1}}
     assert ask(standard(status={"modelStatus": model})) == NotYet(
-        "InferenceService kserve-test/sklearn-iris is changing its model from state Loaded to Loading (InProgress)"
+        "InferenceService kserve-test/sklearn-iris is not up to date: its model is Loaded, and the next one is Loading "
+        "(InProgress); the run starts when it is"
     )
 
 
@@ -467,6 +483,15 @@ def test_with_tls_the_certificate_is_in_the_secret_that_kserve_makes() -> None:
     assert answer.ca_secret == "tiny-llm-kserve-self-signed-certs"
     given = found(llm(status={"addresses": [{"url": url, "CACerts": "PEM"}]}))
     assert (given.ca_certificates, given.ca_secret) == ("PEM", "")
+    assert found(llm_with_router()).ca_secret == ""  # a gateway has a certificate of its own
+
+
+def test_the_secret_of_an_object_with_a_long_name_is_named_as_kserve_names_it() -> None:
+    """At most 63 characters: six of the name, the MD5 hash of the name, and the suffix."""
+    name = "a-language-model-with-a-very-long-name-for-everybody"
+    url = "https://workload.kserve-test.svc.cluster.local:8000"
+    answer = found(llm(metadata={"name": name}, status={"addresses": [{"url": url}]}))
+    assert answer.ca_secret == "a-langfa022517cb1438a7b2b51903d860cce1-kserve-self-signed-certs"
 
 
 def test_an_adapter_is_addressed_by_its_name_and_an_unknown_one_is_refused() -> None:

@@ -416,18 +416,15 @@ def test_columns_of_a_custom_image_may_be_used_with_any_label_and_protocol() -> 
     assert config_problems(config(storage=FILES, tensors=TENSORS, passThroughColumns=["a"])) == ()
 
 
-CLAIM: dict[str, JsonValue] = {"file": {"claimName": "data", "path": "a.jsonl"}}
-
-
 @pytest.mark.parametrize(
     ("spec", "hint"),
     [
-        ({"storage": {"input": {"http": {"url": "http://a/b"}}, "output": CLAIM}}, "spec.storage.input has http"),
+        ({"storage": {"input": {"http": {"url": "http://a/b"}}, "output": FILE}}, "spec.storage.input has http"),
         ({"canaryRecords": 3}, "spec.canaryRecords (3)"),
     ],
 )
 def test_shards_that_the_default_runner_cannot_have_are_reported(spec: dict[str, Any], hint: str) -> None:  # Any: JSON
-    given = {"storage": {"input": CLAIM, "output": CLAIM}, "kserve": {"modelUrl": "a/v2/models/a/infer"}, "shards": 2}
+    given = {"storage": {"input": FILE, "output": FILE}, "kserve": {"modelUrl": "a/v2/models/a/infer"}, "shards": 2}
     assert config_problems(config(**given)) == ()
     assert config_problems(config(**{**given, **spec, "shards": 1})) == ()
     (problem,) = config_problems(config(**{**given, **spec}))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from runner.batch_sizer import BatchSizer
 from runner.concurrency.limit import ConcurrencyLimit, Ticket, pause_for
 
 Times = Callable[[random.Random], float]
@@ -25,6 +26,11 @@ RETRY_SECONDS = 0.1
 def constant(seconds: float) -> Times:
     """The same time for all requests."""
     return lambda _: seconds
+
+
+def uniform(seconds: float) -> Times:
+    """Times between half and one and a half of the mean."""
+    return lambda chance: chance.uniform(seconds / 2, 3 * seconds / 2)
 
 
 def exponential(seconds: float) -> Times:
@@ -48,7 +54,16 @@ class Server:
     """With a number n instead of workers: all requests at once, each slower by 1/n for every other one."""
 
     busy: int = 0
-    queue: list[tuple[Ticket, float]] = field(default_factory=list)
+    queue: list["Sent"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request on its way."""
+
+    ticket: Ticket
+    at: float
+    records: int
 
 
 @dataclass
@@ -58,13 +73,20 @@ class Client:
     limit: ConcurrencyLimit
     server: Server
     seed: int = 1
-    records: int = 1
+    sizer: BatchSizer | None = None
+    """If there is one, `Server.time` is that of a record, and a request has as many records as it says."""
+
     now: float = 0.0
     in_flight: int = 0
     completed: int = 0
     refused: int = 0
     waiting_to_retry: int = 0
     limits: list[int] = field(default_factory=list)
+    records: int = 0
+    """Records of the completed requests."""
+
+    longest: float = 0.0
+    """Seconds of the slowest request."""
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)  # noqa: S311  not for security
@@ -86,18 +108,19 @@ class Client:
     def _send(self) -> None:
         while self.in_flight < self.limit.number:
             self.in_flight += 1
-            ticket = self.limit.ticket(self.in_flight)
-            self._after(LINK_SECONDS / 2, self._arrival(ticket, self.now))
+            records = self.sizer.rows if self.sizer else 1
+            sent = Sent(self.limit.ticket(self.in_flight), self.now, records)
+            self._after(LINK_SECONDS / 2, self._arrival(sent))
 
-    def _arrival(self, ticket: Ticket, sent: float) -> Callable[[], None]:
+    def _arrival(self, sent: Sent) -> Callable[[], None]:
         def arrive() -> None:
             server = self.server
             admitted = server.admitted
             is_full = admitted is not None and server.busy + len(server.queue) >= admitted
             if is_full or self._chance.random() < server.rejected:
-                self._after(REJECTION_SECONDS, self._rejection(ticket))
+                self._after(REJECTION_SECONDS, self._rejection(sent.ticket))
             else:
-                server.queue.append((ticket, sent))
+                server.queue.append(sent)
                 self._work()
 
         return arrive
@@ -105,14 +128,14 @@ class Client:
     def _work(self) -> None:
         server = self.server
         while server.queue and (server.slowdown is not None or server.busy < server.workers):
-            ticket, sent = server.queue.pop(0)
+            sent = server.queue.pop(0)
             server.busy += 1
-            seconds = server.time(self._chance)
+            seconds = server.time(self._chance) * sent.records
             if server.slowdown is not None:
                 seconds *= 1 + server.busy / server.slowdown
-            self._after(seconds, self._completion(ticket, sent))
+            self._after(seconds, self._completion(sent))
 
-    def _completion(self, ticket: Ticket, sent: float) -> Callable[[], None]:
+    def _completion(self, sent: Sent) -> Callable[[], None]:
         def complete() -> None:
             self.server.busy -= 1
             self._work()
@@ -121,9 +144,13 @@ class Client:
         def receive() -> None:
             self.in_flight -= 1
             self.completed += 1
-            seconds = self.now - sent
-            self.limit.accepted(ticket)
-            self.limit.measured(ticket, records=self.records, seconds=seconds)
+            self.records += sent.records
+            seconds = self.now - sent.at
+            self.longest = max(self.longest, seconds)
+            if self.sizer:
+                self.sizer.observe(sent.records, seconds)
+            self.limit.accepted(sent.ticket)
+            self.limit.measured(sent.ticket, records=sent.records, seconds=seconds)
             self.limits.append(self.limit.number)
             self._pace(pause_for(seconds))
 

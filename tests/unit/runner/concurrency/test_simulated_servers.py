@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from runner.concurrency.adaptive import AdaptiveLimit
-from tests.unit.runner.concurrency.simulation import LINK_SECONDS, Client, Server, Times, constant, exponential
+from tests.unit.runner.concurrency.simulation import LINK_SECONDS, Client, Server, Times, constant, exponential, uniform
 
 SECONDS = 0.1
 MANY = 10**6
@@ -28,7 +28,7 @@ def test_all_workers_of_a_server_are_busy(workers: int, start: int) -> None:
     client.run(requests=100 * workers)
     assert client.run(requests=200 * workers) >= 0.97 * workers / SECONDS
     usual = statistics.median(client.limits[-100 * workers :])
-    assert workers + 2 <= usual <= 2 * workers + 4
+    assert workers + 2 <= usual <= max(8, 2 * workers + 4)
 
 
 @pytest.mark.parametrize("workers", [1, 4, 16])
@@ -59,6 +59,12 @@ def test_rejections_at_random_do_not_slow_down(share: float, workers: int, secon
     assert client.run(requests=500 * workers) >= 0.95 * workers / seconds
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rejections_at_random_hardly_delay_the_beginning(seed: int) -> None:
+    client = client_of(Server(4, uniform(SECONDS), rejected=0.1), seed=seed)
+    assert client.run(requests=60 * 4) >= 0.7 * 4 / SECONDS
+
+
 def double(server: Server) -> Server:
     return replace(server, workers=2 * server.workers, admitted=server.admitted and 2 * server.admitted)
 
@@ -84,7 +90,7 @@ def test_the_limit_follows_a_change_of_the_capacity(
     client.run(requests=100 * workers)
     client.server = change(client.server)
     client.run(requests=200 * workers)
-    assert client.run(requests=100 * workers) >= 0.95 * factor * workers / SECONDS
+    assert client.run(requests=100 * workers) >= 0.9 * factor * workers / SECONDS
     usual = statistics.median(client.limits[-50 * client.server.workers :])
     assert client.server.workers + 2 <= usual <= 3 * client.server.workers + 4
 
@@ -99,7 +105,7 @@ def test_the_limit_follows_a_change_of_what_is_admitted(
     client.server = change(client.server)
     client.run(requests=200 * admitted)
     refused = client.refused
-    assert client.run(requests=100 * admitted) >= 0.95 * factor * admitted / SECONDS
+    assert client.run(requests=100 * admitted) >= 0.9 * factor * admitted / SECONDS
     assert client.refused - refused <= 0.01 * 100 * admitted
 
 

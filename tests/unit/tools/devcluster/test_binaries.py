@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.devcluster.binaries import KUBERNETES, KUBERNETES_VERSION, PAUSE, build_command, fingerprint, go_version
+from tools.devcluster.binaries import (
+    KUBERNETES,
+    KUBERNETES_VERSION,
+    PAUSE,
+    build_command,
+    fingerprint,
+    go_version,
+)
 
 
 @pytest.mark.parametrize(("text", "version"), [("go1.26.8\n", (1, 26)), ("go1.25rc1", (0, 0)), ("devel", (0, 0))])
@@ -29,3 +36,8 @@ def test_packages_that_handle_requests_are_optimized() -> None:
     assert (
         flags.index("-gcflags=all=-N -l") < flags.index("-gcflags=std=") < flags.index("-gcflags=k8s.io/apiserver/...=")
     )
+
+
+@pytest.mark.parametrize("pattern", ["github.com/prometheus/...", "k8s.io/kubernetes/pkg/apis/..."])
+def test_what_the_api_server_calls_for_each_request_is_optimized(pattern: str) -> None:
+    assert f"-gcflags={pattern}=" in build_command(KUBERNETES, "./cmd/kube", Path("kube"))

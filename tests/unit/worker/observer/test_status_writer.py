@@ -41,6 +41,14 @@ def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None
     assert is_worth_an_event(before, RUNNING)
 
 
+def test_the_wait_for_a_model_is_worth_one_event() -> None:
+    """It may just be starting, so it is no warning; `kubectl describe` shows why nothing happens."""
+    waits = Progress(Phase.PENDING, Reason.MODEL_NOT_READY, "last seen: status 503")
+    said = run(status=live_run(reason="ModelNotReady", message="last seen: status 502")["status"]).status
+    assert is_worth_an_event(run(status=live_run(reason="JobCreated")["status"]).status, waits)
+    assert not is_worth_an_event(said, waits)
+
+
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
     fast = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=Pace(records_per_second=9, seconds_left=1))
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast)

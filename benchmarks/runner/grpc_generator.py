@@ -1,0 +1,40 @@
+"""`python -m benchmarks.runner.grpc_generator`: as `benchmarks.runner.generator`, for V2 over gRPC with values as bytes."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+
+import grpc.aio
+import uvloop
+
+from benchmarks.runner.grpc_messages import INFER, request
+
+
+async def generate(port: int, *, requests: int, rows: int, connections: int) -> None:
+    """Send the requests, and print what that cost."""
+    message, left = request(rows), iter(range(requests))
+    started = time.process_time()
+
+    async def send() -> None:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+            call = channel.unary_unary(INFER)
+            for _ in left:
+                await call(message)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(send())
+    sys.stdout.write(json.dumps({"cpu_seconds": time.process_time() - started}) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("--requests", type=int, required=True)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--connections", type=int, required=True)
+    given = parser.parse_args()
+    uvloop.run(generate(given.port, requests=given.requests, rows=given.rows, connections=given.connections))

@@ -1,0 +1,115 @@
+"""What is measured: the server, the requests, and how long."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ROW = "5.1,3.5,1.4,0.2"
+FAST = 265_000.0
+"""Records per second of the server that shows the limit of the runner."""
+
+GRPC = 500_000.0
+"""The same with V2 over gRPC."""
+
+Protocol = Literal["v2", "grpc-v2", "openai"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A server, and a number of requests to it."""
+
+    name: str
+    requests: int
+    rows: int = 1
+    protocol: Protocol = "v2"
+    connections: int = 4
+    """Connections of the load generator: as many as the server has use for."""
+
+    concurrency: int = 0
+    """Requests in flight of the runner; 0: it finds the number."""
+
+    server: dict[str, float | int | str] = field(default_factory=dict)
+    target: float = 0.95
+
+    @property
+    def records(self) -> int:
+        """Records of the whole run."""
+        return self.requests * self.rows
+
+
+def _fast(share: float) -> Scenario:
+    return Scenario(
+        f"{share * 100:g} % of 503",
+        400,
+        rows=1000,
+        concurrency=4,
+        server={"capacity": FAST, "share": share},
+        target=0.9 if share else 0.95,
+    )
+
+
+RATES = tuple(_fast(share) for share in (0.0, 0.01, 0.1))
+
+COLUMNS = Scenario(
+    "gRPC with bytes, Parquet",
+    150,
+    rows=16_384,
+    protocol="grpc-v2",
+    server={"capacity": GRPC},
+    target=0.97,
+)
+
+
+def _faulty(fault: str, share: float, *, milliseconds: int) -> Scenario:
+    workers = 4 if milliseconds < 50 else 16
+    seconds = milliseconds / 1000
+    extra = 1 + 9 * share if fault == "slow" else 1.0
+    length = 4 if milliseconds < 50 else 14
+    return Scenario(
+        f"{share * 100:g} % {fault}, {milliseconds} ms, {workers} workers",
+        int(length * workers / seconds / extra),
+        rows=10,
+        connections=workers + 2,
+        server={"capacity": 0, "seconds": seconds, "workers": workers, "share": share, "fault": fault},
+        target=0.9,
+    )
+
+
+FAULTS = ("503", "reset", "slow")
+BRISK = (
+    *(_faulty(fault, 0.1, milliseconds=5) for fault in FAULTS),
+    *(
+        Scenario(
+            f"admits {admitted} requests at a time, 20 ms",
+            200 * admitted,
+            rows=10,
+            connections=admitted,
+            server={"capacity": 0, "seconds": 0.02, "workers": admitted, "admitted": admitted},
+        )
+        for admitted in (4, 16)
+    ),
+)
+"""Measured one after the other, because they take CPU time."""
+
+CALM = (
+    *(_faulty(fault, share, milliseconds=100) for fault in FAULTS for share in (0.01, 0.1)),
+    Scenario(
+        "OpenAI, 50 to 150 ms, 16 slots",
+        14 * 160,
+        protocol="openai",
+        connections=18,
+        server={"capacity": 0, "seconds": 0.1, "scatter": 0.5, "workers": 16},
+        target=0.98,
+    ),
+)
+"""Measured at the same time, because they wait most of the time."""
+
+SINGLE = Scenario("a request with one record", 5000, concurrency=4, server={"capacity": FAST})
+SHORTEST = Scenario("one request", 1, concurrency=4, server={"capacity": FAST})
+SMALL = Scenario("a run of 1,000 rows", 1, rows=1000, concurrency=4, server={"capacity": FAST})
+"""A run that consists of its start."""
+
+WIDE = tuple(
+    Scenario(f"{rows:,} rows per request", requests, rows=rows, concurrency=4, server={"capacity": 1e9})
+    for rows, requests in ((1024, 400), (16_384, 25))
+)
+"""CPU time per row, with a server that is faster than the runner."""
