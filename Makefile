@@ -10,11 +10,13 @@ IN_VENV := .venv/bin/
 WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 # Tests on real components are executed once more if they fail; at most a few may need it.
 TWICE := -p tests.second_attempts --reruns 1 --reruns-delay 5
+# Exports them if there is a cluster: some of its programs are used without it.
+WITH_TOOLS := if test -f .devcluster/env; then set -a; . ./.devcluster/env; set +a; fi;
 # The stages of `make test` in order: the fastest first.
 STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
 
 .PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale fairness interop attacks audit sbom faults storm recovery crowds
+	demo demo-down bench bench-runner bench-scale fairness interop attacks audit sbom faults storm soak million recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -121,6 +123,13 @@ faults: venv cluster ## inject each fault into each call, and compare the ends (
 
 storm: venv cluster ## kill everything at random while runs are executed, and draw up an account (STORM="--runs 500 --quiet 60")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.storm --record $(STORM)
+
+soak: venv ## kill Pods of runs a thousand times, with every store, and check every record (SOAK="--kills 100 --stores s3")
+	@$(WITH_TOOLS) $(IN_VENV)python -m tests.soak --record $(SOAK)
+
+million: venv cluster images ## send a million rows from S3 to S3 through the cluster, and kill the Pod midway (MILLION="--rows 100000")
+	@$(DEVCLUSTER) programs s3
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.soak.million --record $(MILLION)
 
 recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.recovery --record $(RECOVERY)

@@ -11,7 +11,7 @@ from inferrun.contract import Contract, RetriedRun, dump_contract
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, S3_LABEL
+from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, S3_LABEL, SQL_LABEL
 from inferrun.text import one_line
 
 ENDS: Final = ("input", "output")
@@ -35,7 +35,7 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
         raise _invalid(
             run,
             f"the output of the InferenceConfig is {KRATEO_LABEL}, and a data handler cannot be asked what it has stored; outputs "
-            f"that can be completed are {FILE_LABEL} and {S3_LABEL}",
+            f"that can be completed are {FILE_LABEL}, {S3_LABEL} and {SQL_LABEL}",
         )
     output = earlier.status.output
     return RetriedRun(
@@ -56,6 +56,18 @@ def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) 
                 run,
                 f"storage.{end} of the InferenceConfig is not what that run used; restore it, or start a run without retryOf",
             )
+
+    if before and _stored_outputs(before) != _stored_outputs(now):
+        raise _invalid(
+            run,
+            "tensors.outputs of the InferenceConfig is not what that run used, so the predictions would differ in form; restore "
+            "it, or start a run without retryOf",
+        )
+
+
+def _stored_outputs(contract: dict[str, Any]) -> Any:  # Any: JSON
+    tensors = contract.get("tensors")
+    return tensors.get("outputs") if isinstance(tensors, dict) else None
 
 
 def _invalid(run: InferenceRun, why: str) -> LaunchBlocked:

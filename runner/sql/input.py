@@ -10,13 +10,11 @@ and so is the key if there is no such column.
 
 import asyncio
 import hashlib
-import io
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from psycopg import sql
 
@@ -34,6 +32,7 @@ from inferrun.plugins import (
 from runner.connections import open_connections
 from runner.file.local_files import LocalFile
 from runner.file_ranges import FileRanges, chunk_size
+from runner.memory_file import MemoryFile
 from runner.sql.database import Connection, Database, read_credentials
 from runner.sql.spec import SqlInputSpec, read_spec
 
@@ -44,23 +43,6 @@ _INTEGERS: Final = frozenset({20, 21, 23})
 
 _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Bytes:
-    """Rows of a chunk, as formats read them."""
-
-    name: str
-    content: bytes
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return len(self.content)
-
-    def open(self) -> BinaryIO:
-        """Open the rows."""
-        return io.BytesIO(self.content)
 
 
 @asynccontextmanager
@@ -120,7 +102,7 @@ class KeyRanges:
             self._columns, self._query, self._key, chunk.start, self._key, chunk.end, self._key
         )
         content = self._database.transact(lambda connection: _copied(connection, rows))
-        file = _Bytes(f"the rows with {self._name} from {chunk.start} to {chunk.end - 1}", content)
+        file = MemoryFile(f"the rows with {self._name} from {chunk.start} to {chunk.end - 1}", content)
         whole = Chunk(chunk.index, 0, 0, len(content), chunk.first, chunk.records)
         return self._format.read(file, whole, limits=self._limits)
 

@@ -15,6 +15,7 @@ import hashlib
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -29,11 +30,13 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    EarlierResults,
     InputPlan,
     Output,
     OutputError,
     OutputStore,
     Results,
+    RetriedRun,
     StorageObject,
     StoreContext,
 )
@@ -53,6 +56,7 @@ from runner.run_folder.ownership import Aborted
 from runner.run_folder.part_writer import PartWriter
 from runner.sql.copy_text import CopyText
 from runner.sql.database import Connection, Database, read_credentials
+from runner.sql.earlier import Rows, earlier_rows
 from runner.sql.spec import SqlOutputSpec, read_spec
 
 T = TypeVar("T")
@@ -139,6 +143,10 @@ class SqlOutput:
     async def abort(self) -> CommittedRun | None:
         """Mark the run as aborted, unless it is committed."""
         return await self._transact(self._store_abort)
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Read the rows of an ended run in the same table."""
+        return await self._transact(lambda connection: self._read_earlier(connection, run))
 
     def close(self) -> None:
         """Delete the spooled files."""
@@ -287,6 +295,25 @@ class SqlOutput:
         text = manifest.text().decode()
         connection.execute(self._sql("update {runs} set manifest = %s where run = %s"), [text, self._run])
         return self._committed(text)
+
+    def _read_earlier(self, connection: Connection, run: RetriedRun) -> EarlierResults | None:
+        if not self._exists(connection, "runs"):
+            return None
+        row = connection.execute(self._sql("select plan, manifest from {runs} where run = %s"), [run.run_id]).fetchone()
+        if run.manifest_sha256 and (row is None or row[1] is None):
+            raise OutputError(
+                f"retryOf: {self._location} has no manifest of that run, although it has succeeded", is_retryable=False
+            )
+        chunks = connection.execute(self._sql("select document from {chunks} where run = %s"), [run.run_id])
+        plan = str(row[0]) if row and row[0] else None
+        return earlier_rows(plan, [str(one[0]) for one in chunks], read=partial(self._read_predictions, run.run_id))
+
+    def _read_predictions(self, run: str, first: int, stop: int) -> Rows:
+        text = "select index, prediction::text from {table} where run = %s and index between %s and %s and prediction is not null"
+        rows = self._database.transact(
+            lambda connection: connection.execute(self._sql(text), [run, first, stop - 1]).fetchall()
+        )
+        return [(int(str(index)), str(prediction)) for index, prediction in rows]
 
     def _store_abort(self, connection: Connection) -> CommittedRun | None:
         self._create_tables(connection)

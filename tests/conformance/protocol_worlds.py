@@ -3,6 +3,7 @@
 The protocol itself is loaded through the registry, as the runner loads it.
 """
 
+import asyncio
 import math
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -251,6 +252,31 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
         await grpc_server.stop(None)
 
 
+@asynccontextmanager
+async def lines() -> AsyncIterator[ProtocolWorld]:
+    """The protocol `lines` of the foreign package."""
+    server = Server()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readline()
+        if head:
+            rows = [orjson.loads(await reader.readline()) for _ in range(orjson.loads(head)["records"])]
+            if server.failure == "broken":
+                found = [f"{CANARY} is not JSON"]
+            elif server.failure:
+                found = [_json({"error": server.failure, "text": CANARY})]
+            else:
+                found = [_json(one) for one in server.respond(rows, kind="lines")]
+            writer.write("".join(f"{one}\n" for one in found).encode())
+            await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 26)
+    server.url = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with listening:
+        yield ProtocolWorld("lines", server)
+
+
 def _rows(values: list[Any], shape: list[int]) -> Rows:  # Any: numbers
     count, width = shape[:2]
     assert len(values) == count * width
@@ -296,4 +322,5 @@ PROTOCOLS: dict[str, OpenProtocolWorld] = {
     "v2-binary": v2_binary,
     "grpc-v2": grpc_raw,
     "grpc-v2-contents": grpc_contents,
+    "lines": lines,
 }

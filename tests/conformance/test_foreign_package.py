@@ -1,13 +1,16 @@
-"""A third-party package in a whole run: the runner finds its stores by their entry points."""
+"""Third-party packages in a whole run: the runner finds their stores and their protocol by their entry points."""
 
 import ast
+import json
 import sqlite3
 from collections.abc import AsyncIterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.installing import SOURCE
+from tests.conformance.installing import SOURCES
+from tests.conformance.protocol_worlds import lines
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, counting_model
 
@@ -52,9 +55,31 @@ async def test_without_the_package_its_label_is_rejected(machine: Machine) -> No
     assert ended.message == "input.sqlite: unknown name 'sqlite'; allowed: file, http, krateo, s3, sql"
 
 
-def test_the_package_imports_nothing_of_ours_except_the_plugin_api() -> None:
+async def test_a_run_sends_its_records_with_a_foreign_protocol(tmp_path: Path, site: Path) -> None:
+    async with lines() as world:
+        contract = {
+            "jobId": "uid",
+            "jobName": "inf-lines",
+            "kserve": {"modelName": "sum", "modelUrl": world.server.url, "protocolVersion": "lines"},
+            "input": {"file": {"claimName": "given", "path": "rows.jsonl"}},
+            "output": {"file": {"claimName": "made", "path": "out"}},
+        }
+        machine = Machine(tmp_path / "run", contract=contract)
+        (machine.input / "rows.jsonl").write_text("".join(f"[{index}, 0.5]\n" for index in range(200)))
+        ended = await machine.process(PYTHONPATH=str(site), INFERRUN_BATCH_ROWS="50")
+        assert (ended.code, ended.message) == (0, "200 of 200 records predicted"), ended.stderr
+        assert len(world.server.received) == 4
+        (part,) = (machine.output / "out" / "inf-lines" / "predictions").iterdir()
+        predictions = [json.loads(line)["prediction"] for line in part.read_text().splitlines()]
+        assert predictions == [index + 0.5 for index in range(200)]
+        without = await machine.process()
+    assert without.code == 2
+    assert "kserve.protocolVersion: unknown name 'lines'; allowed: grpc-v2, openai, v1, v2" in without.message
+
+
+def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
     modules: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
+    for path in chain.from_iterable(source.rglob("*.py") for source in SOURCES):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 modules.add(node.module or ".")

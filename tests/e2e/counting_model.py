@@ -1,6 +1,7 @@
 """A V2 model server that counts how often it receives each row, identified by its first value. Standard library only.
 
-The model adds up a row's values. Each request takes a while, so that a run can be disturbed in the middle.
+The model adds up a row's values. Each request takes a while, so that a run can be disturbed in the middle. The model `counting`
+rejects requests with a negative first value; `lenient` does not.
 """
 
 import json
@@ -36,6 +37,9 @@ class Model(BaseHTTPRequestHandler):
         data, width = tensor["data"], tensor["shape"][1]
         flat = [value for row in data for value in row] if data and isinstance(data[0], list) else data
         rows = [flat[at : at + width] for at in range(0, len(flat), width)]
+        if "/lenient/" not in self.path and any(row[0] < 0 for row in rows):
+            self._answer({"error": "negative"}, status=422)
+            return
         time.sleep(SECONDS_PER_REQUEST)
         with _lock:
             _rows.update(int(row[0]) for row in rows)
@@ -43,9 +47,9 @@ class Model(BaseHTTPRequestHandler):
         output = {"name": "out", "datatype": "FP32", "shape": [len(sums), 1], "data": sums}
         self._answer({"model_name": "counting", "outputs": [output]})
 
-    def _answer(self, value: object) -> None:
+    def _answer(self, value: object, *, status: int = 200) -> None:
         body = json.dumps(value).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

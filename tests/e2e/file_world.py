@@ -3,6 +3,7 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.stage import ROOT, Object, Space, config
 
@@ -71,21 +72,28 @@ def committed_in(space: Space) -> list[Object]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def prepare(space: Space, *, backoff_limit: int, **more: object) -> None:
+def prepare(space: Space, *, backoff_limit: int, **more: Any) -> None:  # Any: fields of a spec
     """Start the model, write the input and apply the config `ours` with the built-in runner; `more` are fields of its spec."""
+    prepare_rows(space, backoffLimit=backoff_limit, **more)
+    in_pod(space, f"python3 -c 'for i in range({RECORDS}): print([i, 1])' > {FOLDER}/in.jsonl")
+
+
+def prepare_rows(
+    space: Space, *, model: str = "counting", storage: Object | None = None, **spec: Any
+) -> None:  # Any: fields of a spec
+    """Start the models, and apply the config `ours` for one of them with the built-in runner; the test writes the input."""
     subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
     space.apply(*world(space))
     space.kubectl("wait", "pod/counting", "--for=condition=Ready", "--timeout=55s")
-    in_pod(space, f"python3 -c 'for i in range({RECORDS}): print([i, 1])' > {FOLDER}/in.jsonl")
-    storage = {
+    files: Object = {
         "input": {"file": {"claimName": "data", "path": "in.jsonl"}},
         "output": {"file": {"claimName": "data", "path": "out"}},
     }
     kserve = {
-        "modelName": "counting",
-        "modelUrl": f"counting.{space.name}.svc.cluster.local/v2/models/counting/infer",
+        "modelName": model,
+        "modelUrl": f"counting.{space.name}.svc.cluster.local/v2/models/{model}/infer",
         "modelInputName": "in",
     }
-    ours = config("ours", kserve=kserve, storage=storage, backoffLimit=backoff_limit, **more)
+    ours = config("ours", kserve=kserve, storage={**files, **(storage or {})}, **spec)
     del ours["spec"]["image"]
     space.apply(ours)

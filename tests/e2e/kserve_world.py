@@ -1,7 +1,9 @@
 """KServe on the node: its definitions, objects whose status a test writes as KServe's controllers do, and real Pods behind them."""
 
+import fcntl
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -104,7 +106,9 @@ def scaler(account: str) -> tuple[Object, ...]:
 
 def write_input(space: Space, text: str, *, path: str = "in.jsonl") -> None:
     """A claim with the input, written by a Pod that also shows the output."""
-    subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
+    with (Path(tempfile.gettempdir()) / "inferrun-volumes.lock").open("w") as lock:  # of tests in other processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["python3", "-m", "tools.devcluster", "volumes"], cwd=ROOT, check=True, capture_output=True)
     claim = {
         "storageClassName": "inferrun-local",
         "accessModes": ["ReadWriteOnce"],

@@ -57,7 +57,7 @@ def top_up(layout: Layout = LAYOUT, *, free: int = FREE_VOLUMES) -> None:
     listed = json.loads(run([*kubectl, "get", "pv", "-l", "inferrun-devcluster=local", "-o", "json"]))["items"]
     released, missing = plan(listed, free=free)
     if released:
-        run([*kubectl, "delete", "pv", *released])
+        run([*kubectl, "delete", "pv", "--ignore-not-found", *released])  # another process may delete them, too
         for name in released:
             shutil.rmtree(layout.volumes / name, ignore_errors=True)
     created = [_create_folder(layout) for _ in range(missing)]

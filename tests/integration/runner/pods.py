@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,10 @@ class Pod:
     log: Path
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal."""
-        self.process.send_signal(number)
+        """Send a signal. Unlike asyncio's own method, it does not ask for the exit status, which can be read only once."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
 
     async def end(self) -> Ended:
         """Wait until the container has ended."""

@@ -56,15 +56,17 @@ def find_program() -> str:
 
 
 @asynccontextmanager
-async def s3_server(folder: Path, *options: str, certificate: Path | None = None) -> AsyncIterator[S3Server]:
+async def s3_server(
+    folder: Path, *options: str, certificate: Path | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[S3Server]:
     """Start a server on a free port of this machine; with TLS if there is a certificate, whose key is beside it (`.key`)."""
     program = find_program()
     if not program:
         pytest.skip("versitygw is required: python -m tools.devcluster programs s3")
     (folder / BUCKET).mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+        probe.bind((host, 0))
+        address = f"{host}:{probe.getsockname()[1]}"
     tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))] if certificate else []
     url = f"{'https' if certificate else 'http'}://{address}"
     process = await asyncio.create_subprocess_exec(

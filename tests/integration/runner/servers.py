@@ -113,14 +113,14 @@ class Handler:
 
 
 @asynccontextmanager
-async def counting_model(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[CountingModel]:
+async def counting_model(*, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[CountingModel]:
     """Start a model server on a free port."""
     model = CountingModel()
     app = web.Application(client_max_size=1 << 28)
     app.router.add_get("/v2/models/sum", model.describe)
     app.router.add_get("/v2/models/sum/ready", model.say_ready)
     app.router.add_post("/v2/models/sum/infer", model.infer)
-    async with _serving(app, tls=tls) as model.url:
+    async with _serving(app, tls=tls, host=host) as model.url:
         yield model
 
 
@@ -137,13 +137,15 @@ async def data_handler(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Ha
 
 
 @asynccontextmanager
-async def _serving(app: web.Application, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def _serving(
+    app: web.Application, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[str]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    site = web.TCPSite(runner, host, 0, ssl_context=tls)
     await site.start()
     try:
-        host, port = runner.addresses[0][:2]
+        port = runner.addresses[0][1]
         yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         await runner.cleanup()

@@ -1,6 +1,7 @@
 """The examples on the page about protocols work: each is valid, and is executed with a server of its protocol."""
 
 import gzip
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import yaml
 
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
+from runner.registry import BUILT_IN
+from runner.registry import PROTOCOLS as PROTOCOLS_GROUP
 from tests.conformance.protocol_worlds import PROTOCOLS
+from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import REPOSITORY, Machine
 
 PAGE = REPOSITORY / "docs" / "reference" / "protocols.md"
@@ -31,11 +35,33 @@ FILES = {
 }
 
 
-def test_every_protocol_for_numbers_has_an_example() -> None:
-    assert set(examples()) == {"v1", "v2", "grpc-v2"}
+def test_every_protocol_has_an_example() -> None:
+    assert set(examples()) == {point.name for point in BUILT_IN if point.group == PROTOCOLS_GROUP}
 
 
-@pytest.mark.parametrize("protocol", examples())
+async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
+    example = examples()["openai"]
+    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
+    spec = example["spec"]
+    async with openai_server() as server:
+        kserve = {"modelUrl": server.url, "protocolVersion": spec["kserve"]["protocolVersion"]}
+        contract = {"jobId": "uid", "jobName": "inf-chat", "kserve": kserve, **spec["storage"]}
+        machine = Machine(tmp_path / "run", contract=contract)
+        (machine.folder / "endpoints" / "model").mkdir()
+        (machine.folder / "endpoints" / "model" / "token").write_text(server.token)
+        lines = (REPOSITORY / "examples" / "llm-batch" / "batch.jsonl").read_text().splitlines(keepends=True)
+        chats = [line for line in lines if "/chat/completions" in line]  # the tests' server has no embeddings
+        (machine.input / "batch.jsonl").write_text("".join(chats))
+        ended = await machine.pod(INFERRUN_CONCURRENCY=str(spec["requests"]["concurrency"]))
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    (part,) = (machine.output / "responses" / "inf-chat" / "predictions").iterdir()
+    responses = [json.loads(line) for line in part.read_text().splitlines()]
+    assert [one["custom_id"] for one in responses] == ["request-1", "request-2"]
+    assert {one["response"]["status_code"] for one in responses} == {200}
+    assert ended.result.usage is not None
+
+
+@pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])
 async def test_a_documented_config_works(tmp_path: Path, protocol: str) -> None:
     example = examples()[protocol]
     assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()

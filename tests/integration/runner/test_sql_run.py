@@ -1,16 +1,19 @@
 """Runs from and to PostgreSQL: failures of the server, of credentials and of queries, and what a second run finds."""
 
+import asyncio
+import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.pods import Machine
+from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.postgres_server import Postgres, postgres_server
-from tests.integration.runner.servers import CountingModel, nothing
+from tests.integration.runner.servers import CountingModel, holding_after, nothing
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,15 @@ def failing_after(requests: int) -> Callable[[web.Request], Awaitable[web.Respon
     return before
 
 
+SMALL = {"INFERRUN_CHUNK_BYTES": "2048", "INFERRUN_BATCH_ROWS": "50"}
+
+
+async def reject_over_990(request: web.Request) -> web.Response | None:
+    """A model server that rejects a few records."""
+    tensor = orjson.loads(await request.read())["inputs"][0]
+    return web.Response(status=422) if max(tensor["data"][:: tensor["shape"][1]]) > 990 else None
+
+
 async def reject_null(request: web.Request) -> web.Response | None:
     """A model server that accepts no missing number."""
     return web.Response(status=400) if b"null" in await request.read() else None
@@ -88,6 +100,83 @@ async def test_an_attempt_continues_after_the_committed_chunks(
     model.before = nothing
     assert (await machine.pod(**small)).code == 0
     assert [row[0] for row in stored(server, machine)] == list(range(1000))
+
+
+async def test_a_killed_pod_neither_loses_nor_duplicates_rows(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
+    for kill in range(1, 4):
+        model.before = holding_after(model, requests=len(model.requests) + 5)
+        pod = await machine.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "2"})
+        await until(lambda: model.in_flight > 0 and len(stored(server, machine)) >= 50 * kill)  # noqa: B023  awaited at once
+        pod.signal(signal.SIGKILL)
+        assert (await pod.end()).code == -signal.SIGKILL
+    assert len(stored(server, machine)) < 1000
+    committed = {row[2] for row in stored(server, machine)}
+    model.before = nothing
+    model.rows.clear()
+    ended = await machine.process(**SMALL)
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted"), ended.stderr
+    assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
+    assert committed.isdisjoint(1.5 * row for row in model.rows)
+
+
+async def test_two_pods_store_each_row_once(machine: Machine, server: Postgres) -> None:
+    ended = await asyncio.gather(machine.process(**SMALL), machine.process(**SMALL))
+    assert [one.code for one in ended] == [0, 0], ended[0].stderr + ended[1].stderr
+    assert ended[0].result == ended[1].result
+    assert [row[0] for row in stored(server, machine)] == list(range(1000))
+
+
+def retry(machine: Machine, *, sha256: str) -> None:
+    """Make the next Pod one of a new run that retries the last one."""
+    before = machine.contract
+    uid = str(uuid.uuid4())
+    retried = {"name": "before", "runId": before["runId"], "jobName": before["jobName"], "manifestSha256": sha256}
+    machine.contract = {**before, "jobId": uid, "runId": uid, "jobName": f"inf-{uid[:8]}", "retryOf": retried}
+
+
+async def test_only_what_failed_is_sent_again_and_the_rows_are_complete(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
+    model.before = reject_over_990
+    first = await machine.pod(**SMALL)
+    assert (first.code, first.result.records.failed) == (0, 9), first.message
+    before = stored(server, machine)
+    earlier = machine.contract["runId"]
+    model.before = nothing
+    model.rows.clear()
+    retry(machine, sha256=first.result.output.sha256)
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    assert set(model.rows) == set(range(991, 1000))
+    assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
+    machine.contract["runId"] = earlier
+    assert stored(server, machine) == before
+
+
+async def test_a_failed_run_is_completed_from_its_committed_chunks(
+    machine: Machine, server: Postgres, model: CountingModel
+) -> None:
+    model.before = failing_after(10)
+    assert (await machine.pod(**SMALL, INFERRUN_CONCURRENCY="1")).code == 4
+    kept = {row[2] / 1.5 for row in stored(server, machine)}
+    model.before = nothing
+    model.rows.clear()
+    retry(machine, sha256="")
+    assert (await machine.pod(**SMALL)).code == 0
+    assert kept
+    assert kept.isdisjoint(model.rows)
+    assert [row[0] for row in stored(server, machine)] == list(range(1000))
+
+
+async def test_rows_that_were_deleted_since_are_not_taken_for_complete(machine: Machine, server: Postgres) -> None:
+    first = await machine.pod(**SMALL)
+    server.execute("delete from predictions where run = %s and index = 7", machine.contract["runId"])
+    retry(machine, sha256=first.result.output.sha256)
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 5
+    assert "its rows were changed or deleted since" in ended.message
 
 
 async def test_a_failed_record_has_an_error_in_place_of_a_prediction(

@@ -1,6 +1,5 @@
 """Records and results as Python values, for tests."""
 
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import orjson
 
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
 from runner.json_text import json_texts
+from runner.memory_file import MemoryFile
 
 
 def records(values: Iterable[object]) -> JsonRecords:
@@ -59,22 +59,7 @@ def file_of(path: Path, *, size: int | None = None) -> File:
     return File(path, path.stat().st_size if size is None else size)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A file in memory."""
-
-    name: str
-    content: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    def open(self) -> BinaryIO:
-        return io.BytesIO(self.content)
-
-
-def chunks_of(record_format: RecordFormat, file: Memory, *, chunk_bytes: int) -> list[Chunk]:
+def chunks_of(record_format: RecordFormat, file: MemoryFile, *, chunk_bytes: int) -> list[Chunk]:
     """The chunks into which a format divides a file."""
     chunks: list[Chunk] = []
     first = 0

@@ -9,7 +9,7 @@ import pytest
 
 from inferrun.plugins import InputError, Limits
 from runner.compression import decompressed, has_suffix
-from tests.unit.runner.batches import Memory
+from runner.memory_file import MemoryFile
 
 TEXT = b"".join(b"[%d, 2.5]\n" % index for index in range(5000))
 
@@ -29,7 +29,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20) -> bytes:
     limits = Limits(spool_bytes=spool_bytes)
-    with decompressed([Memory(f"rows.jsonl.{kind}", content)], folder, limits) as (file,):
+    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], folder, limits) as (file,):
         assert file.name == f"rows.jsonl.{kind}"
         with file.open() as source:
             found = source.read()
@@ -68,13 +68,13 @@ def test_a_bomb_is_stopped_at_the_limit(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_compressed_is_not_copied(tmp_path: Path) -> None:
-    file = Memory("rows.jsonl", TEXT)
+    file = MemoryFile("rows.jsonl", TEXT)
     with decompressed([file], tmp_path, Limits()) as files:
         assert files == [file]
 
 
 def test_a_file_that_is_not_read_is_not_decompressed(tmp_path: Path) -> None:
-    with decompressed([Memory("rows.jsonl.gz", b"damaged")], tmp_path, Limits()):
+    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], tmp_path, Limits()):
         assert list(tmp_path.iterdir()) == []
 
 

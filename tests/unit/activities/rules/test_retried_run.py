@@ -57,9 +57,10 @@ def test_a_run_that_was_never_launched_can_be_retried() -> None:
         (earlier(phase="Running"), FILES, {}, "it is Running; only a run that has ended can be retried"),
         (earlier(schedule="@daily"), FILES, {}, "it is a schedule; name one of its runs"),
         (earlier(dryRun=True, phase="Succeeded"), FILES, {}, "it is a dry run, which has no output"),
-        (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file and s3"),
+        (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file, s3 and sql"),
         (earlier(), {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}}, {}, "storage.input"),
         (earlier(), {**FILES, "output": {"file": {"claimName": "data", "path": "new"}}}, {}, "storage.output"),
+        (earlier(), FILES, {"tensors": {"outputs": [{"name": "predict"}]}}, "tensors.outputs of the InferenceConfig"),
         (earlier(), FILES, {"image": "mine:1"}, "requires the built-in runner"),
     ],
 )

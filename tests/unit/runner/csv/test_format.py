@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from inferrun.plugins import InputError, Limits
 from runner.csv.format import CSV
-from tests.unit.runner.batches import Memory, chunks_of, decoded
+from runner.memory_file import MemoryFile
+from tests.unit.runner.batches import chunks_of, decoded
 
 
 def read(text: str | bytes, *, chunk_bytes: int = 1 << 20) -> tuple[list[object], list[object]]:
     """Read a file through its plan: rows and ids."""
-    file = Memory("a.csv", text.encode() if isinstance(text, str) else text)
+    file = MemoryFile("a.csv", text.encode() if isinstance(text, str) else text)
     rows: list[object] = []
     ids: list[object] = []
     for chunk in chunks_of(CSV, file, chunk_bytes=chunk_bytes):

@@ -1,0 +1,117 @@
+"""What a user sees of `dryRun`, `retryOf`, `errorThreshold`, `canaryRecords` and columns, on a real claim with a counting model."""
+
+import json
+
+from tests.e2e.file_world import counts_of, in_pod, prepare_rows
+from tests.e2e.stage import Object, Space, run
+
+GOOD = 60
+BAD = (-1, -2, -3)
+"""First values of the records that the model `counting` rejects, and the model `lenient` accepts."""
+
+
+def rows(space: Space, *, bad_first: bool = False) -> int:
+    """Write the input, and return the number of its records."""
+    good = [[index, 1] for index in range(GOOD)]
+    bad = [[value, 1] for value in BAD]
+    lines = [*bad, *good] if bad_first else [*good[:30], *bad, *good[30:]]
+    in_pod(space, f"printf '%s\\n' {' '.join(repr(str(line)) for line in lines)} > /data/in.jsonl")
+    return len(lines)
+
+
+def results(space: Space, job: str) -> list[Object]:
+    """The results of a run, in order."""
+    text = in_pod(space, f"cat /data/out/{job}/predictions/part-*")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def row_of(space: Space, name: str) -> list[str]:
+    """The cells that `kubectl get inferenceruns` prints for a run."""
+    line = next(line for line in space.kubectl("get", "inferenceruns").splitlines() if line.startswith(f"{name} "))
+    return line.split()
+
+
+def job_of(space: Space, name: str) -> str:
+    """The folder of a run's output."""
+    location: str = space.status(name)["output"]["location"]
+    return location.rpartition("/")[2]
+
+
+def test_a_dry_run_checks_everything_and_leaves_nothing(space: Space) -> None:
+    prepare_rows(space)
+    count = rows(space)
+    space.apply(run("check", "ours", dryRun=True))
+    status = space.wait_for("check", phase="Succeeded", reason="DryRunSucceeded", seconds=120)
+    assert f"the first {count} records are arrays of 2 numbers" in status["message"]
+    assert "output.file data/out/" in status["message"]
+    assert "nothing was predicted or stored" in status["message"]
+    assert row_of(space, "check")[1:3] == ["Succeeded", "DryRunSucceeded"]
+    assert counts_of(space) == {}
+    assert in_pod(space, "ls /data/out 2>/dev/null || true").split() == []
+
+
+def test_a_dry_run_fails_as_the_run_would(space: Space) -> None:
+    prepare_rows(space)
+    in_pod(space, "echo '[1, 2, 3]' > /data/in.jsonl")
+    space.apply(run("check", "ours", dryRun=True))
+    status = space.wait_for("check", phase="Failed", seconds=120)
+    assert "the model's metadata requires 2 numbers per record, the input has 3" in status["message"]
+    assert counts_of(space) == {}
+
+
+def test_a_retry_predicts_only_what_failed_and_its_output_is_complete(space: Space) -> None:
+    prepare_rows(space)
+    count = rows(space)
+    space.apply(run("first", "ours"))
+    status = space.wait_for("first", phase="Succeeded", seconds=120)
+    assert status["records"] == {"total": count, "completed": GOOD, "failed": len(BAD)}
+    failed = [one for one in results(space, job_of(space, "first")) if "error" in one]
+    assert [one["index"] for one in failed] == [30, 31, 32]
+    assert {one["error"]["code"] for one in failed} == {"rejected"}
+
+    prepare_rows(space, model="lenient")
+    space.apply(run("again", "ours", retryOf="first"))
+    status = space.wait_for("again", phase="Succeeded", seconds=120)
+    assert status["records"] == {"total": count, "completed": count, "failed": 0}
+    assert [one["index"] for one in results(space, job_of(space, "again"))] == list(range(count))
+    counts = counts_of(space)
+    assert {counts[index] for index in range(GOOD)} == {1}, "a record that had a prediction was sent again"
+    assert {counts[value] for value in BAD} == {1}
+
+
+def test_a_run_that_cannot_be_retried_says_why(space: Space) -> None:
+    prepare_rows(space)
+    space.apply(run("again", "ours", retryOf="nothing"))
+    status = space.wait_for("again", phase="Failed", reason="InvalidSpec", seconds=60)
+    assert 'spec.retryOf is "nothing"; there is no such InferenceRun' in status["message"]
+    assert space.items("jobs") == []
+
+
+def test_too_many_failed_canary_records_end_a_run_before_the_others_are_sent(space: Space) -> None:
+    prepare_rows(space)
+    count = rows(space, bad_first=True)
+    space.apply(run("careful", "ours", errorThreshold=1, canaryRecords=10))
+    status = space.wait_for("careful", phase="Failed", reason="ErrorThresholdExceeded", seconds=120)
+    assert "canary records failed, more than errorThreshold 1 allows" in status["message"]
+    assert f"the other {count - 10} were not sent" in status["message"]
+    assert status["attempt"] == 1
+    assert set(counts_of(space)) <= set(range(10 - len(BAD)))
+    assert row_of(space, "careful")[1:3] == ["Failed", "ErrorThresholdExceeded"]
+
+
+def test_columns_feed_the_model_and_are_copied(space: Space) -> None:
+    table = {"input": {"file": {"claimName": "data", "path": "in.csv", "format": "csv"}}}
+    tensors = {
+        "inputs": [{"name": "in", "columns": ["visits", "age"]}],
+        "outputs": [{"name": "out", "resultName": "sum"}],
+    }
+    prepare_rows(space, storage=table, tensors=tensors, passThroughColumns=["customer"])
+    in_pod(space, "printf '%s\\n' customer,age,visits Ada,36,4 Grace,85,1 > /data/in.csv")
+    space.apply(run("columns", "ours"))
+    status = space.wait_for("columns", phase="Succeeded", seconds=120)
+    assert status["records"] == {"total": 2, "completed": 2, "failed": 0}
+    assert results(space, job_of(space, "columns")) == [
+        {"index": 0, "customer": "Ada", "prediction": {"sum": 40.0}},
+        {"index": 1, "customer": "Grace", "prediction": {"sum": 86.0}},
+    ]
+    assert set(counts_of(space)) == {4, 1}
