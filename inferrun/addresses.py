@@ -89,13 +89,16 @@ class AddressPolicy:
     def refusal(self, address: str, port: int) -> str:
         """Why runs must not connect to an address that name resolution returned; empty if they may."""
         given = ip_address(address.partition("%")[0])
-        candidates = (given, *_embedded(given))
-        if any(target.covers(candidate, port) for target in self.allowed for candidate in candidates):
+        if self._is_allowed(given, port):
             return ""
-        for candidate in candidates:
-            if kind := self._kind(candidate, port):
+        mapped = given.ipv4_mapped if isinstance(given, IPv6Address) else None
+        for candidate in (mapped or given, *_embedded(given)):  # what is allowed for one of them is not for the others
+            if not self._is_allowed(candidate, port) and (kind := self._kind(candidate, port)):
                 return kind
         return ""
+
+    def _is_allowed(self, address: Address, port: int) -> bool:
+        return any(target.covers(address, port) for target in self.allowed)
 
     def _kind(self, address: Address, port: int) -> str:
         if any(address.version == network.version and address in network for network in _METADATA):

@@ -3,6 +3,7 @@
 import math
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import orjson
@@ -18,6 +19,17 @@ ALL: Final = ColumnSelection()
 ROWS_PER_BLOCK: Final = 16_384
 
 _FLOATING = {pyarrow.float16(), pyarrow.float32(), pyarrow.float64()}
+
+
+@contextmanager
+def reading(file: InputFile, *, form: str) -> Iterator[None]:
+    """Raise InputError for a file that is damaged. Errors of the operating system have a number, those of pyarrow do not."""
+    try:
+        yield
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{file.name} cannot be read as {form}: {type(error).__name__}", is_retryable=False) from error
 
 
 def group_pieces(parts: Iterable[tuple[int, int]], *, chunk_bytes: int) -> Iterator[Piece]:

@@ -12,7 +12,8 @@ from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
 
-_CREDENTIALS: Final = frozenset({"authorization", "password", "token", "secret", "apikey", "api-key", "api_key"})
+_CREDENTIALS: Final = ("authorization", "password", "passwd", "token", "secret", "apikey", "accesskey", "secretkey")
+"""Ends of names, without - and _."""
 
 
 def public_contract(contract_json: str) -> str:
@@ -27,7 +28,7 @@ def public_contract(contract_json: str) -> str:
 def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if key.lower() == "headers" and isinstance(value, list):
         return [_header(item) for item in value]
-    if key.lower() in _CREDENTIALS and isinstance(value, str):
+    if isinstance(value, str) and _may_be_credential(key):
         return HIDDEN
     if key == "path" and isinstance(value, str):
         return _without_query(value)
@@ -36,6 +37,10 @@ def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if isinstance(value, list):
         return [_public(item) for item in value]
     return _url(value) if isinstance(value, str) and (key == "modelUrl" or "://" in value) else value
+
+
+def _may_be_credential(key: str) -> bool:
+    return key.lower().replace("-", "").replace("_", "").endswith(_CREDENTIALS)
 
 
 def _header(header: Any) -> Any:  # Any: JSON

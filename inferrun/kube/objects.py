@@ -42,7 +42,7 @@ class Resource:
         parts = [root]
         if namespace:
             parts += ["namespaces", _segment(namespace)]
-        parts += [_segment(part) for part in (self.plural, name, sub) if part]
+        parts += [self.plural, *(_segment(part) for part in (name, sub) if part)]
         return "/".join(parts)
 
 

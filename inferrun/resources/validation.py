@@ -26,7 +26,16 @@ from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.sharding import shard_obstacle
-from inferrun.resources.storage import HTTP_VERBS, KNOWN_LABELS, KRATEO_LABEL, SCHEMA_LABELS, KrateoApi, KrateoStorage
+from inferrun.resources.storage import (
+    HTTP_VERBS,
+    KNOWN_LABELS,
+    KRATEO_LABEL,
+    SCHEMA_LABELS,
+    FileStorage,
+    KrateoApi,
+    KrateoStorage,
+)
+from inferrun.resources.store_rules import End, store_faults
 from inferrun.text import one_line, public_url
 
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
@@ -117,7 +126,7 @@ def _shown_input(entry: ErrorDetails) -> str | None:
 def shown(value: object) -> str:
     """`value` as text, truncated. Of a URL, the part that is public."""
     if isinstance(value, str):
-        text = value[: 8 * SHOWN_VALUE_LIMIT]
+        text = (public_url(value) if "://" in value else value)[: 8 * SHOWN_VALUE_LIMIT]
     elif isinstance(value, dict | list):
         text = _outline(value)
     else:
@@ -387,18 +396,23 @@ def is_http_url(url: str) -> bool:
 
 
 def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    for name, end in (("input", spec.storage.input), ("output", spec.storage.output)):
-        yield from _end_problems(end or {}, path=f"spec.storage.{name}", own_runner=spec.image is None)
+    ends: tuple[tuple[End, Mapping[str, JsonValue] | None], ...] = (
+        ("input", spec.storage.input),
+        ("output", spec.storage.output),
+    )
+    for name, end in ends:
+        yield from _end_problems(end or {}, name=name, own_runner=spec.image is None)
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
-def _end_problems(end: Mapping[str, JsonValue], *, path: str, own_runner: bool) -> Iterator[Problem]:
+def _end_problems(end: Mapping[str, JsonValue], *, name: End, own_runner: bool) -> Iterator[Problem]:
+    path = f"spec.storage.{name}"
     if own_runner:
         yield from _own_runner_label_problems(end, path=path)
     models = KNOWN_LABELS if own_runner else SCHEMA_LABELS
     for label, value in end.items():
         if label in models:
-            yield from _known_storage_problems(value, model=models[label], path=f"{path}.{label}")
+            yield from _known_storage_problems(value, model=models[label], end=name, path=f"{path}.{label}")
         elif not isinstance(value, dict):
             yield Problem(field=f"{path}.{label}", value=shown(value), allowed="must be an object")
 
@@ -421,7 +435,7 @@ def _own_runner_label_problems(end: Mapping[str, JsonValue], *, path: str) -> It
         yield Problem(field=path, value=", ".join(end), allowed="the default runner supports only one label")
 
 
-def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
+def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
     yield from _unknown_keys(value, model=model, path=path)
     try:
         storage = model.model_validate(value)
@@ -433,6 +447,9 @@ def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], path: s
     if isinstance(storage, KrateoStorage):
         yield from _header_problems(storage.api, path=f"{path}.api")
     yield from _meaning_problems(storage.model_dump(by_alias=True), path=path)
+    for fault in store_faults(storage, end=end):
+        field = f"{path}.{fault.field}" if fault.field else path
+        yield Problem(field=field, value=None if fault.value is None else shown(fault.value), allowed=fault.allowed)
 
 
 def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
@@ -443,7 +460,7 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
         if key not in below:
             yield Problem(
                 field=one_line(f"{path}.{key}", limit=FIELD_LIMIT),
-                value=HIDDEN if issubclass(model, KrateoStorage | KrateoApi) else shown(inner),
+                value=shown(inner) if issubclass(model, FileStorage) else HIDDEN,  # it may be a misplaced credential
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
             continue

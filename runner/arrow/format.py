@@ -16,14 +16,13 @@ from inferrun.plugins import (
     Block,
     Chunk,
     ColumnSelection,
-    InputError,
     InputFile,
     Limits,
     Piece,
     RecordFormat,
     ResultWriter,
 )
-from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces
+from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
 from runner.jsonl.format import JSONL
 
 
@@ -44,7 +43,7 @@ class Arrow:
         """Group record batches until they have about `chunk_bytes`."""
         with _opened(file) as content:
             check_schema(content.schema, file, self._columns)
-            batches = (content.get_batch(index) for index in range(content.num_record_batches))
+            batches = (_batch(content, index, is_read=False) for index in range(content.num_record_batches))
             yield from group_pieces(((batch.nbytes, batch.num_rows) for batch in batches), chunk_bytes=chunk_bytes)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
@@ -52,7 +51,7 @@ class Arrow:
         with _opened(file) as content:
             check_schema(content.schema, file, self._columns)
             for index in range(chunk.start, min(chunk.end, content.num_record_batches)):
-                batch = content.get_batch(index)
+                batch = _batch(content, index, is_read=True)
                 for start in range(0, batch.num_rows, ROWS_PER_BLOCK):
                     yield block_of(batch.slice(start, ROWS_PER_BLOCK), self._columns)
 
@@ -63,13 +62,18 @@ class Arrow:
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[ipc.RecordBatchFileReader]:
-    with file.open() as source:
-        try:
-            yield ipc.open_file(source)
-        except pyarrow.ArrowException as error:
-            raise InputError(
-                f"{file.name} cannot be read as an Arrow IPC file: {type(error).__name__}", is_retryable=False
-            ) from error
+    with file.open() as source, reading(file, form="an Arrow IPC file"):
+        yield ipc.open_file(source)
+
+
+def _batch(content: ipc.RecordBatchFileReader, index: int, *, is_read: bool) -> pyarrow.RecordBatch:
+    """Return a record batch. The file says how many values its buffers have: without a check, memory behind them would be read.
+
+    Before the values are used, the texts in it are checked, too.
+    """
+    batch = content.get_batch(index)
+    batch.validate(full=is_read)
+    return batch
 
 
 ARROW = Arrow()

@@ -22,7 +22,7 @@ from runner.retries import with_blocking_retries
 T = TypeVar("T")
 
 PIECE: Final = 1 << 20
-_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_RANGE: Final = re.compile(r"bytes 0-0/([0-9]{1,15})")
 
 
 class Changed(InputError):
@@ -75,8 +75,7 @@ class WebFile:
             etag = response.getheader("ETag") or ""
             if response.status != 206 or found is None or not etag.startswith('"'):
                 return None  # the body, which may be the whole file, is not read
-            response.read()
-            return Version(int(found[3]), etag)
+            return Version(int(found[1]), etag) if len(response.read(2)) == 1 else None
 
     def _read_range(self, start: int, length: int, version: Version) -> bytes:
         wanted = f"bytes {start}-{start + length - 1}/{version.size}"
@@ -98,7 +97,7 @@ class WebFile:
             encoding = response.getheader("Content-Encoding") or "identity"
             if encoding != "identity" and not self._location.name.endswith(".gz"):
                 raise InputError(
-                    f"{self._where()} returned the file compressed ({encoding[:20]}), which was not requested; disable this at "
+                    f"{self._where()} returned the file compressed, which was not requested; disable this at "
                     "the server, or store the file as .gz",
                     is_retryable=False,
                 )

@@ -16,6 +16,9 @@ from runner.http1.failures import ResponseTooLarge
 OVERHEAD_BYTES: Final = 256 * 1024
 """Bytes that may be received in a row without a part of the body. Servers accept headers of 8 to 64 KiB."""
 
+_SMALL: Final = 4096
+"""Bytes of a part of the body up to which it is copied: a list of chunks of two bytes takes thirty times their size."""
+
 _LENGTHS: Final = ("content-length", "transfer-encoding")
 _COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 
@@ -66,6 +69,7 @@ class ResponseReader:
         self._parser = httptools.HttpResponseParser(self)
         self._received_headers: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
+        self._small = bytearray()
         self._size = 0
         self._overhead = 0
         self._has_excess = False
@@ -126,7 +130,11 @@ class ResponseReader:
         """Keep a part of the body."""
         if not self._is_complete:
             self._size += len(body)
-            self._pieces.append(body)
+            if len(body) < _SMALL:
+                self._small += body
+            else:
+                self._flush()
+                self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         """Note the end of the response."""
@@ -134,7 +142,13 @@ class ResponseReader:
             self._is_complete = True
             self._is_kept = bool(self._parser.should_keep_alive())  # the parser forgets it afterwards
 
+    def _flush(self) -> None:
+        if self._small:
+            self._pieces.append(bytes(self._small))
+            self._small.clear()
+
     def _response(self) -> Response:
+        self._flush()
         headers = Headers(self._received_headers)
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         if (encoding := headers.get("content-encoding", "").strip().lower()) in _COMPRESSED and body:
@@ -152,6 +166,6 @@ def _decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
         raise InvalidResponse("its body is not compressed as its headers say") from error
     if len(found) > limit:
         raise ResponseTooLarge
-    if not decompressor.eof:
-        raise InvalidResponse("its compressed body is truncated")
+    if not decompressor.eof or decompressor.unused_data:
+        raise InvalidResponse("its compressed body is truncated, or has several parts")
     return found

@@ -8,21 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-import pyarrow
 from pyarrow import parquet
 
 from inferrun.plugins import (
     Block,
     Chunk,
     ColumnSelection,
-    InputError,
     InputFile,
     Limits,
     Piece,
     RecordFormat,
     ResultWriter,
 )
-from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns
+from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
 from runner.jsonl.format import JSONL
 
 
@@ -71,13 +69,8 @@ class Parquet:
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
-    with file.open() as source:
-        try:
-            yield parquet.ParquetFile(source)
-        except pyarrow.ArrowException as error:
-            raise InputError(
-                f"{file.name} cannot be read as Parquet: {type(error).__name__}", is_retryable=False
-            ) from error
+    with file.open() as source, reading(file, form="Parquet"):
+        yield parquet.ParquetFile(source)
 
 
 PARQUET = Parquet()

@@ -186,8 +186,9 @@ class SharedWork:
             self._has_changed.set()
             wanted = min(self._pause, _IDLE_SECONDS) if self._is_idle else self._pause
             pause = max(wanted, (_now() - began) / _SURVEY_SHARE)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wants_survey.wait(), pause)
+            with suppress(TimeoutError):  # not wait_for, which may lose a cancellation in Python 3.11
+                async with asyncio.timeout(pause):
+                    await self._wants_survey.wait()
 
     async def _change(self) -> None:
         self._has_changed.clear()
@@ -210,7 +211,8 @@ class SharedWork:
         verdict = str(cause) if isinstance(cause, TooManyErrors) else ""
         own = replace(self._own, beat=self._own.beat + 1, has_ended=True, verdict=verdict)
         with suppress(RunnerError, TimeoutError, asyncio.CancelledError):
-            await asyncio.wait_for(self._store.report(own), _FAREWELL_SECONDS)
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await self._store.report(own)
 
 
 def _now() -> float:

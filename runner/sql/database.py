@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import psycopg
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.text import one_line
 from runner.connections import CONNECT_SECONDS, AddressRefused, Connections
 from runner.network_failures import describe_refusal, describe_socket_failure
 from runner.retries import with_blocking_retries
@@ -25,6 +26,9 @@ Connection = psycopg.Connection[tuple[object, ...]]
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _SHOWN: Final = ("42", "28", "3D", "3F", "25")
 """Classes of errors whose text is about the statement or the user, not about values: syntax and names, authorization, …"""
+
+
+_SHOWN_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,13 @@ def read_credentials(folder: Path, *, secret: str, side: str, error: type[Runner
     host = value("host")
     if host.startswith(("/", "@")) or "," in host or "=" in host:
         raise fail("must have the name or address of one server in key host")
+    database = value("dbname", "database")
+    if "://" in database or "=" in database:
+        raise fail("must have the name of a database in key dbname, not its address")
     return Credentials(
         host=host,
         port=int(port),
-        database=value("dbname", "database"),
+        database=database,
         user=value("username", "user"),
         password=value("password"),
         ssl_mode=mode,
@@ -163,8 +170,13 @@ class Database:
             return _connecting(str(error))
         if state.startswith(("08", "57P", "53", "40")):  # connection, shutdown, resources, rollback
             return f"the server reported {state}", FaultKind.UNAVAILABLE
-        primary = error.diag.message_primary if isinstance(error, psycopg.Error) and state.startswith(_SHOWN) else ""
+        primary = _primary(error) if isinstance(error, psycopg.Error) and state.startswith(_SHOWN) else ""
         return f"the statement failed with {state}{f' ({primary})' if primary else ''}", FaultKind.FAILED
+
+
+def _primary(error: psycopg.Error) -> str:
+    """The server's text. That of a function or trigger, which has a context, may say anything, also values."""
+    return one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if not error.diag.context else ""
 
 
 def _authorities(ssl_mode: str) -> str | None:

@@ -9,9 +9,9 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import Worker
 
-from inferrun.names import run_workflow_id
+from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
-from tests.attacks.forger import ForgeActivity
+from tests.attacks.forger import ContinuedRun, ForgeActivity, ForgedSubmission
 from tests.attacks.victim import Victim
 from tests.e2e.stage import Object, Space, run
 
@@ -158,6 +158,70 @@ async def test_a_run_workflow_with_a_forged_state_does_not_end_the_run(
     expect_only(victim, ref, job)
     if (await handle.describe()).close_time is None:
         await handle.terminate()
+
+
+@pytest.fixture
+async def theirs(caller: Client) -> AsyncIterator[str]:
+    """The task queue of a worker of somebody else, whose workflows have the types of ours."""
+    queue = f"theirs-{uuid.uuid4().hex[:8]}"
+    async with Worker(caller, task_queue=queue, workflows=[ContinuedRun, ForgedSubmission]):
+        yield queue
+
+
+@pytest.mark.parametrize("lifecycle", [1, 2])
+async def test_a_state_that_another_program_continues_with_does_not_end_the_run(
+    victim: Victim, caller: Client, theirs: str, lifecycle: int
+) -> None:
+    limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
+    job = job_of(victim, ref)
+    forged = {"lifecycle": lifecycle, "seconds_used": 1e6, "pending_since": "2020-01-01T00:00:00Z", "disruptions": 99}
+    recovery = recover_workflow_id(run_workflow_id(ref))
+    state = {**ref.model_dump(), **forged}
+    await caller.start_workflow("InferenceRun", args=[state, QUEUE], id=recovery, task_queue=theirs)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    expect_only(victim, ref, job)
+
+
+async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_does_not_cancel_it(
+    victim: Victim, caller: Client, theirs: str
+) -> None:
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    following = {"name": ref.name, "uid": ref.uid}
+    request = {"namespace": victim.space.name, "configRef": "actor", "following": following, **SLEEPING}
+    identity = f"follows-{uuid.uuid4().hex[:8]}"
+    await caller.start_workflow("SubmitInferenceRun", args=[request, QUEUE], id=identity, task_queue=theirs)
+    await asyncio.to_thread(victim.space.wait_for, identity, phase="Running", seconds=60)  # a request like any other
+    await caller.get_workflow_handle(identity).cancel()
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+
+
+async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim, caller: Client, theirs: str) -> None:
+    """Under the id that a program of the victim will use."""
+    key = f"answered-{uuid.uuid4().hex[:6]}"
+    request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"exit": "5"}}
+    forged = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=theirs)
+    await asyncio.wait_for(forged.result(), 60)
+    await asyncio.sleep(3)  # until Temporal lists it
+    handle = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=QUEUE)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 90)
+    assert "forged" not in str(failure.value.cause)
+    assert victim.space.status(key)["exitCode"] == 5
+
+
+@pytest.mark.parametrize("suffix", ["?x=1", "/", "%2F", "#x", "/../other"])
+async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: str) -> None:
+    """Under which another workflow would execute it again."""
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    job = job_of(victim, ref)
+    alias = RunRef(namespace=ref.namespace, name=ref.name + suffix, uid=ref.uid)
+    argument = {**alias.model_dump(), "lifecycle": 2}
+    handle = await caller.start_workflow("InferenceRun", argument, id=run_workflow_id(alias), task_queue=QUEUE)
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 60)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+    expect_only(victim, ref, job)
 
 
 @pytest.mark.parametrize(

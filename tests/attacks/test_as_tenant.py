@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from inferrun import wellknown
 from tests.attacks.victim import LOADED_SECONDS, START_SECONDS, Victim, slowest
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until
 
@@ -158,6 +160,86 @@ def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
     [job] = tenant.items("jobs")
     tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
     tenant.wait_for("quiet", phase="Succeeded", seconds=120)
+
+
+FORGED_TIME = "0000-01-01T00:00:00Z"
+ESCAPED = 'secret "a\x1b[" not found \x1b]8;;http://attacker.invalid\x07 \u202e'
+
+
+def forged_event(pod: Object, reason: str, number: int) -> Object:
+    """An Event about a Pod, with a time that is none and a message for terminals."""
+    metadata = pod["metadata"]
+    about = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"forged-{number}", "namespace": metadata["namespace"]},
+        "involvedObject": {**about, "fieldPath": "spec.containers{inference}"},
+        "reason": reason,
+        "message": ESCAPED,
+        "type": "Warning",
+        "firstTimestamp": FORGED_TIME,
+        "lastTimestamp": "9999-12-31T23:59:59-10:00",
+    }
+
+
+@pytest.mark.parametrize("code", ["0", "6"])
+def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: str) -> None:
+    """Whatever the owner of a run writes into the objects of the run, it ends with a reason, and what is shown is plain."""
+    tenant.apply(run("edited", "actor", timeoutSeconds=600, parameters={"sleep": "10", "exit": code}))
+    tenant.wait_for("edited", phase="Running", seconds=60)
+    [job], [pod] = tenant.items("jobs"), tenant.items("pods")
+    reasons = ("Started", "FailedMount", "FailedCreate", "Pulling", "Failed", "FailedToRetrieveImagePullSecret")
+    tenant.apply(*(forged_event(pod, reason, number) for number, reason in enumerate(reasons)))
+    annotations = {
+        ANNOTATION_SECONDS_LEFT: "\u00b2" * 5,
+        wellknown.ANNOTATION_SECRET_NAMESPACES: json.dumps({"a\x1b[": "; reboot; "}),
+        wellknown.ANNOTATION_STOPPED: "\x1b[31m",
+        "padding": "x" * 100_000,
+    }
+    tenant.kubectl(
+        "patch", "job", job["metadata"]["name"], "-p", json.dumps({"metadata": {"annotations": annotations}})
+    )
+    entry = {
+        "manager": "kubelet",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": FORGED_TIME,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {"f:containerStatuses": {}}},
+        "subresource": "status",
+    }
+    patch = json.dumps({"metadata": {"managedFields": [entry], "finalizers": None}})
+    tenant.kubectl("patch", "pod", pod["metadata"]["name"], "--type=merge", "-p", patch)
+    phase = "Succeeded" if code == "0" else "Failed"
+    status = tenant.wait_for("edited", phase=phase, seconds=120)
+    assert status["message"].isprintable()
+    assert "reboot" not in status["message"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"activeDeadlineSeconds": 1}, {"parallelism": 5}, {"suspend": True}, {"ttlSecondsAfterFinished": 0}],
+    ids=str,
+)
+def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(tenant: Space, spec: Object) -> None:
+    """Never do two Pods of a run execute at a time, and the run says what it waits for or how it ended."""
+    tenant.apply(run("changed", "actor", backoffLimit=0, parameters={"sleep": "8"}))
+    tenant.wait_for("changed", phase="Running", seconds=60)
+    [job] = tenant.items("jobs")
+    tenant.kubectl("patch", "job", job["metadata"]["name"], "-p", json.dumps({"spec": spec}))
+    most = 0
+
+    def is_settled() -> bool:
+        nonlocal most
+        live = [pod for pod in tenant.items("pods") if pod["status"]["phase"] in ("Pending", "Running")]
+        most = max(most, len([pod for pod in live if "deletionTimestamp" not in pod["metadata"]]))
+        status = tenant.status("changed")
+        is_held = status["phase"] == "Pending" and status["reason"] == "Queued"
+        return is_held or status["phase"] in ("Succeeded", "Failed")
+
+    until(is_settled, seconds=120, what="the run has ended, or says that it waits")
+    assert most <= 1
 
 
 def _padded(name: str, size: int) -> Object:

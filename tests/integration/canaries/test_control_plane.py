@@ -37,6 +37,8 @@ HANDLER: Object = {
 MODEL = {"modelUrl": "http://user:c4nary@model/v2/models/a/infer?key=c4nary"}
 END: Object = {"krateo": {"api": HANDLER}}
 
+DATABASE: Object = {"credentialsRef": {"name": "database"}, "query": "select 1"}
+
 INVALID: dict[str, Object] = {
     "header": {
         "storage": {"input": {"krateo": {"api": {**HANDLER, "headers": ["X: c4nary\r\nY: c4nary"]}}}, "output": END}
@@ -45,7 +47,45 @@ INVALID: dict[str, Object] = {
     "token": {"storage": {"input": {"krateo": {"api": {**HANDLER, "token": "c4nary"}}}, "output": END}},
     "url": {"kserve": {"modelUrl": "ftp://user:c4nary@host/x?c4nary"}},
     "urls": {"modelUrl": "http://other:c4nary@host/x?c4nary"},
+    "http": {"storage": {"input": {"http": {"url": "http://user:c4nary@host/x?c4nary"}}, "output": END}},
+    "http-token": {"storage": {"input": {"http": {"url": "http://host/", "token": "c4nary"}}, "output": END}},
+    "sql": {"storage": {"input": END, "output": {"sql": "postgresql://user:c4nary@host/db"}}},
+    "sql-password": {"storage": {"input": {"sql": {**DATABASE, "password": "c4nary"}}, "output": END}},
+    "sql-secret": {
+        "storage": {
+            "input": {"sql": {**DATABASE, "credentialsRef": {"name": "d", "password": "c4nary"}}},
+            "output": END,
+        }
+    },
+    "s3": {"storage": {"input": {"s3": {"bucket": "data", "path": "p", "secretAccessKey": "c4nary"}}, "output": END}},
+    "s3-url": {
+        "storage": {
+            "input": {"s3": {"bucket": "data", "path": "p", "endpoint": "http://user:c4nary@host?c4nary"}},
+            "output": END,
+        }
+    },
+    "bundle": {"caBundle": {"configMapRef": {"name": "http://user:c4nary@host/"}}},
+    "threshold": {"errorThreshold": "https://user:c4nary@host/"},
 }
+OTHERS: dict[str, Object] = {
+    "http-sql": {
+        "storage": {
+            "input": {"http": {"url": "https://host/rows.jsonl?signature=c4nary", "credentialsRef": {"name": "web"}}},
+            "output": {"sql": {"credentialsRef": {"name": "database"}, "table": "results"}},
+        },
+        "caBundle": {"configMapRef": {"name": "authorities"}},
+        "errorThreshold": "5%",
+        "canaryRecords": 10,
+    },
+    "own-store": {
+        "image": "own:1",
+        "storage": {
+            "input": {"own": {"at": "https://user:c4nary@host/?key=c4nary", "secretAccessKey": "c4nary"}},
+            "output": {"own": {"nested": [{"clientSecret": "c4nary"}]}},
+        },
+    },
+}
+"""Valid configs with other stores."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +196,12 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     for name in INVALID.keys() - set(rejected):
         await create_run(api, f"run-{name}", config=name)
 
+    for name, changes in OTHERS.items():
+        await create_config(api, name, changes)
+        await create_run(api, f"run-{name}", config=name)
+    retry = {"configRef": {"name": "good"}, "retryOf": "run-own-store", "dryRun": True}
+    await api.create(RUNS, NAMESPACE, manifest("InferenceRun", "retries", retry))
+
     success = RunnerResult(reason=Reason.SUCCEEDED, message="3 of 3 records predicted")
     failure = RunnerResult(reason=Reason.INPUT_FAILED, message="a.jsonl line 2 contains a string", retryable=False)
     await stage.end_pod("succeeds", code=0, message=dump_result(success))
@@ -167,6 +213,9 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
     deleted = await api.get(RUNS, NAMESPACE, "deleted")
     await api.delete(RUNS, NAMESPACE, "deleted", uid=deleted["metadata"]["uid"])
 
+    for name in OTHERS:
+        await stage.end_pod(f"run-{name}", code=3, message=dump_result(failure))
+        await stage.until_ended(f"run-{name}")
     phases = [(await stage.until_ended(name))["status"]["phase"] for name in ("succeeds", "fails", "cancelled")]
     assert phases == ["Succeeded", "Failed", "Failed"]
     await until_reported(stage, [name for name in INVALID if name not in rejected])

@@ -1,6 +1,7 @@
 """The input store `http` with servers that fail, change the file or lead elsewhere."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,36 @@ async def test_a_truncated_file_is_not_taken_for_the_whole(machine: Machine) -> 
         ended = await machine.pod(INFERRUN_RETRY_SECONDS="0")
     assert ended.code == InputError.code
     assert "the connection was closed before the response was complete" in ended.message
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        (b'206 Partial\r\nContent-Range: bytes 0-0/100\r\nETag: "a"\r\nTransfer-Encoding: chunked', "206"),
+        (b"206 Partial\r\nContent-Range: bytes 0-0/" + b"9" * 5000 + b'\r\nETag: "a"\r\nContent-Length: 1', "206"),
+        (b"200 OK\r\nContent-Encoding: <script>\x1b[31m\r\nContent-Length: 1", "returned the file compressed"),
+        (b"503 Busy\r\nRetry-After: Mon, 01 Jan 99999999999 00:00:00 GMT\r\nContent-Length: 0", "503"),
+        (b"503 Busy\r\nRetry-After: " + b"9" * 5000 + b"\r\nContent-Length: 0", "503"),
+    ],
+    ids=["endless range", "size", "encoding", "date", "seconds"],
+)
+async def test_what_a_hostile_server_says_is_bounded_and_reported(machine: Machine, head: bytes, text: str) -> None:
+    """The body is endless if it is chunked."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            is_range = head.startswith(b"206")
+            writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n" + (b"" if b"chunked" in head or b": 0" in head else b"x"))
+            while b"chunked" in head and is_range:
+                writer.write(b"10000\r\n" + b"[1]\n" * 16384 + b"\r\n")
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        read_from(machine, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/rows.jsonl")
+        ended = await machine.pod(INFERRUN_RETRY_SECONDS="0", INFERRUN_SPOOL_BYTES="1048576")
+    assert ended.code == InputError.code, ended.stdout
+    assert text in ended.message
+    assert "script" not in ended.message

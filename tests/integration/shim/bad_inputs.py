@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from deploy.crds.definitions import inference_config, inference_run
+from inferrun.resources.storage import KNOWN_LABELS
 from tests.integration.crds.manifests import CONFIG, REJECTED, REPORTED_ON_STATUS, RUN
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON, invalid on purpose
@@ -23,6 +24,25 @@ API: Final[Json] = {
     "payload": "{}",
     "endpointRef": {"name": "handler", "namespace": "data"},
 }
+STORES: Final[tuple[tuple[str, str, Json], ...]] = (
+    (
+        "input",
+        "s3",
+        {
+            "bucket": "data",
+            "path": "in/",
+            "endpoint": "http://minio:9000",
+            "region": "eu",
+            "credentialsRef": {"name": "keys"},
+            "format": "jsonl",
+        },
+    ),
+    ("input", "http", {"url": "http://files/rows", "credentialsRef": {"name": "files"}, "format": "jsonl"}),
+    ("input", "sql", {"credentialsRef": {"name": "database"}, "query": "select 1", "key": "id"}),
+    ("output", "sql", {"credentialsRef": {"name": "database"}, "table": "results"}),
+)
+"""The labels without a schema in the CRD, which the shim checks."""
+
 GOOD: Final[dict[str, Json]] = {
     CONFIG: {
         "kserve": {"modelName": "a", "modelUrl": "http://host/v2/models/a/infer", "modelVersion": "v2"},
@@ -61,6 +81,24 @@ def bad_inputs() -> list[BadInput]:
     ]
     known = [BadInput(one.title, one.kind, one.spec, (one.field,)) for one in (*REJECTED, *REPORTED_ON_STATUS)]
     return [*generated, *known, *_by_hand()]
+
+
+def known_fields() -> set[str]:
+    """The names of all fields of both resources, and of the labels that the shim checks."""
+    specs = [one["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for one in (inference_config(), inference_run())]
+    found = {name for spec in specs for name in _names_in(spec["properties"]["spec"])}
+    return found | {
+        field.alias or name for model in KNOWN_LABELS.values() for name, field in model.model_fields.items()
+    }
+
+
+def _names_in(node: Json) -> Iterator[str]:
+    for name, child in node.get("properties", {}).items():
+        yield name
+        yield from _names_in(child)
+    for below in ("items", "additionalProperties"):
+        if isinstance(node.get(below), dict):
+            yield from _names_in(node[below])
 
 
 def _of_schema(kind: str, definition: Json) -> Iterator[BadInput]:
@@ -136,7 +174,7 @@ def _changed(kind: str, path: Path, value: object) -> Any:  # Any: as in Json
     place = spec
     for part, following in pairwise(path):
         if isinstance(part, str) and part not in place:
-            place[part] = [None] if isinstance(following, int) else {}
+            place[part] = [{}] if isinstance(following, int) else {}
         place = place[part]
     place[path[-1]] = value
     return spec
@@ -243,7 +281,25 @@ def _by_hand() -> Iterator[BadInput]:
     for label in ("flie", "File", "krato", "s3"):
         storage = {**GOOD[CONFIG]["storage"], "input": {label: {}}}
         yield BadInput(f"label {label}", CONFIG, {**GOOD[CONFIG], "storage": storage}, (label,))
+    for end, label, good in STORES:
+        yield from _of_store(end, label, good)
     yield from _too_much()
+
+
+def _of_store(end: str, label: str, good: Json) -> Iterator[BadInput]:
+    for key in good:
+        for title, value in (("a number", 5), ("a list", [1]), ("too long", "a" * 70_000)):
+            yield _store_mistake(f"{end}.{label}.{key}: {title}", end, {label: {**good, key: value}}, key)
+    for key in ("tokn", "Password", "secret"):
+        yield _store_mistake(f"{end}.{label}: unknown key {key}", end, {label: {**good, key: "x"}}, key)
+    for title, whole in (("a text", "x"), ("a list", [good])):
+        yield _store_mistake(f"{end}.{label}: {title}", end, {label: whole}, label)
+    name = {**good, "credentialsRef": {"name": "No Such Name"}}
+    yield _store_mistake(f"{end}.{label}: a name of another form", end, {label: name}, "name")
+
+
+def _store_mistake(title: str, end: str, storage: Json, field: str) -> BadInput:
+    return BadInput(title, CONFIG, {**GOOD[CONFIG], "storage": {**GOOD[CONFIG]["storage"], end: storage}}, (field,))
 
 
 def _too_much() -> Iterator[BadInput]:

@@ -1,5 +1,7 @@
 """Decisions about the addresses to which a runner may connect."""
 
+from ipaddress import IPv4Address, IPv6Address
+
 import pytest
 
 from inferrun.addresses import AddressPolicy, parse_targets
@@ -89,3 +91,14 @@ def test_an_exception_precedes_every_refusal_and_may_be_about_one_port() -> None
 def test_an_invalid_entry_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"invalid port|neither an address|closing bracket"):
         parse_targets(f"10.0.0.1,{text}")
+
+
+def test_an_allowed_address_allows_no_other_one_in_the_same_tunnel() -> None:
+    """A Teredo address has two: that of a server, and that of the client behind it."""
+    server, client = IPv4Address("192.0.2.1"), IPv4Address("169.254.169.254")
+    teredo = IPv6Address((0x20010000 << 96) | (int(server) << 64) | (int(client) ^ 0xFFFFFFFF))
+    assert (server, client) == teredo.teredo
+    policy = AddressPolicy(allowed=parse_targets("192.0.2.1"))
+    assert "metadata" in policy.refusal(str(teredo), 80)
+    both = AddressPolicy(allowed=parse_targets("192.0.2.1, 169.254.169.254"))
+    assert both.refusal(str(teredo), 80) == ""

@@ -88,6 +88,8 @@ def test_retry_after_zero_backs_off_on_every_retry() -> None:
         ("-1", None),
         ("soon", None),
         ("٥", None),
+        ("Sat, 21 Nov 99999999999 12:00:30 GMT", None),
+        ("Sat, 21 Nov 2026 12:00:30 +99999999999999", None),
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from activities.rules.public_contract import public_contract
 
 SECRET = "c4nary"
@@ -45,3 +47,10 @@ def test_urls_are_shown_without_user_information_and_query() -> None:
 def test_the_credentials_of_a_custom_store_are_not_shown() -> None:
     public = shown(input={"own": {"token": "c4nary", "nested": [{"password": "c4nary"}]}})
     assert public["input"]["own"] == {"token": "(not shown)", "nested": [{"password": "(not shown)"}]}
+
+
+@pytest.mark.parametrize(
+    "key", ["secretAccessKey", "access_token", "clientSecret", "api-key", "dbPassword", "X-Api-Key"]
+)
+def test_a_name_that_ends_like_that_of_a_credential_is_one(key: str) -> None:
+    assert shown(input={"own": {key: "c4nary"}})["input"]["own"] == {key: "(not shown)"}

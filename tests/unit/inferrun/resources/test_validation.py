@@ -318,6 +318,73 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
     assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()
 
 
+DATABASE = {"credentialsRef": {"name": "database"}}
+
+
+@pytest.mark.parametrize(
+    ("end", "storage", "field", "allowed"),
+    [
+        ("input", {"http": {}}, "http.url", "required"),
+        ("input", {"http": {"url": "ftp://host/rows.jsonl"}}, "http.url", "http or https URL"),
+        ("input", {"http": {"url": "http://host:99999/"}}, "http.url", "http or https URL"),
+        ("input", {"http": {"url": "http://user:c4nary@host/"}}, "http.url", "must not contain user information"),
+        ("output", {"http": {"url": "http://host/"}}, "http", "for the input only"),
+        ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "s3.host"}}, "s3.endpoint", "http or https URL"),
+        ("input", {"sql": {}}, "sql.credentialsRef", "required"),
+        ("input", {"sql": DATABASE}, "sql.query", "required for an input"),
+        ("input", {"sql": {**DATABASE, "query": " ; "}}, "sql.query", "required for an input"),
+        ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
+        ("output", {"sql": DATABASE}, "sql.table", "required for an output"),
+        ("output", {"sql": {**DATABASE, "table": "t; drop table t"}}, "sql.table", "letters, digits and underscores"),
+        ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
+        ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
+        ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
+    ],
+)
+def test_the_settings_of_a_store_are_checked_for_their_end(
+    end: str,
+    storage: dict[str, Any],  # Any: free-form on purpose
+    field: str,
+    allowed: str,
+) -> None:
+    problems = config_problems(config(storage={"input": FILE, "output": FILE, end: storage}))
+    assert fields(problems) == [f"spec.storage.{end}.{field}"]
+    assert allowed in problems[0].allowed
+    assert "c4nary" not in describe(problems)
+
+
+@pytest.mark.parametrize(
+    ("end", "storage"),
+    [
+        ("input", {"http": {"url": "https://files.example/rows.jsonl?signature=x"}}),
+        ("input", {"http": {"credentialsRef": {"name": "signed"}}}),
+        ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "http://minio.storage:9000"}}),
+        ("input", {"sql": {**DATABASE, "query": "select id, a from t;", "key": "id"}}),
+        ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
+    ],
+)
+def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
+    assert config_problems(config(storage={"input": FILE, "output": FILE, end: storage})) == ()
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        {"http": {"url": "https://host/", "token": "c4nary"}},
+        {"http": {"url": "https://user:c4nary@host/?key=c4nary" + "x" * 5000}},
+        {"http": "https://user:c4nary@host/?key=c4nary"},
+        {"sql": {**DATABASE, "query": "select 1", "password": "c4nary"}},
+        {"sql": {"credentialsRef": {"name": "database", "password": "c4nary"}, "query": "select 1"}},
+        {"sql": "postgresql://user:c4nary@host/database"},
+        {"s3": {"bucket": "data", "path": "p", "secretAccessKey": "c4nary"}},
+    ],
+)
+def test_a_misplaced_credential_is_reported_without_its_value(storage: dict[str, Any]) -> None:  # Any: as above
+    text = describe(config_problems(config(storage={"input": storage, "output": FILE})))
+    assert "spec.storage.input" in text
+    assert "c4nary" not in text
+
+
 TENSORS = {"inputs": [{"columns": ["a"]}]}
 FILES = {"input": FILE, "output": FILE}
 

@@ -1,6 +1,7 @@
 """Responses, read from pieces of any size."""
 
 import gzip
+import tracemalloc
 import zlib
 
 import pytest
@@ -142,4 +143,27 @@ def test_a_compressed_body_counts_with_its_size() -> None:
 @pytest.mark.parametrize("body", [b"not compressed", gzip.compress(b"hello" * 50)[:-9]])
 def test_a_body_that_cannot_be_decompressed_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidResponse):
+        read(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+def test_a_body_in_chunks_of_two_bytes_takes_little_more_memory_than_its_size() -> None:
+    reader = ResponseReader(limit=1 << 20)
+    reader.feed(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+    piece = b"2\r\nab\r\n" * 8192
+    tracemalloc.start()
+    try:
+        for _ in range(16):
+            reader.feed(piece)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20, "the body has 256 KiB"
+    response = reader.feed(b"0\r\n\r\n")
+    assert response is not None
+    assert response.body == b"ab" * 8192 * 16
+
+
+def test_a_compressed_body_of_several_parts_is_not_taken_for_its_first() -> None:
+    body = gzip.compress(b"[1]") + gzip.compress(b"[2]")
+    with pytest.raises(InvalidResponse, match="several parts"):
         read(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
