@@ -162,8 +162,8 @@ async def test_an_unwritable_termination_log_does_not_fail_the_run(krateo: Machi
 
 async def test_progress_has_the_pace_of_the_attempt(file: Machine) -> None:
     (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
-    environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_PROGRESS_SECONDS": "0"}
-    ended = await file.process(**environment)
+    batches = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "4"}
+    ended = await file.process(INFERRUN_PROGRESS_SECONDS="0", **batches)
     assert ended.code == 0
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     assert "pace" not in lines[0]
