@@ -2,9 +2,10 @@
 
 import math
 from array import array
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import pyarrow
@@ -102,6 +103,8 @@ def needed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str
 
 def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelection) -> None:
     """Raise InputError for a column that is missing, or of a type that cannot be used as the columns say."""
+    if twice := next((name for name in schema.names if schema.names.count(name) > 1), None):
+        raise InputError(f"{file.name} has several columns {twice!r}; each needs a name of its own", is_retryable=False)
     check_names(schema.names, file, columns)
     check_copied(columns.copied_of(schema.names), file)
     for name in columns.fed_of(schema.names):
@@ -112,7 +115,7 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
             allowed = (
                 "numbers, booleans, strings, and lists of numbers"
                 if columns.fed
-                else f"numbers, booleans, and {_ID_TYPES}"
+                else f"numbers, booleans, and {_ID_TYPES}; if it is not for the model, name those that are in tensors.inputs"
             )
             raise InputError(
                 f"{file.name}: column {name!r} has type {field.type}; allowed are {allowed}", is_retryable=False
@@ -120,7 +123,7 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
     if ID_COLUMN in schema.names and not _is_id(schema.field(ID_COLUMN).type):
         kind = schema.field(ID_COLUMN).type
         raise InputError(
-            f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are {_ID_TYPES}", is_retryable=False
+            f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are strings and integers", is_retryable=False
         )
     if not columns.fed_of(schema.names):
         raise InputError(f"{file.name} has no column of numbers", is_retryable=False)
@@ -136,7 +139,7 @@ def _is_number(kind: pyarrow.DataType) -> bool:
 
 def _is_text(kind: pyarrow.DataType) -> bool:
     types = pyarrow.types
-    return bool(types.is_string(kind) or types.is_large_string(kind)) or (
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)) or (
         types.is_dictionary(kind) and _is_text(kind.value_type)
     )
 
@@ -149,9 +152,36 @@ def _is_array(kind: pyarrow.DataType) -> bool:
 
 
 def _is_id(kind: pyarrow.DataType) -> bool:
-    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_integer(kind))
+    return _is_text(kind) or bool(pyarrow.types.is_integer(kind))
 
 
 def _members(table: pyarrow.RecordBatch) -> list[bytes]:
-    """Return each row as members of a JSON object; what JSON does not have, such as a time, is text."""
-    return [orjson.dumps(row, default=str)[1:-1] for row in table.to_pylist()] if table.num_columns else []
+    """Return each row as members of a JSON object; what JSON does not have, such as a time, is text. Raises InputError."""
+    columns = [_values(column, name=name) for name, column in zip(table.schema.names, table.columns, strict=True)]
+    rows = (dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
+    try:
+        return [orjson.dumps(row, default=_text_of)[1:-1] for row in rows]
+    except orjson.JSONEncodeError as error:
+        raise InputError(f"a column that is copied cannot be written as JSON ({error})", is_retryable=False) from error
+
+
+def _values(column: pyarrow.Array, *, name: str) -> list[Any]:  # Any: what Arrow has
+    """Return the values of a column that is copied. Python's times have neither nanoseconds nor years after 9999."""
+    types = pyarrow.types
+    if types.is_timestamp(column.type) and column.type.unit == "ns":
+        return [text and text.replace(" ", "T") for text in column.cast(pyarrow.string()).to_pylist()]
+    if types.is_time64(column.type) and column.type.unit == "ns":
+        column = column.cast(pyarrow.string())
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"column {name!r} has type {column.type} and a value that cannot be copied, such as a time with nanoseconds or beyond "
+            "the year 9999; store it as text or as a number in the input, or do not copy it",
+            is_retryable=False,
+        ) from error
+    return values
+
+
+def _text_of(value: object) -> str:
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)

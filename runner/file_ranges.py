@@ -63,8 +63,7 @@ class FileRanges:
         self._format = record_format
         self._limits = limits
         self._current_fingerprint = current_fingerprint
-        self._width = 0
-        self._schema: pyarrow.Schema | None = None
+        self._form: _Form | None = None
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records."""
@@ -96,7 +95,7 @@ class FileRanges:
         first = chunk.first
         with _input_errors(file):
             for block in self._format.read(file, chunk, limits=self._limits):
-                self._check_width(block, file, first=first)
+                self._check_form(block, file, first=first)
                 first += len(block.records)
                 yield block
 
@@ -122,29 +121,50 @@ class FileRanges:
                 "the input changed while it was being read; start a new run, and do not modify its files until it has ended"
             )
 
-    def _check_width(self, block: Block, file: InputFile, *, first: int) -> None:
-        """All blocks of rows of numbers have the same width, because a batch may span blocks."""
-        if isinstance(block.records, ArrowRecords):
-            self._check_columns(block.records, file)
-            return
-        if not block.records.texts[0].startswith(b"["):
-            return
-        width = block.records.texts[0].count(b",") + 1
-        self._width = self._width or width
-        if width != self._width:
-            raise InputError(
-                f"{file.name}: record {first} has {width} numbers, previous records have {self._width}; "
-                "all records of a run must have the same number of values",
-                is_retryable=False,
-            )
+    def _check_form(self, block: Block, file: InputFile, *, first: int) -> None:
+        """All blocks have the form of the first one, because a batch may span files, and a model knows columns by their order."""
+        found = _form_of(block)
+        if self._form is None:
+            self._form = found if first == 0 else self._form_of_first()
+        if found != self._form:
+            raise InputError(_difference(file.name, first, found, self._form), is_retryable=False)
 
-    def _check_columns(self, records: ArrowRecords, file: InputFile) -> None:
-        schema = records.table.schema
-        self._schema = self._schema or schema
-        if not schema.equals(self._schema):
-            raise InputError(
-                f"{file.name} has other columns, or columns of other types, than the previous files", is_retryable=False
-            )
+    def _form_of_first(self) -> "_Form":
+        """Read the first block, if another Pod has predicted it."""
+        chunk = self.first_chunk()
+        if chunk is None:
+            raise InputError("the input has no records where its first chunk begins; it changed")
+        file = self._files[chunk.unit]
+        with _input_errors(file):
+            return _form_of(next(self._format.read(file, chunk, limits=self._limits)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the records of an input have in common."""
+
+    columns: "pyarrow.Schema | tuple[str, ...]" = ()
+    width: int = 0
+    """Numbers per record; 0 if the records are columns, or something else than arrays."""
+
+
+def _form_of(block: Block) -> _Form:
+    if isinstance(block.records, ArrowRecords):
+        return _Form(block.records.table.schema)
+    text = block.records.texts[0]
+    return _Form(tuple(block.columns), text.count(b",") + 1 if text.startswith(b"[") else 0)
+
+
+def _difference(name: str, first: int, found: _Form, expected: _Form) -> str:
+    if found.width != expected.width:
+        return (
+            f"{name}: record {first} has {found.width} numbers, previous records have {expected.width}; "
+            "all records of a run must have the same number of values"
+        )
+    return (
+        f"{name} has other columns, or columns of other types or in another order, than the previous files; name those that feed "
+        "the model in tensors.inputs, or write all files with the same columns"
+    )
 
 
 def _grouped(ranges: Iterator[_Range], *, size: int) -> Iterator[_Range]:

@@ -27,15 +27,19 @@ _ROWS_AT_ONCE = 256
 
 
 def text_of(value: Json) -> bytes:
-    """Return the JSON text of a value that is kept. NaN and infinity become null."""
-    return bytes(memoryview(orjson.dumps(value)))
+    """Return the JSON text of a value that is kept. NaN and infinity become null.
+
+    Raises ValueError for a value that has no text: it is nested too deeply, or contains an integer of more than 64 bits or a text
+    that is not valid Unicode.
+    """
+    return bytes(memoryview(_encoded(value)))
 
 
 def texts_of(values: Sequence[Json]) -> list[bytes]:
     """Return one JSON text per value, as `text_of`. Numbers, and arrays of numbers, are encoded many at a time."""
     kinds = set(map(type, values))
     if kinds <= {int, float}:
-        return orjson.dumps(values)[1:-1].split(b",") if values else []
+        return _encoded(values)[1:-1].split(b",") if values else []
     if kinds == {list} and _are_numbers(values):
         pieces = (values[start : start + _ROWS_AT_ONCE] for start in range(0, len(values), _ROWS_AT_ONCE))
         return list(chain.from_iterable(map(_rows, pieces)))
@@ -51,4 +55,11 @@ _PLAIN = {int, float, bool, type(None)}
 
 
 def _rows(rows: Sequence[Json]) -> list[bytes]:
-    return list(map(b"[%b]".__mod__, orjson.dumps(rows)[2:-2].split(b"],[")))
+    return list(map(b"[%b]".__mod__, _encoded(rows)[2:-2].split(b"],[")))
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"a value cannot be written as JSON ({error})") from error

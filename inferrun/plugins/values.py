@@ -28,9 +28,12 @@ class Block:
     copied: Sequence[bytes] = ()
     """Per record, the columns that are copied to its result, as members of a JSON object without the braces; otherwise empty."""
 
+    columns: Sequence[str] = ()
+    """The names of the columns whose values the records are, in order, if the file names them and the records do not."""
+
     def part(self, start: int, stop: int) -> "Block":
         """Return the records from position `start` up to `stop`."""
-        return Block(self.records.part(start, stop), self.ids[start:stop], self.copied[start:stop])
+        return Block(self.records.part(start, stop), self.ids[start:stop], self.copied[start:stop], self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ The format of streams cannot be read from the middle and is not supported. Resul
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import pyarrow
 from pyarrow import ipc
@@ -16,6 +16,7 @@ from inferrun.plugins import (
     Block,
     Chunk,
     ColumnSelection,
+    InputError,
     InputFile,
     Limits,
     Piece,
@@ -24,6 +25,9 @@ from inferrun.plugins import (
 )
 from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
 from runner.jsonl.format import JSONL
+
+_STREAM: Final = b"\xff\xff\xff\xff"
+"""The beginning of a stream; a file begins with ARROW1."""
 
 
 class Arrow:
@@ -63,6 +67,11 @@ class Arrow:
 @contextmanager
 def _opened(file: InputFile) -> Iterator[ipc.RecordBatchFileReader]:
     with file.open() as source, reading(file, form="an Arrow IPC file"):
+        if source.read(len(_STREAM)) == _STREAM:
+            raise InputError(
+                f"{file.name} is an Arrow IPC stream; write it in the format of files (Feather version 2)",
+                is_retryable=False,
+            )
         yield ipc.open_file(source)
 
 

@@ -33,8 +33,11 @@ from runner.jsonl.format import JSONL
 from runner.jsonl.line_blocks import BOM
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.named_columns import check_copied, check_names
+from runner.number_text import number_of
 
 _ALL: Final = ColumnSelection()
+
+_OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +104,26 @@ def _read_header(file: InputFile, *, limits: Limits) -> _Header:
         line = b""
         while not line.removeprefix(BOM).strip() and (read := source.readline(limits.record_bytes)):
             line = read
-    names = [name.strip() for name in _cells(line.removeprefix(BOM).strip()) or []]
+    cells = _cells(line.removeprefix(BOM).strip())
+    if cells is None:
+        raise InputError(
+            f"{file.name} line 1 is not valid CSV in UTF-8; a value in quotes must end on the same line",
+            is_retryable=False,
+        )
+    names = [name.strip() for name in cells]
     if not set(names) - {ID_COLUMN} or len(set(names)) < len(names) or "" in names:
         raise InputError(
             f"{file.name} line 1: the first line must name the columns, each once, and at least one besides {ID_COLUMN}",
             is_retryable=False,
         )
-    if all(_number(name) is not None for name in names):
+    if all(number_of(name) is not None for name in names):
         raise InputError(
             f"{file.name} line 1: the first line must name the columns, and has only numbers; add a line with names",
+            is_retryable=False,
+        )
+    if len(names) == 1 and (found := next((one for one in _OTHER_SEPARATORS if one in names[0]), "")):
+        raise InputError(
+            f"{file.name} line 1: the columns are separated by {_OTHER_SEPARATORS[found]}; separate names and values by commas",
             is_retryable=False,
         )
     return _Header(names)
@@ -119,7 +133,7 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     texts = lines.texts[skipped:]
     id_column = header.id_column
     if not columns and id_column is None and (plain := _plain(texts, width=len(header.names))) is not None:
-        return Block(JsonRecords(plain))
+        return Block(JsonRecords(plain), columns=header.names)
     fed = [header.names.index(name) for name in columns.fed_of(header.names)]
     copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
     rows: list[Json] = []
@@ -139,7 +153,8 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
             rows.append([_value(cells[position], lines, at, header.names[position]) for position in fed])
         if copied:
             members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
-    return Block(JsonRecords(texts_of(rows)), ids, members)
+    fed_in_order = () if columns.fed else [header.names[position] for position in fed]
+    return Block(JsonRecords(texts_of(rows)), ids, members, fed_in_order)
 
 
 def _plain(texts: list[bytes], *, width: int) -> list[bytes] | None:
@@ -165,23 +180,10 @@ def _value(cell: str, lines: Lines, at: int, name: str) -> int | float | None:
     text = cell.strip()
     if not text:
         return None
-    found = _number(text)
+    found = number_of(text)
     if found is None:
         raise lines.fault(at, f"has no number in column {name[:80]!r}")
     return None if found != found else found  # noqa: PLR0124  NaN
-
-
-def _number(text: str) -> int | float | None:
-    """Return the number that a text is, if it is one and finite or NaN."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return None if found in {float("inf"), float("-inf")} else found
 
 
 CSV = Csv()

@@ -156,12 +156,13 @@ def _checked(lines: Lines) -> Block:
     except orjson.JSONDecodeError as error:
         at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
         raise lines.fault(at, f"is not valid JSON: {error}") from error
-    texts, ids = lines.texts, list[CustomId]()
-    if dict in set(map(type, values)):
-        values = [_unwrapped(value, ids, lines) for value in values]
-        texts = texts_of(values)
+    if dict not in set(map(type, values)):
+        _check_numbers(values, lines)
+        return Block(JsonRecords(lines.texts))
+    ids: list[CustomId] = []
+    values = [_unwrapped(value, ids, lines) for value in values]
     _check_numbers(values, lines)
-    return Block(JsonRecords(texts), ids if set(ids) - {None} else ())
+    return Block(JsonRecords(texts_of(values)), ids if set(ids) - {None} else ())
 
 
 def _with_numbers(block: Block, lines: Lines) -> Block:

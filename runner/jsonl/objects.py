@@ -47,15 +47,22 @@ def _id_of(row: dict[str, Json], lines: Lines, at: int) -> CustomId:
 
 def _fed(rows: Sequence[dict[str, Json]], lines: Lines, columns: ColumnSelection) -> list[bytes]:
     if columns.fed:
-        return [text_of({name: row[name] for name in columns.fed}) for row in rows]
+        return [_text({name: row[name] for name in columns.fed}, lines, at) for at, row in enumerate(rows)]
     for at, row in enumerate(rows):
         if _INPUTS not in row:
             raise lines.fault(at, f'has no "{_INPUTS}"; name the columns that feed the model in tensors.inputs')
-    return [text_of(row[_INPUTS]) for row in rows]
+    return [_text(row[_INPUTS], lines, at) for at, row in enumerate(rows)]
+
+
+def _text(value: Json, lines: Lines, at: int) -> bytes:
+    try:
+        return text_of(value)
+    except ValueError as error:
+        raise lines.fault(at, f"cannot be used: {error}") from error
 
 
 def _copied(row: dict[str, Json], lines: Lines, at: int, columns: ColumnSelection) -> bytes:
     names = columns.copied_of(list(row))
     if columns.copies_all and (fault := copied_fault(names)):
         raise lines.fault(at, f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns")
-    return text_of({name: row[name] for name in names})[1:-1]
+    return _text({name: row[name] for name in names}, lines, at)[1:-1]

@@ -64,7 +64,7 @@ _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
 
 def _responses(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the responses. A quote in an id is escaped, so the first member of that name is the response."""
-    for line in content.splitlines():
+    for line in filter(None, content.split(b"\n")):
         found, value = _ID.match(line), line.partition(b',"response":')[2]
         if found is None or not value.endswith(b',"error":null}'):
             raise ValueError("a line is not a response")

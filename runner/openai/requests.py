@@ -46,7 +46,10 @@ def parse_request(line: bytes, *, model: str) -> Request:
         raise InvalidRequest("body must be a JSON object")
     if body.get("stream"):
         raise InvalidRequest("body.stream must be false")
-    return Request(path, orjson.dumps({**body, "model": model} if model else body))
+    try:
+        return Request(path, text_of({**body, "model": model} if model else body))
+    except ValueError as error:
+        raise InvalidRequest(f"body: {error}") from error
 
 
 def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
@@ -57,7 +60,11 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
         raise ValueError("not valid JSON") from error
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
-    return (text_of(value) if b"\n" in body else body), _usage_of(value.get("usage"))
+    try:
+        text = text_of(value) if b"\n" in body or b"\r" in body else body
+    except ValueError as error:
+        raise ValueError("nested too deeply") from error
+    return text, _usage_of(value.get("usage"))
 
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
@@ -68,8 +75,8 @@ def result_text(status: int, request_id: str, body: bytes) -> bytes:
 def error_body(body: bytes) -> bytes:
     """Return the body of a failed response as JSON on one line, whatever the server sent."""
     try:
-        return orjson.dumps(orjson.loads(body))
-    except orjson.JSONDecodeError:
+        return text_of(orjson.loads(body))
+    except ValueError:  # also that of orjson
         return orjson.dumps(body[:1000].decode(errors="replace"))
 
 

@@ -22,6 +22,7 @@ from inferrun.plugins import (
     Tensors,
 )
 from runner.json_text import json_texts
+from runner.number_text import number_of
 from runner.row_validation import kind_of
 from runner.v2.raw import CODES, FLOATS, RawTensor, Unsendable, joined_strings
 from runner.v2.tensors import DEFAULT_INPUT, described, requested, shape_of, with_record_errors
@@ -258,7 +259,8 @@ def converted_values(values: list[Json], datatype: str) -> list[Json]:
     if datatype == "BYTES":
         return values if kinds <= {str} else list(map(_text, values))
     if datatype in _JSON_FLOATS:
-        return values if kinds <= {int, float} else list(map(_float, values))
+        numbers = values if kinds <= {int, float} else list(map(_float, values))
+        return _halves(numbers) if datatype == "FP16" else numbers
     if datatype == "BOOL":
         return values if kinds <= {bool} else list(map(_bool, values))
     whole: list[Any] = values if kinds <= {int} else list(map(_int, values))  # Any: only integers are left
@@ -267,7 +269,21 @@ def converted_values(values: list[Json], datatype: str) -> list[Json]:
             array(CODES[datatype], whole)
         except OverflowError as error:
             raise Unsendable(f"a value is not in the range of {datatype}") from error
+    elif any(not -(1 << 63) <= one < 1 << 64 for one in whole):
+        raise Unsendable("a value has more than 64 bits")
     return whole
+
+
+def _halves(values: list[Json]) -> list[Json]:
+    try:
+        _packed_halves(values)
+    except (OverflowError, struct.error) as error:
+        raise Unsendable("a value is not in the range of FP16") from error
+    return values
+
+
+def _packed_halves(values: list[Any]) -> bytes:  # Any: numbers and None
+    return struct.pack(f"<{len(values)}e", *(math.nan if one is None else one for one in values))
 
 
 def _text(value: Json) -> Json:
@@ -281,21 +297,15 @@ def _float(value: Json) -> Json:
         return None if value is None or math.isnan(value) else value
     if isinstance(value, (bool, int)):
         return int(value)
-    try:
-        found = float(value) if isinstance(value, str) else None
-    except ValueError:
-        found = None
+    found = number_of(value.strip()) if isinstance(value, str) else None
     if found is None:
         raise Unsendable("not a number")
-    return None if math.isnan(found) else found
+    return None if math.isnan(found) else float(found)
 
 
 def _int(value: Json) -> Json:
     if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            value = _float(value)
+        value = number_of(value.strip())
     if isinstance(value, (bool, int)) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     raise Unsendable("not a whole number")
@@ -329,10 +339,10 @@ def _raw_of(tensor: TensorValues) -> bytes:
     values: list[Any] = tensor.values  # Any: what `converted_values` returns for the datatype
     if tensor.datatype == "BYTES":
         return joined_strings(values)
+    if tensor.datatype == "FP16":
+        return _packed_halves(values)
     if tensor.datatype in _JSON_FLOATS:
         values = [math.nan if value is None else value for value in values]
-    if tensor.datatype == "FP16":
-        return struct.pack(f"<{len(values)}e", *values)
     return array(CODES[tensor.datatype], values).tobytes()
 
 

@@ -6,7 +6,7 @@ sent as null, which the server converts to NaN.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -16,6 +16,7 @@ import orjson
 from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
 from runner.blanks import blank_like
 from runner.json_text import json_texts, texts_of
+from runner.number_text import number_of
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
@@ -182,6 +183,8 @@ def results_of(values: list[Json], shape: list[int], *, records: int) -> Results
 def _check_rows(shape: list[int], records: int) -> None:
     if shape and shape[0] != records:
         raise ValueError(f"the output has {shape[0]} rows for {records} records")
+    if any(size < 1 for size in shape):
+        raise ValueError(f"the output has the shape {shape}, which is that of no values")
 
 
 def outputs_of(body: bytes) -> list[dict[str, Any]]:  # Any: foreign JSON
@@ -201,8 +204,8 @@ def load(body: bytes) -> object:
         if b"NaN" not in body and b"Infinity" not in body:
             raise ValueError(f"not valid JSON ({error})") from error
         try:
-            value = json.loads(body)
-        except ValueError:
+            value = json.loads(body, parse_int=number_of)
+        except (ValueError, RecursionError):
             raise ValueError(f"not valid JSON ({error})") from error
     return value
 
@@ -255,9 +258,22 @@ def _error_of(prediction: Json) -> RecordError | None:
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
     invalid = next((value for value in values if value is None or _is_not_finite(value)), 0)
     if invalid == 0:
+        invalid = next((found for value in values if isinstance(value, dict) for found in _not_finite_in(value)), 0)
+    if invalid == 0:
         return None
     name = "null" if invalid is None else str(invalid)
     return RecordError("invalid_prediction", f"the model returned {name}")
+
+
+def _not_finite_in(value: Json) -> Iterator[Json]:
+    """Find NaN and infinity, which JSON does not have, in an object. A member may be null."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, (list, dict)):
+            left.extend(one.values() if isinstance(one, dict) else one)
+        elif _is_not_finite(one):
+            yield one
 
 
 def _may_have_invalid(values: list[Json]) -> bool:
@@ -265,7 +281,7 @@ def _may_have_invalid(values: list[Json]) -> bool:
     kinds = set(map(type, values))
     if kinds <= {int, float}:
         return not math.isfinite(sum(cast("list[float]", values)))
-    return type(None) in kinds or float in kinds
+    return not kinds.isdisjoint({type(None), float, dict})
 
 
 def _is_not_finite(value: Json) -> bool:

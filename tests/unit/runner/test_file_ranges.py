@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferrun.contract import Contract
-from inferrun.plugins import InputError, Limits
+from inferrun.plugins import InputError, Limits, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
+from runner.csv.format import CSV
 from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file_ranges import FileRanges, chunk_size
 from runner.jsonl.format import JSONL
@@ -25,7 +26,7 @@ def test_the_chunk_size_is_a_fraction_of_the_input_within_limits(total: int, con
     assert chunk_size(total, configured=configured) == size
 
 
-def ranges(folder: Path, *names: str, limits: Limits | None = None) -> FileRanges:
+def ranges(folder: Path, *names: str, limits: Limits | None = None, record_format: RecordFormat = JSONL) -> FileRanges:
     def find() -> list[LocalFile]:
         files = [folder / name for name in names]
         return [LocalFile(folder=folder, name=file.name, size=file.stat().st_size) for file in files]
@@ -34,7 +35,7 @@ def ranges(folder: Path, *names: str, limits: Limits | None = None) -> FileRange
     return FileRanges(
         files,
         fingerprint=fingerprint_of(files),
-        record_format=JSONL,
+        record_format=record_format,
         limits=limits or Limits(),
         current_fingerprint=lambda: fingerprint_of(find()),
     )
@@ -123,3 +124,21 @@ def test_a_change_of_the_input_is_detected(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("[1]\n[2]\n")
     with pytest.raises(InputError, match="changed while it was being read"):
         source.verify()
+
+
+def test_a_file_that_another_pod_begins_with_must_have_the_form_of_the_first(tmp_path: Path) -> None:
+    for name, columns in (("a.csv", "a,b"), ("b.csv", "b,a"), ("c.csv", "a,b")):
+        (tmp_path / name).write_text(f"{columns}\n1,2\n")
+    limits = Limits(chunk_bytes=4)
+    _, second, third = ranges(tmp_path, "a.csv", "b.csv", "c.csv", limits=limits, record_format=CSV).plan().chunks
+    source = ranges(tmp_path, "a.csv", "b.csv", "c.csv", limits=limits, record_format=CSV)
+    assert [decoded(block) for block in source.read(third)] == [[[1, 2]]]
+    with pytest.raises(InputError, match=r"b\.csv has other columns, or columns of other types or in another order"):
+        list(source.read(second))
+
+
+def test_a_width_is_compared_with_that_of_the_first_record_whoever_read_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n[3,4]\n")
+    *_, last = ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4)).plan().chunks
+    with pytest.raises(InputError, match="record 2 has 2 numbers, previous records have 1"):
+        list(ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4)).read(last))

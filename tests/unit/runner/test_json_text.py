@@ -32,6 +32,27 @@ def test_each_value_has_its_text(values: list[Json]) -> None:
     assert all(type(text) is bytes for text in texts)
 
 
+def _nested(levels: int) -> Json:
+    value: Json = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+WITHOUT_TEXT: dict[str, Json] = {
+    "an integer of more than 64 bits": 1 << 64,
+    "a surrogate": "\ud800",
+    "too deep": _nested(300),
+}
+
+
+@pytest.mark.parametrize("value", WITHOUT_TEXT.values(), ids=WITHOUT_TEXT)
+def test_a_value_without_a_text_is_an_error(value: Json) -> None:
+    for values in ([value], [[value]], [{"a": value}]):
+        with pytest.raises(ValueError, match="a value cannot be written as JSON"):
+            texts_of(values)
+
+
 @pytest.mark.parametrize(
     "value", [[0.123456, 1.5, 2.5], ["a text", "another one"], {"a": [1, 2, 3]}, [[1.5], [2.5]]], ids=str
 )

@@ -159,3 +159,37 @@ def test_without_a_record_that_can_be_sent_all_are_errors() -> None:
     tensor = InputTensor(name="x", datatype="INT64")
     results = with_input_errors(None, [0, 1], total=2, tensor=tensor)
     assert (results.counts.completed, results.counts.failed) == (0, 2)
+
+
+@pytest.mark.parametrize("shape", [[2, 0], [2, -1], [2, -1, -1], [2, 0, 3]])
+def test_a_shape_of_no_values_is_described(shape: list[int]) -> None:
+    with pytest.raises(ValueError, match="which is that of no values"):
+        decode(response(shape=shape, data=[1, 2]), records=2)
+
+
+def test_nan_in_an_object_is_an_error_of_its_record_and_null_is_not() -> None:
+    body = b'{"outputs": [{"shape": [3], "data": [{"a": [1, NaN]}, {"a": null}, {"b": {"c": -Infinity}}]}]}'
+    assert decode(body, records=3).errors == {
+        0: RecordError("invalid_prediction", "the model returned nan"),
+        2: RecordError("invalid_prediction", "the model returned -inf"),
+    }
+
+
+HOSTILE = {
+    "deep": b'{"outputs": [NaN, ' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
+    "a surrogate": b'{"outputs": [{"shape": [2], "data": [NaN, "\\ud800"]}]}',
+    "objects": b'{"outputs": [{"shape": [2], "data": [1, {"a": ' + b"[" * 300 + b"]" * 300 + b"}]}]}",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_response_is_an_invalid_response(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not valid JSON|a value cannot be written as JSON"):
+        decode(body, records=2)
+
+
+def test_an_integer_of_many_digits_beside_nan_is_a_number() -> None:
+    body = b'{"outputs": [{"shape": [2], "data": [NaN, 123456789012345678901234567890]}]}'
+    results = decode(body, records=2)
+    assert decoded(results)[1] == 1.2345678901234568e29
+    assert list(results.errors) == [0]

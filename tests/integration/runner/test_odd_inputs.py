@@ -1,0 +1,236 @@
+"""Inputs that are legal but unusual, and inputs that are not: each is predicted in its place, or named with what to change."""
+
+import gzip
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import ipc, parquet
+
+from tests.integration.runner.pods import Ended, Machine
+
+JsonObject = dict[str, Any]  # Any: JSON
+
+
+def table(**columns: Any) -> bytes:  # Any: values of a column
+    """A Parquet file."""
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), out)
+    return out.getvalue()
+
+
+def arrow_of(content: pyarrow.Table, *, is_stream: bool = False) -> bytes:
+    """An Arrow IPC file, or a stream."""
+    out = io.BytesIO()
+    with (ipc.new_stream if is_stream else ipc.new_file)(out, content.schema) as writer:
+        writer.write_table(content)
+    return out.getvalue()
+
+
+def zstd(content: bytes, *, frames: int) -> bytes:
+    """Compressed content of several frames."""
+    codec, size = pyarrow.Codec("zstd"), -(-len(content) // frames)
+    parts = (content[start : start + size] for start in range(0, len(content), size))
+    return b"".join(codec.compress(part, asbytes=True) for part in parts)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files, their format, and what a run of them returns."""
+
+    files: Mapping[str, bytes]
+    format: str = "jsonl"
+    contract: JsonObject = field(default_factory=dict)
+
+
+async def run(machine: Machine, case: Case) -> tuple[Ended, list[JsonObject]]:
+    folder = machine.input / "in"
+    folder.mkdir()
+    for name, content in case.files.items():
+        (folder / name).write_bytes(content)
+    path = "in" if len(case.files) > 1 else f"in/{next(iter(case.files))}"
+    machine.contract |= {
+        "input": {"file": {"claimName": "given", "path": path, "format": case.format}},
+        "output": {"file": {"claimName": "made", "path": "out"}},
+        **case.contract,
+    }
+    ended = await machine.pod()
+    found = machine.output / "out" / machine.contract["jobName"] / "predictions"
+    parts = sorted(found.iterdir()) if found.exists() else []
+    return ended, [json.loads(line) for part in parts for line in part.read_bytes().splitlines()]
+
+
+SUMS: dict[str, tuple[Case, list[float]]] = {
+    "nothing": (Case({"a.jsonl": b""}), []),
+    "only blank lines": (Case({"a.jsonl": b"\n \n\t\r\n"}), []),
+    "only a byte order mark": (Case({"a.jsonl": b"\xef\xbb\xbf"}), []),
+    "a byte order mark and the line ends of Windows": (Case({"a.jsonl": b"\xef\xbb\xbf[1,2]\r\n[3,4]\r\n"}), [3, 7]),
+    "empty files between others": (
+        Case({"a.jsonl": b"", "b.jsonl": b"[1]\n", "c.jsonl": b"\n", "d.jsonl": b"[2]"}),
+        [1, 2],
+    ),
+    "gzip of several members and padding": (
+        Case({"a.jsonl.gz": gzip.compress(b"[1]\n[2") + gzip.compress(b"]\n[3]") + gzip.compress(b"") + b"\0" * 99}),
+        [1, 2, 3],
+    ),
+    "zstd of several frames": (Case({"a.jsonl.zst": zstd(b"[1]\n[2]\n" * 500, frames=7)}), [1, 2] * 500),
+    "an integer that floating-point numbers do not have": (
+        Case({"a.jsonl": b"[9007199254740993]\n"}),
+        [9007199254740993],
+    ),
+    "integers in Parquet": (Case({"a.parquet": table(a=[9007199254740993, 2])}, "parquet"), [9007199254740993, 2]),
+    "a column of a dictionary": (
+        Case({"a.parquet": table(a=pyarrow.array([1, 2]).dictionary_encode())}, "parquet"),
+        [1, 2],
+    ),
+    "quotes in CSV": (Case({"a.csv": b'"a","b"\r\n"1",2\r\n'}, "csv"), [3]),
+    "an integer of many digits in CSV": (
+        Case({"a.csv": b'custom_id,a\nx,"123456789012345678901234567890"\n'}, "csv"),
+        [1.2345678901234568e29],
+    ),
+    "a table without rows among others": (
+        Case({"a.csv": b"a,b\n", "b.csv": b"a,b\n3,4\n", "c.csv": b""}, "csv"),
+        [7],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+async def test_each_record_is_predicted_in_its_place(machine: Machine, name: str) -> None:
+    case, sums = SUMS[name]
+    ended, results = await run(machine, case)
+    assert (ended.code, ended.message) == (0, f"{len(sums)} of {len(sums)} records predicted")
+    assert [(one["index"], one["prediction"]) for one in results] == list(enumerate(sums))
+
+
+DEEP = b"[" * 300 + b"]" * 300
+NAMED: dict[str, tuple[Case, str]] = {
+    "gzip with something after it": (
+        Case({"a.jsonl.gz": gzip.compress(b"[1]\n") + b"garbage"}),
+        "a.jsonl.gz is not a complete gzip file",
+    ),
+    "zstd that ends early": (
+        Case({"a.jsonl.zst": zstd(b"[1]\n" * 9000, frames=1)[:-9]}),
+        "a.jsonl.zst is not a complete zstd file",
+    ),
+    "a member that is nested too deeply": (
+        Case({"a.jsonl": b'{"inputs":[1],"x":1}\n{"inputs":[1],"x":%b}\n' % DEEP}, contract={"joinSource": "Input"}),
+        "a.jsonl line 2 cannot be used: a value cannot be written as JSON (Recursion limit reached)",
+    ),
+    "numbers with underscores": (Case({"a.csv": b"a\n1_000\n"}, "csv"), "a.csv line 2 has no number in column 'a'"),
+    "digits that are not ASCII": (
+        Case({"a.csv": "a\n١٢\n".encode()}, "csv"),
+        "a.csv line 2 has no number in column 'a'",
+    ),
+    "semicolons": (
+        Case({"a.csv": b"a;b\n1;2\n"}, "csv"),
+        "a.csv line 1: the columns are separated by semicolons; separate names and values by commas",
+    ),
+    "a header in another encoding": (
+        Case({"a.csv": "é,b\n1,2\n".encode("latin-1")}, "csv"),
+        "a.csv line 1 is not valid CSV in UTF-8",
+    ),
+    "columns in another order": (
+        Case({"a.csv": b"a,b\n1,2\n", "b.csv": b"b,a\n3,4\n"}, "csv"),
+        "b.csv has other columns, or columns of other types or in another order, than the previous files",
+    ),
+    "columns of other names": (
+        Case({"a.csv": b"a,b\n1,2\n", "b.csv": b'x,y\n"3",4\n'}, "csv"),
+        "b.csv has other columns, or columns of other types or in another order, than the previous files",
+    ),
+    "columns in another order in Parquet": (
+        Case({"a.parquet": table(a=[1], b=[2]), "b.parquet": table(b=[1], a=[2])}, "parquet"),
+        "b.parquet has other columns, or columns of other types or in another order, than the previous files",
+    ),
+    "an Arrow IPC stream": (
+        Case({"a.arrow": arrow_of(pyarrow.table({"a": [1]}), is_stream=True)}, "arrow"),
+        "a.arrow is an Arrow IPC stream; write it in the format of files (Feather version 2)",
+    ),
+    "two columns of one name": (
+        Case({"a.arrow": arrow_of(pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"]))}, "arrow"),
+        "a.arrow has several columns 'a'; each needs a name of its own",
+    ),
+    "a column of no type": (
+        Case({"a.parquet": table(a=pyarrow.nulls(1), b=[1])}, "parquet"),
+        "a.parquet: column 'a' has type null; allowed are numbers, booleans, and a column custom_id of strings or integers",
+    ),
+    "a column of times": (
+        Case({"a.parquet": table(a=[datetime(2026, 1, 2)], b=[1])}, "parquet"),  # noqa: DTZ001  a column without a zone
+        "a.parquet: column 'a' has type timestamp[us]; allowed are numbers",
+    ),
+    "a column of decimals": (
+        Case({"a.parquet": table(a=[Decimal("1.5")], b=[1])}, "parquet"),
+        "a.parquet: column 'a' has type decimal128(2, 1); allowed are numbers",
+    ),
+    "a nested column": (
+        Case({"a.parquet": table(a=[{"x": 1}], b=[1])}, "parquet"),
+        "if it is not for the model, name those that are in tensors.inputs",
+    ),
+    "ids that are bytes": (
+        Case({"a.parquet": table(custom_id=[b"x"], b=[1])}, "parquet"),
+        "a.parquet: column 'custom_id' has type binary; allowed are strings and integers",
+    ),
+    "a date that JSON cannot have": (
+        Case(
+            {"a.parquet": table(a=[1], day=pyarrow.array([10**8], pyarrow.date32()))},
+            "parquet",
+            {"passThroughColumns": ["day"]},
+        ),
+        "column 'day' has type date32[day] and a value that cannot be copied",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+async def test_what_cannot_be_used_is_named(machine: Machine, name: str) -> None:
+    case, message = NAMED[name]
+    ended, _ = await run(machine, case)
+    assert message in ended.message
+    assert (ended.code, ended.result.retryable) == (3, False)
+
+
+KINDS = [
+    pyarrow.string(),
+    pyarrow.large_string(),
+    pyarrow.string_view(),
+    pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+async def test_ids_may_be_strings_of_any_type(machine: Machine, kind: pyarrow.DataType) -> None:
+    content = table(custom_id=pyarrow.array(["x", None], kind), a=[1, 2])
+    ended, results = await run(machine, Case({"a.parquet": content}, "parquet"))
+    assert ended.code == 0, ended.message
+    assert [one.get("custom_id") for one in results] == ["x", None]
+
+
+COPIED: dict[str, tuple[Any, Any]] = {  # Any: a value of Arrow, and of JSON
+    "times with nanoseconds": (
+        pyarrow.array([10**18 + 1], pyarrow.timestamp("ns")),
+        "2001-09-09T01:46:40.000000001",
+    ),
+    "times of day with nanoseconds": (pyarrow.array([1], pyarrow.time64("ns")), "00:00:00.000000001"),
+    "times": (pyarrow.array([1], pyarrow.timestamp("us")), "1970-01-01T00:00:00.000001"),
+    "days": (pyarrow.array([date(2026, 1, 2)]), "2026-01-02"),
+    "decimals": (pyarrow.array([Decimal("1.50")]), "1.50"),
+    "bytes": (pyarrow.array([b"\xff\x00"]), "/wA="),
+    "integers of 64 bits": (pyarrow.array([2**64 - 1], pyarrow.uint64()), 2**64 - 1),
+    "objects": (pyarrow.array([{"x": [1, None]}]), {"x": [1, None]}),
+    "nothing": (pyarrow.nulls(1), None),
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+async def test_a_value_is_copied_as_json_has_it(machine: Machine, name: str) -> None:
+    given, expected = COPIED[name]
+    case = Case({"a.parquet": table(a=[1], given=given)}, "parquet", {"passThroughColumns": ["given"]})
+    ended, results = await run(machine, case)
+    assert ended.code == 0, ended.message
+    assert [one["given"] for one in results] == [expected]

@@ -1,0 +1,36 @@
+"""Requests and responses of OpenAI's API."""
+
+import orjson
+import pytest
+
+from runner.openai.format import OPENAI
+from runner.openai.requests import InvalidRequest, error_body, parse_request, parse_response, result_text
+
+DEEP = b"[" * 300 + b"]" * 300
+REQUEST = b'{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": %b}}'
+
+
+def test_a_request_that_is_nested_too_deeply_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match="body: a value cannot be written as JSON"):
+        parse_request(REQUEST % DEEP, model="m")
+
+
+@pytest.mark.parametrize("body", [DEEP, b"<html>", b"", b"\xff"])
+def test_whatever_a_server_says_about_an_error_is_json_on_one_line(body: bytes) -> None:
+    text = error_body(body)
+    assert b"\n" not in text
+    orjson.loads(text)
+
+
+def test_a_response_that_is_nested_too_deeply_is_described() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_response(b'{"a":\n' + DEEP + b"}")
+
+
+@pytest.mark.parametrize("separator", [b"\n", b"\r", b"\r\n", b" "])
+def test_a_response_is_one_line_that_a_retry_reads_again(separator: bytes) -> None:
+    body, _ = parse_response(b'{"id":"x",' + separator + b'"choices":[]}')
+    response = result_text(200, "r", body)
+    line = b'{"id":"batch_req_%012d","custom_id":"a","response":%b,"error":null}\n' % (0, response)
+    assert OPENAI.read_results(line * 1) == {0: response}
+    assert line.splitlines() == [line.removesuffix(b"\n")]
