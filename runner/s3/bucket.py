@@ -122,7 +122,8 @@ class Bucket:
             ) from error
         except FileNotFoundError as error:
             raise self._error(
-                f"{where}: bucket or object does not exist; check {self._side}.s3.bucket and path"
+                f"{where}: bucket or object does not exist, or the access key is unknown; check {self._side}.s3.bucket, path and "
+                "credentialsRef"
             ) from error
         except (BaseError, OSError) as error:
             raise self._error(f"{where}: {self._failure(error)}") from error
@@ -133,7 +134,8 @@ class Bucket:
             return self._gate.failure
         found = _STATUS.search(str(error))
         what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
-        return f"{what}; check {self._side}.s3.endpoint"
+        bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
+        return f"{what}; check {bucket}{self._side}.s3.endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,12 @@ def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerErr
         raise error(
             f"{side}.s3.credentialsRef: Secret {spec.credentials_ref.name!r} has no key {' and no key '.join(missing)}"
         )
+    for name, keys in _KEYS.items():
+        if not (found[name].isascii() and found[name].isprintable()):
+            raise error(
+                f"{side}.s3.credentialsRef: key {keys[0]} of Secret {spec.credentials_ref.name!r} must be printable ASCII on one "
+                "line"
+            )
     config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
     if found["session_token"]:
         config["session_token"] = found["session_token"]
@@ -223,5 +231,5 @@ def _first(folder: Path, keys: tuple[str, ...]) -> str:
     for key in keys:
         path = folder / key
         if path.exists():
-            return path.read_text(encoding="utf-8").strip()
+            return path.read_text(encoding="utf-8", errors="replace").strip()
     return ""

@@ -24,8 +24,9 @@ T = TypeVar("T")
 Connection = psycopg.Connection[tuple[object, ...]]
 
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_SHOWN: Final = ("42", "28", "3D", "3F", "25")
-"""Classes of errors whose text is about the statement or the user, not about values: syntax and names, authorization, …"""
+_SHOWN: Final = ("0A", "23", "42", "28", "3D", "3F", "25")
+"""Classes of errors whose text is about the statement, the table or the user, not about values: syntax and names, constraints,
+authorization, …"""
 
 
 _SHOWN_CHARACTERS: Final = 200
@@ -175,8 +176,10 @@ class Database:
 
 
 def _primary(error: psycopg.Error) -> str:
-    """The server's text. That of a function or trigger, which has a context, may say anything, also values."""
-    return one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if not error.diag.context else ""
+    """The server's text. That of a function or trigger, which is in the context, may say anything, also values."""
+    context = error.diag.context or ""
+    is_its_own = not context or (context.startswith("COPY ") and "\n" not in context)
+    return one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if is_its_own else ""
 
 
 def _authorities(ssl_mode: str) -> str | None:

@@ -11,7 +11,7 @@ and so is the key if there is no such column.
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -122,6 +122,7 @@ class KeyRanges:
                 is_retryable=False,
             )
         columns = [_selected(name, code) for name, code in types.items() if name != self._name]
+        _check_columns([name for name in types if name != self._name])
         if _ID not in types:
             columns.append(sql.SQL("{} as {}").format(self._key, sql.Identifier(_ID)))
         return sql.SQL(", ").join(columns)
@@ -160,6 +161,13 @@ def _inner(query: str) -> sql.Composable:
     return sql.SQL("(") + sql.SQL(query) + sql.SQL("\n) q")
 
 
+def _check_columns(names: Sequence[str]) -> None:
+    if not set(names) - {_ID}:
+        raise InputError(
+            f"input.sql.query: it must have a column for the model, besides the key and {_ID}", is_retryable=False
+        )
+
+
 def _selected(name: str, code: int) -> sql.Composable:
     column = sql.Identifier(name)
     return sql.SQL("{}::int as {}").format(column, column) if code == _BOOLEAN else column
@@ -191,6 +199,7 @@ def _spool(database: Database, spec: SqlInputSpec, path: Path, *, limits: Limits
     def spool(connection: Connection) -> str:
         cursor = connection.execute(sql.SQL("select * from {} limit 0").format(query))
         columns = [_selected(column.name, column.type_code) for column in cursor.description or ()]
+        _check_columns([column.name for column in cursor.description or ()])
         rows = sql.SQL("select {} from {}").format(sql.SQL(", ").join(columns), query)
         return _write(lambda: _copy(connection, rows), path, limits=limits)
 

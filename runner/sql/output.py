@@ -12,13 +12,15 @@ number of Pods may execute the same run, and each record is stored once. Results
 
 import asyncio
 import hashlib
+import io
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import BinaryIO, Final, Literal, TypeVar
 
+import psycopg
 from psycopg import sql
 from pydantic import ValidationError
 
@@ -32,13 +34,16 @@ from inferrun.plugins import (
     Delivery,
     EarlierResults,
     InputPlan,
+    JsonRecords,
     Output,
     OutputError,
     OutputStore,
+    RecordError,
     Results,
     RetriedRun,
     StorageObject,
     StoreContext,
+    failed,
 )
 from runner.connections import open_connections
 from runner.named_columns import columns_of
@@ -144,6 +149,11 @@ class SqlOutput:
         """Mark the run as aborted, unless it is committed."""
         return await self._transact(self._store_abort)
 
+    async def probe(self) -> str:
+        """Insert rows as the run will, and roll everything back, also the tables if they did not exist."""
+        await self._transact(self._insert_and_roll_back)
+        return f"output.sql {self._location}"
+
     async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
         """Read the rows of an ended run in the same table."""
         return await self._transact(lambda connection: self._read_earlier(connection, run))
@@ -182,6 +192,24 @@ class SqlOutput:
             return Checkpoint()
         documents = self._read_chunks(connection)
         return Checkpoint(plan=stored.plan(), committed={one.chunk: one.commit(won=False) for one in documents})
+
+    def _insert_and_roll_back(self, connection: Connection) -> None:
+        self._create_tables(connection)
+        run = f"probe-{self._attempt}"
+        connection.execute(self._sql("insert into {runs} (run, job) values (%s, %s)"), [run, self._contract.job_name])
+        connection.execute(
+            self._sql("insert into {chunks} (run, chunk, attempt, document) values (%s, 0, '', '')"), [run]
+        )
+        lines = io.BytesIO()
+        writer = CopyText(run).writer(lines, lines)
+        copied = [b'"probe":true'] if self._copies_columns else ()
+        one = JsonRecords([b"1"])
+        writer.write(Batch(first=0, records=one, ids=["probe"], copied=copied), Results(one))
+        writer.write(Batch(first=1, records=one, copied=copied), failed(RecordError("probe", "")))
+        lines.seek(0)
+        self._copy(connection, lines)
+        connection.execute(self._sql("update {runs} set manifest = %s where run = %s"), ["", run])
+        raise psycopg.Rollback
 
     def _create_tables(self, connection: Connection) -> None:
         """Create the tables that do not exist. Only then is the right to create tables needed."""
@@ -260,7 +288,8 @@ class SqlOutput:
             [self._run, document.chunk, self._attempt, document.text().decode()],
         )
         if inserted.rowcount == 1:
-            self._copy(connection, path)
+            with path.open("rb") as lines:
+                self._copy(connection, lines)
             return document.commit(won=True)
         row = connection.execute(
             self._sql("select document, attempt from {chunks} where run = %s and chunk = %s"),
@@ -272,10 +301,10 @@ class SqlOutput:
             )
         return ChunkDocument.model_validate_json(str(row[0])).commit(won=row[1] == self._attempt)
 
-    def _copy(self, connection: Connection, path: Path) -> None:
+    def _copy(self, connection: Connection, lines: BinaryIO) -> None:
         columns = "run, index, custom_id, prediction, error" + (", input" if self._copies_columns else "")
         rows = self._sql(f"copy {{table}} ({columns}) from stdin")
-        with connection.cursor().copy(rows) as copy, path.open("rb") as lines:
+        with connection.cursor().copy(rows) as copy:
             while piece := lines.read(_PIECE):
                 copy.write(piece)
 

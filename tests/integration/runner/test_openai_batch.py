@@ -211,6 +211,21 @@ async def test_a_wrong_secret_key_is_reported(machine: Machine) -> None:
     assert "wrong" not in ended.message
 
 
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"two\nlines", "schlüssel".encode()])
+async def test_a_key_that_is_no_line_of_ascii_is_named(machine: Machine, value: bytes) -> None:
+    (machine.folder / "endpoints" / "input" / "secretAccessKey").write_bytes(value)
+    ended = await machine.pod()
+    assert ended.code == 3
+    assert "key secretAccessKey of Secret 's3-credentials' must be printable ASCII on one line" in ended.message
+
+
+async def test_a_missing_bucket_is_named(machine: Machine) -> None:
+    machine.contract["input"]["s3"]["bucket"] = "other"
+    ended = await machine.pod()
+    assert ended.code == 3
+    assert "check input.s3.bucket and input.s3.endpoint" in ended.message
+
+
 async def test_a_server_without_conditional_writes_is_rejected(tmp_path: Path, llm: OpenAiServer) -> None:
     async with s3_server(tmp_path / "old", "--nometa") as old:
         ended = await machine_of(tmp_path / "run", old, llm.url).pod(**SMALL)

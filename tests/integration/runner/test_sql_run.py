@@ -21,6 +21,9 @@ def server() -> Iterator[Postgres]:
     """A server with irises."""
     with postgres_server() as started:
         started.execute("create table irises (id int primary key, name text, a float8, b float8)")
+        started.execute(
+            "create table constrained (run text, index bigint, custom_id text, prediction json, error json, extra int not null)"
+        )
         started.execute("insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(0, 999) n")
         yield started
 
@@ -200,7 +203,10 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
         ("input", {"query": "select 1 as id, a from irises"}, "1000 rows, but 1 different keys"),
         ("input", {"query": "delete from irises returning id, a", "key": ""}, "failed with"),
         ("input", {"query": "select id, name from irises"}, "has no number in column 'name'"),
+        ("input", {"query": "select id from irises"}, "input.sql.query: it must have a column for the model"),
+        ("input", {"query": "select from irises", "key": ""}, "input.sql.query: it must have a column for the model"),
         ("output", {"table": "missing.predictions"}, "does not exist"),
+        ("output", {"table": "constrained"}, 'null value in column "extra" of relation "constrained"'),
     ],
 )
 async def test_what_is_wrong_is_named(
@@ -241,3 +247,45 @@ async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
     ended = await machine.pod()
     assert ended.code == 0, ended.message
     assert len(stored(server, machine)) == 1000
+
+
+def relations(server: Postgres) -> list[tuple[Any, ...]]:
+    """All tables and views with their numbers of rows, and their columns."""
+    names = server.execute(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1"
+    )
+    columns = server.execute(
+        "select attrelid::regclass::text, attname from pg_attribute where attnum > 0 order by 1, 2"
+    )
+    return [(name, server.execute(f'select count(*) from "{name}"')) for (name,) in names] + columns  # noqa: S608  own tables
+
+
+@pytest.mark.parametrize("copied", [[], ["name"]], ids=["numbers", "copied"])
+async def test_a_dry_run_leaves_neither_tables_nor_rows(machine: Machine, server: Postgres, copied: list[str]) -> None:
+    machine.contract |= {"dryRun": True, "passThroughColumns": copied}
+    machine.contract["input"]["sql"] |= {
+        "query": "select id, a, name from irises" if copied else "select id, a from irises"
+    }
+    machine.contract["output"]["sql"] |= {"table": f"dry_{len(copied)}"}
+    before = relations(server)
+    ended = await machine.pod()
+    assert ended.code == 0, ended.message
+    assert "output.sql postgresql://127.0.0.1:" in ended.message
+    assert "can be written" in ended.message
+    assert relations(server) == before
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("missing.predictions", 'schema "missing" does not exist'),
+        ("irises", 'column "run" of relation "irises" does not exist'),
+        ("constrained", 'null value in column "extra"'),
+    ],
+)
+async def test_a_dry_run_finds_a_table_that_cannot_be_written(machine: Machine, table: str, text: str) -> None:
+    machine.contract["dryRun"] = True
+    machine.contract["output"]["sql"] |= {"table": table}
+    ended = await machine.pod()
+    assert ended.code == 5
+    assert text in ended.message
