@@ -11,7 +11,8 @@ from inferrun.text import public_url
 from runner import checks
 from runner.error_budget import budget_of
 from runner.named_columns import check_store, use_tensors
-from runner.readiness import GRPC, PROBED, protocol_of
+from runner.protocol_name import protocol_of
+from runner.readiness import GRPC, PROBED
 from runner.retrying import find_earlier
 from runner.settings import Settings
 from runner.warm_up import open_probe

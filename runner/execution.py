@@ -34,6 +34,7 @@ from runner.error_budget import ErrorBudget, budget_of
 from runner.errors import first_error
 from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
+from runner.protocol_name import named_protocol
 from runner.recall import Recall
 from runner.retrying import find_earlier
 from runner.settings import Settings
@@ -41,8 +42,6 @@ from runner.shards.sharding import counts_of, shared_work
 from runner.shards.shared_work import RunCommittedElsewhere
 
 _log = logging.getLogger(__name__)
-
-DEFAULT_PROTOCOL = "v2"
 
 
 async def execute(
@@ -100,10 +99,9 @@ async def execute(
 
 
 def _protocol_of(model: Model) -> OpenModel:
-    """Load the protocol. Krateo's configs name it in `modelVersion`."""
-    named = {"kserve.protocolVersion": model.protocol_version, "kserve.modelVersion": model.model_version}
-    field, name = next(((field, name) for field, name in named.items() if name.strip()), ("", DEFAULT_PROTOCOL))
-    return registry.model_protocol(name.strip().lower(), field=field)
+    """Load the protocol."""
+    name, field = named_protocol(model)
+    return registry.model_protocol(name, field=field)
 
 
 async def _predict(

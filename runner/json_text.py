@@ -8,7 +8,7 @@ from itertools import chain
 
 import orjson
 
-from inferrun.plugins import ArrowRecords, Json, JsonRecords, Records
+from inferrun.plugins import ArrowRecords, Json, JsonRecords, RecordError, Records
 
 
 def json_texts(records: Records) -> list[bytes]:
@@ -56,6 +56,11 @@ _PLAIN = {int, float, bool, type(None)}
 
 def _rows(rows: Sequence[Json]) -> list[bytes]:
     return list(map(b"[%b]".__mod__, _encoded(rows)[2:-2].split(b"],[")))
+
+
+def error_text(error: RecordError) -> bytes:
+    """Return the JSON text of the error of a record."""
+    return orjson.dumps({"code": error.code, "message": error.message, "attempts": error.attempts})
 
 
 def _encoded(value: object) -> bytes:

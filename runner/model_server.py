@@ -7,12 +7,14 @@ take seven times as long). Redirects are not followed.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.text import public_url
 from runner.http1.client import HttpClient, open_client
 from runner.http1.failures import ExchangeFailed, ResponseTooLarge
 from runner.http1.response import Response
+from runner.model_credentials import ModelCredentials
 from runner.network_failures import fault_of_status, kind_of_status, size_of
 from runner.tls import context_of
 
@@ -26,8 +28,12 @@ JSON_HEADERS: Final = {
 class ModelServer:
     """The model behind one URL."""
 
-    def __init__(self, url: str, client: HttpClient, limits: Limits, *, target: str) -> None:
+    def __init__(
+        self, url: str, client: HttpClient, limits: Limits, *, target: str, credentials: ModelCredentials
+    ) -> None:
         self.url = url
+        self._credentials = credentials
+        self._authorized = ("", JSON_HEADERS)
         self.limits = limits
         self.target = target
         """The model or its server, as messages name it."""
@@ -55,7 +61,7 @@ class ModelServer:
     ) -> Response:
         """Send one request and return the response, whatever its status. Raises Fault if there is none."""
         try:
-            return await self._client.exchange(method, url, body, headers=headers)
+            return await self._client.exchange(method, url, body, headers=self._with_authorization(headers))
         except ExchangeFailed as error:
             failed = InferenceError(f"{self.target}: {error}")
             raise Fault(failed, kind=error.kind, was_sent=error.was_sent) from error
@@ -68,7 +74,25 @@ class ModelServer:
 
     def failed(self, status: int, body: bytes, *, hint: str = "") -> InferenceError:
         """Describe a response that is not a success."""
-        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{_fix(status)}{hint}")
+        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}{hint}")
+
+    def _with_authorization(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the credentials. The client compares the usual headers by their identity, so they are kept."""
+        value = self._credentials.authorization()
+        if not value:
+            return headers
+        if headers is not JSON_HEADERS:
+            return {**headers, "Authorization": value}
+        if self._authorized[0] != value:
+            self._authorized = value, {**JSON_HEADERS, "Authorization": value}
+        return self._authorized[1]
+
+    def _fix(self, status: int) -> str:
+        if status not in {401, 403}:
+            return _fix(status)
+        if self._credentials.authorization():
+            return "; check the credentials in the Secret of kserve.credentialsRef"
+        return "; the server requires credentials; name a Secret that has them with kserve.credentialsRef"
 
 
 def _fix(status: int) -> str:
@@ -77,8 +101,6 @@ def _fix(status: int) -> str:
             return "; check kserve.modelUrl and that the model is loaded"
         case 400 | 422:
             return "; check kserve.modelInputName and the number of values per record"
-        case 401 | 403:
-            return "; the server requires credentials, which the runner does not send"
         case 413:
             return (
                 "; the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image"
@@ -97,7 +119,15 @@ async def open_model_server(
     model: Model, url: str, context: ModelContext, *, target: str = ""
 ) -> AsyncIterator[ModelServer]:
     """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
-    limits = context.limits
+    limits, credentials = context.limits, ModelCredentials(context.credentials_dir)
+    if credentials.authorization():
+        url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
     tls = context_of(model, context.credentials_dir.parent)
     async with open_client(limits, seconds=limits.request_timeout, tls=tls) as client:
-        yield ModelServer(url, client, limits, target=target or model_target(model, url))
+        yield ModelServer(url, client, limits, target=target or model_target(model, url), credentials=credentials)
+
+
+def without_user(url: str) -> str:
+    """Return a URL without user information."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))

@@ -12,6 +12,7 @@ import orjson
 
 from inferrun.contract import Model
 from runner.openai.requests import base_url
+from runner.protocol_name import protocol_of
 from runner.v1.messages import predict_url, status_url
 from runner.v2.address import infer_url
 
@@ -36,11 +37,6 @@ class Finding:
 
     is_ready: bool
     seen: str
-
-
-def protocol_of(model: Model) -> str:
-    """The protocol in a contract; v2 by default."""
-    return (model.protocol_version or model.model_version or "v2").strip().lower()
 
 
 def probe_url(model: Model) -> str:

@@ -4,6 +4,7 @@ A request that waits for a retry occupies no slot. Retries have priority over la
 """
 
 import asyncio
+from dataclasses import replace
 
 from inferrun.plugins import (
     Batch,
@@ -25,6 +26,9 @@ from runner.recall import Recall, Recalled
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried
 from runner.tuned_slots import TunedSlots
+
+NOT_SENT = "invalid_input"
+"""Code of the error of a record that a protocol does not send."""
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
@@ -93,26 +97,35 @@ class Sender:
         self._has_sent.set()
         return recalled.merged(None)
 
-    async def _request(self, batch: Batch) -> Results:
-        """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame."""
+    async def _request(self, batch: Batch, *, earlier: int = 0) -> Results:
+        """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame.
+
+        `earlier` is how often its records were sent before, with others.
+        """
+        attempts = earlier
+
+        async def send() -> Results:
+            nonlocal attempts
+            attempts += 1
+            return await self._try(batch)
+
         try:
-            return await retried(
-                lambda: self._try(batch), budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration)
-            )
+            results = await retried(send, budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration))
+            return _with_attempts(results, attempts)
         except Fault as fault:
             match fault.kind:
                 case FaultKind.TOO_LARGE if len(batch) > 1:
                     self._sizer.observe_timeout(len(batch))
-                    return await self._divided(batch, size=min(self._sizer.rows, _half(batch)))
+                    return await self._divided(batch, size=min(self._sizer.rows, _half(batch)), earlier=attempts)
                 case FaultKind.REJECTED if len(batch) > 1:
-                    return await self._divided(batch, size=_half(batch))
+                    return await self._divided(batch, size=_half(batch), earlier=attempts)
                 case FaultKind.TOO_LARGE | FaultKind.REJECTED:
-                    return self._rejected(fault)
+                    return _with_attempts(self._rejected(fault), attempts)
             raise fault.error from fault
 
-    async def _divided(self, batch: Batch, *, size: int) -> Results:
+    async def _divided(self, batch: Batch, *, size: int, earlier: int) -> Results:
         starts = range(0, len(batch), size)
-        parts = [await self._request(batch.part(start, start + size)) for start in starts]
+        parts = [await self._request(batch.part(start, start + size), earlier=earlier) for start in starts]
         return with_blanks(join_results(parts))
 
     def _rejected(self, fault: Fault) -> Results:
@@ -167,3 +180,14 @@ class Sender:
 
 def _half(batch: Batch) -> int:
     return (len(batch) + 1) // 2
+
+
+def _with_attempts(results: Results, attempts: int) -> Results:
+    """Set how often the failed records were sent, except for those that were not."""
+    if not results.errors:
+        return results
+    errors = {
+        at: error if error.code == NOT_SENT else replace(error, attempts=attempts)
+        for at, error in results.errors.items()
+    }
+    return replace(results, errors=errors)

@@ -1,5 +1,5 @@
-"""The certificate authorities that connections need, besides those of the image: those of the config's CA bundle for all of them,
-and those of an object of KServe for its model server.
+"""The certificates that connections need, besides the authorities of the image: those of the config's CA bundle for all of them,
+and those of an object of KServe, or of the Secret with the credentials, for the model server.
 """
 
 import os
@@ -10,6 +10,7 @@ from typing import Final
 
 from inferrun.contract import Model
 from inferrun.plugins import ContractError
+from runner.model_credentials import FOLDER
 
 IMAGE_AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 """Where Debian, and therefore the image, has them in one file."""
@@ -40,11 +41,16 @@ def trust(bundle: Path | None, *, folder: Path) -> None:
 
 
 def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
-    """What to verify the server with; None for the authorities of the image. Raises ContractError if one is no certificate."""
-    own = _own_authorities(model, endpoints)
-    if not own:
+    """What to verify the server with, and the certificate to show; None for the authorities of the image.
+
+    Raises ContractError if one is no certificate.
+    """
+    own, has_certificate = _own_authorities(model, endpoints), _has_client_certificate(endpoints)
+    if not own and not has_certificate:
         return None
     context = ssl.create_default_context()
+    if has_certificate:
+        _load_client_certificate(context, endpoints)
     try:
         for text in own:
             context.load_verify_locations(cadata=text)
@@ -55,22 +61,66 @@ def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
 
 def root_certificates_of(model: Model, endpoints: Path) -> bytes | None:
     """The same for gRPC, in PEM: all authorities to trust, because gRPC's own ones are replaced by them."""
-    if context_of(model, endpoints) is None:
+    context_of(model, endpoints)
+    if not _own_authorities(model, endpoints):
         return None
     known = Path(os.environ.get(VARIABLES[0], IMAGE_AUTHORITIES))
     texts = [known.read_text(encoding="utf-8")] if known.exists() else []
     return "\n".join([*texts, *_own_authorities(model, endpoints)]).encode()
 
 
+def client_certificate_of(endpoints: Path) -> tuple[bytes, bytes] | None:
+    """Return the key and the certificate to show to the model server, in PEM; None if there are none."""
+    if not _has_client_certificate(endpoints):
+        return None
+    return _key_file(endpoints).read_bytes(), _certificate_file(endpoints).read_bytes()
+
+
+def _certificate_file(endpoints: Path) -> Path:
+    return endpoints / FOLDER / "tls.crt"
+
+
+def _key_file(endpoints: Path) -> Path:
+    return endpoints / FOLDER / "tls.key"
+
+
+def _has_client_certificate(endpoints: Path) -> bool:
+    found = [one.exists() for one in (_certificate_file(endpoints), _key_file(endpoints))]
+    if any(found) and not all(found):
+        raise ContractError("kserve.credentialsRef: the Secret has only one of tls.crt and tls.key; both are required")
+    return all(found)
+
+
+def _load_client_certificate(context: ssl.SSLContext, endpoints: Path) -> None:
+    try:
+        context.load_cert_chain(_certificate_file(endpoints), _key_file(endpoints), password=lambda: "")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__
+        raise ContractError(f"kserve.credentialsRef: tls.crt and tls.key cannot be used: {reason}") from error
+
+
 def _own_authorities(model: Model, endpoints: Path) -> list[str]:
     """The certificates of the model's own authorities, in PEM."""
     given = model.service.ca_certificates if model.service is not None else ""
     folder = endpoints / CA_FOLDER
+    secret = endpoints / FOLDER / "ca.crt"
     try:
         mounted = [file.read_text(encoding="ascii") for file in sorted(folder.glob("*.crt"))] if folder.is_dir() else []
     except (ValueError, OSError) as error:
         raise _unreadable(error) from error
-    return [text for text in (given, *mounted) if text]
+    return [text for text in (given, *mounted, _own_authority(secret)) if text]
+
+
+def _own_authority(file: Path) -> str:
+    """Read the authority in the Secret with the credentials."""
+    if not file.exists():
+        return ""
+    try:
+        text = file.read_text(encoding="ascii")
+        ssl.create_default_context().load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ContractError("kserve.credentialsRef: key ca.crt is no PEM certificate") from error
+    return text
 
 
 def _unreadable(error: Exception) -> ContractError:

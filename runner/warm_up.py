@@ -30,9 +30,10 @@ from runner.http1.client import HttpClient, open_client
 from runner.http1.failures import ExchangeFailed, Refused, ResponseTooLarge
 from runner.model_server import JSON_HEADERS
 from runner.network_failures import describe_refusal
-from runner.readiness import GRPC, PROBED, Finding, judge, probe_url, protocol_of
+from runner.protocol_name import protocol_of
+from runner.readiness import GRPC, PROBED, Finding, judge, probe_url
 from runner.settings import Settings, read_settings
-from runner.tls import context_of, root_certificates_of, trust
+from runner.tls import client_certificate_of, context_of, root_certificates_of, trust
 
 _log = logging.getLogger("runner.warm_up")
 
@@ -98,7 +99,10 @@ async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable
         from runner.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
         roots = root_certificates_of(model, settings.endpoints_dir)
-        async with open_grpc_probe(model, settings.limits, seconds=PROBE_SECONDS, roots=roots) as probe:
+        certificate = client_certificate_of(settings.endpoints_dir)
+        async with open_grpc_probe(
+            model, settings.limits, seconds=PROBE_SECONDS, roots=roots, certificate=certificate
+        ) as probe:
             yield probe
         return
     tls = context_of(model, settings.endpoints_dir)

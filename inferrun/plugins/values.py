@@ -74,9 +74,12 @@ class RecordError:
     """Why a single record has no prediction."""
 
     code: str
-    """For programs: `invalid_input`, `invalid_prediction`, `rejected`, `http_` and a status, …"""
+    """For programs: `invalid_input` (the record was not sent), `invalid_prediction`, `rejected`, `http_` and a status, …"""
 
     message: str
+
+    attempts: int = 0
+    """Number of times that the record was sent, alone or with others. The pipeline counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from inferrun.plugins import (
     ResultCounts,
     Results,
 )
-from runner.json_text import json_texts, text_of, texts_of
+from runner.json_text import error_text, json_texts, text_of, texts_of
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.jsonl.objects import objects_of
 from runner.row_validation import RowFault, width_of
@@ -68,7 +68,7 @@ class JsonlWriter:
         return self._counts
 
     def _write_error(self, head: bytes, error: RecordError) -> None:
-        line = b'%b,"error":%b}\n' % (head, orjson.dumps({"code": error.code, "message": error.message}))
+        line = b'%b,"error":%b}\n' % (head, error_text(error))
         self._out.write(line)
         self._errors.write(line)
 

@@ -98,12 +98,6 @@ def base_url(model_url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path.removesuffix("/v1"), "", ""))
 
 
-def without_user(url: str) -> str:
-    """Return a URL without user information."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))
-
-
 def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
     """Return the usage. The Responses API names its members differently."""
     if not isinstance(found, dict):

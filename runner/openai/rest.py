@@ -4,14 +4,12 @@ Chat completions, completions, responses and embeddings. One record is one reque
 rejects is a failed record, with the response in its place. Each call is one try; the pipeline retries.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import ClassVar
 
 from inferrun.plugins import (
     Batch,
-    ContractError,
     Fault,
     FaultKind,
     InferenceError,
@@ -25,7 +23,7 @@ from inferrun.plugins import (
 from inferrun.text import public_url
 from runner.http1.response import Response
 from runner.json_text import json_texts
-from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
+from runner.model_server import ModelServer, open_model_server
 from runner.network_failures import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.openai.requests import (
     InvalidRequest,
@@ -35,11 +33,9 @@ from runner.openai.requests import (
     parse_request,
     parse_response,
     result_text,
-    without_user,
 )
 from runner.retries import with_retries
 
-_TOKEN_KEYS = ("token", "apiKey", "OPENAI_API_KEY")
 _CREDENTIALS = frozenset({401, 403})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -49,10 +45,9 @@ class OpenAiRest:
 
     max_records: ClassVar[int | None] = 1
 
-    def __init__(self, model: Model, server: ModelServer, headers: Mapping[str, str]) -> None:
+    def __init__(self, model: Model, server: ModelServer) -> None:
         self._model = model.model_name
         self._server = server
-        self._headers = headers
 
     async def prepare(self) -> None:
         """Check that the server can be reached and accepts the credentials. Not every server lists its models."""
@@ -66,7 +61,7 @@ class OpenAiRest:
         except InvalidRequest as error:
             return failed(RecordError("invalid_input", str(error)))
         url = f"{self._server.url}{request.path}"
-        response = await self._server.send("POST", url, request.body, headers=self._headers)
+        response = await self._server.send("POST", url, request.body)
         request_id = response.headers.get("x-request-id", "")[:128]
         if response.status != 200:
             raise self._rejection(request, response, request_id)
@@ -79,7 +74,7 @@ class OpenAiRest:
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:
-        response = await self._server.send("GET", f"{self._server.url}/v1/models", headers=self._headers)
+        response = await self._server.send("GET", f"{self._server.url}/v1/models")
         if response.status in _CREDENTIALS:
             raise self._refused(response.status)
         if response.status in _REDIRECTS:
@@ -119,24 +114,9 @@ class OpenAiRest:
         return f"server at {public_url(self._server.url)}{path}"
 
 
-def _headers(credentials: Path) -> dict[str, str]:
-    """Return the headers of every request. The token never becomes part of a message."""
-    for key in _TOKEN_KEYS:
-        path = credentials / key
-        if path.exists():
-            token = path.read_text(encoding="utf-8").strip()
-            if not token.isascii() or not token.isprintable():
-                raise ContractError(f"kserve.credentialsRef: key {key} must be printable ASCII on one line")
-            return {**JSON_HEADERS, "Authorization": f"Bearer {token}"}
-    return dict(JSON_HEADERS)
-
-
 @asynccontextmanager
 async def open_openai(model: Model, context: ModelContext) -> AsyncIterator[OpenAiRest]:
     """Open the protocol `openai`."""
     url = base_url(model.model_url)
-    headers = _headers(context.credentials_dir)
-    if "Authorization" in headers:
-        url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
     async with open_model_server(model, url, context, target=f"server at {public_url(url)}") as server:
-        yield OpenAiRest(model, server, headers)
+        yield OpenAiRest(model, server)

@@ -1,13 +1,16 @@
 """The JSON documents of a run's output: `run.json`, one commit per chunk, and `manifest.json`. Pure."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from inferrun.contract import dump_contract
 from inferrun.plugins import (
     NO_USAGE,
     Chunk,
@@ -23,6 +26,7 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from inferrun.text import public_url
+from runner.protocol_name import protocol_of
 from runner.run_folder.part_writer import Draft, PartDraft
 
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
@@ -124,6 +128,14 @@ class Manifest(Document):
     job_name: str
     model_name: str
     model_url: str
+    model_version: str | None = None
+    """With `serviceRef`, the revision of the object."""
+
+    protocol: str | None = None
+    contract_sha256: str | None = None
+    """Digest of the contract of the attempt that made the commit, as it is in the run's ConfigMap."""
+
+    runner_version: str | None = None
     fingerprint: str
     retry_of: str | None = None
     """UID of the run whose predictions this output contains, too."""
@@ -227,11 +239,17 @@ def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, Chunk
     """Return the manifest of a run whose chunks are committed."""
     documents = [commits[chunk] for chunk in sorted(commits)]
     usage = sum((document.usage for document in documents), start=NO_USAGE)
+    model = contract.kserve
+    revision = model.service.revision if model.service is not None else ""
     return Manifest(
         run_id=run_id_of(contract),
         job_name=contract.job_name,
-        model_name=contract.kserve.model_name,
-        model_url=public_url(contract.kserve.model_url),
+        model_name=model.model_name,
+        model_url=public_url(model.model_url),
+        model_version=revision or None,
+        protocol=protocol_of(model),
+        contract_sha256=hashlib.sha256(dump_contract(contract).encode()).hexdigest(),
+        runner_version=version("inferrun"),
         fingerprint=plan.fingerprint,
         retry_of=contract.retry_of.run_id if contract.retry_of else None,
         parts=tuple(document.part for document in documents),

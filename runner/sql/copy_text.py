@@ -2,10 +2,8 @@
 
 from typing import BinaryIO, Final
 
-import orjson
-
 from inferrun.plugins import Batch, CustomId, RecordError, ResultCounts, Results
-from runner.json_text import json_texts
+from runner.json_text import error_text, json_texts
 
 _NULL: Final = b"\\N"
 _ESCAPES: Final = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"))
@@ -51,7 +49,7 @@ class CopyText:
 
 def _line(index: int, custom_id: CustomId, text: bytes, error: RecordError | None) -> bytes:
     prediction = _NULL if error else _escaped(text)
-    reason = _escaped(orjson.dumps({"code": error.code, "message": error.message})) if error else _NULL
+    reason = _escaped(error_text(error)) if error else _NULL
     return b"\t%d\t%b\t%b\t%b" % (index, _id(custom_id), prediction, reason)
 
 

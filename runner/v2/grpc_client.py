@@ -31,9 +31,10 @@ from inferrun.plugins import (
 from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
 from runner.json_text import json_texts
+from runner.model_credentials import ModelCredentials
 from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure
 from runner.retries import with_retries
-from runner.tls import root_certificates_of
+from runner.tls import client_certificate_of, root_certificates_of
 from runner.v2 import raw
 from runner.v2.channels import Channels
 from runner.v2.grpc_messages import (
@@ -65,8 +66,8 @@ _FIXES: Final = {
     grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
     grpc.StatusCode.UNIMPLEMENTED: "check that the port of kserve.modelUrl is that of V2 over gRPC",
     grpc.StatusCode.INVALID_ARGUMENT: "check kserve.modelInputName and the number of values per record",
-    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials, which the runner does not send",
-    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials, which the runner does not send",
+    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
+    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
     grpc.StatusCode.UNAVAILABLE: "check that the server is running and ready",
 }
 _TOO_LARGE: Final = "larger than max"
@@ -77,19 +78,30 @@ _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 
 
 class V2Grpc:
-    """The model behind one server. `roots`: the authorities to trust in PEM, None for gRPC's own ones."""
+    """The model behind one server."""
 
     max_records: ClassVar[int | None] = None
 
     def __init__(
-        self, model: Model, url: SplitResult, connections: Connections, limits: Limits, *, roots: bytes | None
+        self,
+        model: Model,
+        url: SplitResult,
+        connections: Connections,
+        limits: Limits,
+        *,
+        roots: bytes | None,
+        certificate: tuple[bytes, bytes] | None = None,
+        credentials: ModelCredentials | None = None,
     ) -> None:
+        """`roots`: the authorities to trust in PEM, None for gRPC's own ones; `certificate`: a key and its certificate to show."""
         self._model = model.model_name
         self._wanted = model.model_input_name
         self._url = url
         self._connections = connections
         self._limits = limits
         self._roots = roots
+        self._certificate = certificate
+        self._credentials = credentials
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
         self._tensor = InputTensor(name=model.model_input_name)
         self._channels = Channels(self._open, lifetime=limits.connection_seconds)
@@ -183,10 +195,16 @@ class V2Grpc:
         try:
             async with self._channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-                response: bytes = await call(request, timeout=self._limits.request_timeout)
+                response: bytes = await call(
+                    request, timeout=self._limits.request_timeout, metadata=self._authorization()
+                )
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response
+
+    def _authorization(self) -> tuple[tuple[str, str], ...] | None:
+        value = self._credentials.authorization() if self._credentials else ""
+        return (("authorization", value),) if value else None
 
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
         """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
@@ -235,8 +253,9 @@ class V2Grpc:
         ]
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
+        key, chain = self._certificate or (None, None)
         named = [*options, ("grpc.ssl_target_name_override", self._url.hostname or "")]
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots), options=named)
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
 
 
 _WITHOUT_METADATA: Final = frozenset(
@@ -266,8 +285,16 @@ def server_of(model: Model) -> SplitResult:
 async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
     """Open the protocol `grpc-v2`."""
     parts = server_of(model)
-    roots = root_certificates_of(model, context.credentials_dir.parent)
-    client = V2Grpc(model, parts, await open_connections(context.limits), context.limits, roots=roots)
+    endpoints = context.credentials_dir.parent
+    client = V2Grpc(
+        model,
+        parts,
+        await open_connections(context.limits),
+        context.limits,
+        roots=root_certificates_of(model, endpoints),
+        certificate=client_certificate_of(endpoints),
+        credentials=ModelCredentials(context.credentials_dir),
+    )
     try:
         yield client
     finally:

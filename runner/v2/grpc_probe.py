@@ -23,11 +23,13 @@ REACHABLE: Final = (
 
 @asynccontextmanager
 async def open_grpc_probe(
-    model: Model, limits: Limits, *, seconds: float, roots: bytes | None
+    model: Model, limits: Limits, *, seconds: float, roots: bytes | None, certificate: tuple[bytes, bytes] | None = None
 ) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
     """A function that asks once, with that time limit and these authorities. It raises AddressRefused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
-    client = V2Grpc(model, server_of(model), await open_connections(limits), limits, roots=roots)
+    client = V2Grpc(
+        model, server_of(model), await open_connections(limits), limits, roots=roots, certificate=certificate
+    )
     try:
         yield partial(_probe, client)
     finally:

@@ -47,6 +47,9 @@ class Server:
     kinds: list[str] = field(default_factory=list)
     """How the values of each request arrived: `json`, `binary` or `grpc`."""
 
+    authorizations: list[str] = field(default_factory=list)
+    """The credentials of each request; empty without any."""
+
     def respond(self, rows: Rows, *, kind: str) -> list[Any]:  # Any: predictions
         """Record a request, and predict."""
         self.received.append(rows)
@@ -100,6 +103,7 @@ async def v1() -> AsyncIterator[ProtocolWorld]:
     server = Server()
 
     async def predict(request: web.Request) -> web.Response:
+        server.authorizations.append(request.headers.get("Authorization", ""))
         if refusal := await _fail(server):
             return refusal
         rows = orjson.loads(await request.read())["instances"]
@@ -124,6 +128,7 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
     server = Server()
 
     async def infer(request: web.Request) -> web.Response:
+        server.authorizations.append(request.headers.get("Authorization", ""))
         if refusal := await _fail(server):
             return refusal
         body = await request.read()
@@ -198,6 +203,7 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
     server = Server()
 
     async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
+        server.authorizations.append(dict(context.invocation_metadata()).get("authorization", ""))
         if server.failure in _GRPC_STATUSES:
             await context.abort(_GRPC_STATUSES[server.failure], f"{CANARY}: cannot use this")
         if server.failure == "broken":

@@ -135,6 +135,7 @@ async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two
         "error": {
             "code": "invalid_input",
             "message": "column 'first' has a string that datatype FP64 of the tensor 'pair' cannot represent",
+            "attempts": 0,
         },
     }
     assert found[39]["error"]["message"].startswith("column 'city' has null that datatype BYTES")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from importlib.metadata import version
 from pathlib import Path
 
 import orjson
@@ -14,6 +15,8 @@ import pytest
 from aiohttp import web
 from pyarrow import parquet
 
+from inferrun.contract import dump_contract
+from runner.contract_file import read_contract
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.servers import CountingModel, holding_after, nothing
 from tests.integration.runner.volumes import remount, small_volume
@@ -67,6 +70,10 @@ async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine
     await file.pod(**SMALL)
     manifest = json.loads((run_folder(file) / "manifest.json").read_text())
     assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
+    assert (manifest["modelName"], manifest["protocol"]) == ("sum", "v2")
+    contract = read_contract(file.folder / "contract.json")
+    assert manifest["contractSha256"] == hashlib.sha256(dump_contract(contract).encode()).hexdigest()
+    assert manifest["runnerVersion"] == version("inferrun")
     assert sum(part["records"] for part in manifest["parts"]) == COUNT
     assert len(manifest["parts"]) > 10
     for part in manifest["parts"]:

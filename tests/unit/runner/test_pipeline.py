@@ -5,6 +5,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import orjson
@@ -25,14 +26,18 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Limits,
+    ModelProtocol,
     Output,
     RecordError,
     ResultCounts,
     Results,
     TokenUsage,
 )
+from runner.error_budget import ErrorBudget
 from runner.json_text import json_texts
 from runner.pipeline import Pipeline
+from runner.reorder_window import ReorderWindow
+from runner.sender import Sender
 from tests.unit.runner.batches import decoded, records, results
 
 RECORDS = 300
@@ -235,8 +240,40 @@ async def test_a_rejected_record_costs_one_record() -> None:
     counts = await predict_with(model, sink)
     assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
     errors = {index: value for index, value in sink.written.items() if isinstance(value, RecordError)}
-    assert errors == dict.fromkeys((17, 250), RecordError("rejected", "bad record"))
+    assert {index: (error.code, error.message) for index, error in errors.items()} == dict.fromkeys(
+        (17, 250), ("rejected", "bad record")
+    )
     assert model.requests < 40
+
+
+async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
+    """Send one batch without a pipeline around it."""
+    chosen = Limits(request_seconds=0, batch_rows=100, retry_seconds=30)
+    window = ReorderWindow(limit=chosen.window_bytes, minimum=lambda: 2)
+    sender = Sender(model, window, limits=chosen, budget=ErrorBudget(total=0), recall=None)
+    batch = Batch(first=0, records=records([index] for index in range(records_in_request)))
+    async with asyncio.timeout(30):
+        await window.enter(batch)
+        sender.expect(batch)
+        return await sender.send(batch)
+
+
+async def test_an_error_says_how_often_its_record_was_sent() -> None:
+    found = await send_alone(PickyModel(3), 8)
+    assert found.errors == {3: RecordError("rejected", "bad record", attempts=4)}  # with 7 others, 3, 1 and alone
+
+
+async def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
+    class Busy(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            self.requests += 1
+            if self.requests < 3:
+                raise Fault(InferenceError(f"busy at {batch.first}"), kind=FaultKind.BUSY, retry_after=0.0)
+            wrong = {0: RecordError("invalid_prediction", "nan"), 1: RecordError("invalid_input", "null")}
+            return replace(results([[0], [1], [2]]), errors=wrong)
+
+    found = await send_alone(Busy(), 3)
+    assert {at: error.attempts for at, error in found.errors.items()} == {0: 3, 1: 0}
 
 
 async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:

@@ -171,8 +171,8 @@ def test_results_without_ids_are_lines_with_an_index() -> None:
 
 
 def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() -> None:
-    error = RecordError("invalid_prediction", "the model returned NaN")
+    error = RecordError("invalid_prediction", "the model returned NaN", attempts=2)
     lines, failed, counts = written(batch([[1]] * 2, ids=['a,"error":', None]), results(['b,"error":', error]))
-    line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN"}}
+    line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN", "attempts": 2}}
     assert lines == [{"index": 0, "custom_id": 'a,"error":', "prediction": 'b,"error":'}, line]
     assert (failed, counts) == ([line], ResultCounts(completed=1, failed=1))
