@@ -34,7 +34,11 @@ mounted, the private one never."""
 CA_BUNDLE_VOLUME = "ca-bundle"
 CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
 CA_BUNDLE_FILE = "ca.crt"
-WARM_UP_VOLUMES = ("tmp", "contract", MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
+MODEL_SECRET_VOLUME = "endpoint-model"
+WARM_UP_VOLUMES = ("tmp", "contract", MODEL_SECRET_VOLUME, MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
+
+TOKEN_SECONDS = 3600
+"""Lifetime of a service account's token. The kubelet replaces it after 80 % of that time."""
 
 NOT_STARTED = 0
 """The `parallelism` with which a Job is created. It gets no Pod: the request may reach the API server late, when the run has
@@ -375,8 +379,12 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
     ]
     for endpoint in snapshot.endpoints:
         # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
+        if endpoint.end == "model" and snapshot.model_token_audience:
+            continue
         secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
         volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
+    if snapshot.model_token_audience:
+        volumes.append({"name": MODEL_SECRET_VOLUME, "projected": _model_token(snapshot)})
     for end, sources in _header_sources(snapshot).items():
         volumes.append({"name": f"headers-{end}", "projected": {"sources": sources, "defaultMode": 0o444}})
     if secret_name := _ca_secret(compiled):
@@ -391,6 +399,14 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
     return volumes
 
 
+def _model_token(snapshot: Snapshot) -> Object:
+    """The token of the service account for the model server, beside the keys of the Secret if there is one."""
+    secrets = [one.secret for one in snapshot.endpoints if one.end == "model"]
+    sources: list[Object] = [{"secret": {"name": one, "optional": not snapshot.is_our_runner}} for one in secrets]
+    token = {"audience": snapshot.model_token_audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
+    return {"sources": [*sources, {"serviceAccountToken": token}], "defaultMode": 0o444}
+
+
 def _mounts(compiled: CompiledRun) -> list[Object]:
     snapshot = compiled.snapshot
     mounts: list[Object] = [
@@ -400,6 +416,8 @@ def _mounts(compiled: CompiledRun) -> list[Object]:
     for endpoint in snapshot.endpoints:
         path = f"{ENDPOINTS_PATH}/{endpoint.end}"
         mounts.append({"name": f"endpoint-{endpoint.end}", "mountPath": path, "readOnly": True})
+    if snapshot.model_token_audience and all(one.end != "model" for one in snapshot.endpoints):
+        mounts.append({"name": MODEL_SECRET_VOLUME, "mountPath": f"{ENDPOINTS_PATH}/model", "readOnly": True})
     for end in _header_sources(snapshot):
         mounts.append({"name": f"headers-{end}", "mountPath": f"{ENDPOINTS_PATH}/{end}-headers", "readOnly": True})
     if _ca_secret(compiled):

@@ -109,6 +109,9 @@ class Snapshot(BaseModel):
 
     has_fixed_group: bool = True
     service_account: str = ""
+    model_token_audience: str = ""
+    """Audience of the token of the service account that is mounted for the model server; empty: none."""
+
     resources: dict[str, dict[str, str]] = {}
     tmp_size: str = ""
     is_root_read_only: bool = False
@@ -398,6 +401,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
+        model_token_audience=spec.model.token_audience or "",
         resources=_resources_of(config, defaults),
         tmp_size=defaults.runner_tmp_size,
         is_root_read_only=is_our_runner or defaults.custom_images_read_only,

@@ -80,7 +80,12 @@ class KServeModel(ResourceModel):
     with serviceRef the installation's setting warmUpSeconds, with modelUrl 0."""
 
     credentials_ref: SecretRef | None = None
-    """Secret with the credentials for the model server, in the run's namespace. Key: token, which is sent as bearer token."""
+    """Secret with the credentials for the model server, in the run's namespace. Keys: token (bearer token), or username and
+    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate)."""
+
+    token_audience: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^\S+$")] | None = None
+    """Audience of a token of the Pod's service account, which the kubelet renews and the runner sends as bearer token. Requires
+    serviceAccountName. Default: none."""
 
 
 class ConfigMapKey(ResourceModel):
@@ -286,6 +291,7 @@ class InferenceConfigSpec(ResourceModel):
             model_input_name=nested.model_input_name or self.model_input_name or None,
             protocol_version=nested.protocol_version,
             credentials_ref=nested.credentials_ref,
+            token_audience=nested.token_audience,
             warm_up_seconds=nested.warm_up_seconds,
         )
 

@@ -340,6 +340,12 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             value=shown(model.model_version),
             allowed=f"must be {' or '.join(versions)}{whose}",
         )
+    if model.token_audience and not spec.service_account_name:
+        yield Problem(
+            field="spec.kserve.tokenAudience",
+            value=shown(model.token_audience),
+            allowed="but serviceAccountName is not set, whose token it would be",
+        )
     if model.service_ref is not None and model.model_url:
         yield Problem(
             field="spec.kserve.serviceRef",

@@ -1,4 +1,4 @@
-"""The examples on the page about protocols work: each is valid, and is executed with a server of its protocol."""
+"""The examples on the pages about protocols work: each is valid, and is executed with a server of its protocol."""
 
 import gzip
 import json
@@ -17,14 +17,18 @@ from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import REPOSITORY, Machine
 
-PAGE = REPOSITORY / "docs" / "reference" / "protocols.md"
+PAGES = REPOSITORY / "docs" / "reference" / "protocols"
 ROWS = [[1.0, 2.0], [3.5, -1.0], [10.0, 20.0]]
 
 
 def examples() -> dict[str, dict[str, Any]]:  # Any: YAML
-    """The configs of the page by their protocols."""
-    found = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    return {one["spec"]["kserve"]["protocolVersion"]: one for one in found}
+    """The configs of the pages by their protocols, which are the names of the pages."""
+    found: dict[str, dict[str, Any]] = {}  # Any: YAML
+    for page in PAGES.iterdir():
+        (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+        found[page.stem] = yaml.safe_load(text)
+        assert found[page.stem]["spec"]["kserve"]["protocolVersion"] == page.stem
+    return found
 
 
 LINES = "".join(f"{row}\n" for row in ROWS).encode()
@@ -44,6 +48,7 @@ async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
     assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
     spec = example["spec"]
     async with openai_server() as server:
+        server.token = "a-key"
         kserve = {"modelUrl": server.url, "protocolVersion": spec["kserve"]["protocolVersion"]}
         contract = {"jobId": "uid", "jobName": "inf-chat", "kserve": kserve, **spec["storage"]}
         machine = Machine(tmp_path / "run", contract=contract)

@@ -1,4 +1,4 @@
-"""The examples on the page about stores work: each is valid, and is executed with a server of its stores."""
+"""The examples on the pages about stores work: each is valid, and is executed with a server of its stores."""
 
 import json
 import re
@@ -21,14 +21,19 @@ from tests.integration.runner.tables import content_of
 from tests.integration.runner.web_server import web_server
 
 PAGE = REPOSITORY / "docs" / "reference" / "stores.md"
+PAGES = PAGE.with_suffix("")
 VALUES = [(1.0, 2.0), (3.5, -1.0), (10.0, 20.0)]
 TABLE = ("first,second\n" + "".join(f"{a},{b}\n" for a, b in VALUES)).encode()
 
 
 def examples() -> dict[str, dict[str, Any]]:  # Any: YAML
-    """The configs of the page by the label of their input."""
-    found = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    return {next(iter(one["spec"]["storage"]["input"])): one for one in found}
+    """The configs of the pages by the label of their input, which is the name of the page."""
+    found: dict[str, dict[str, Any]] = {}  # Any: YAML
+    for page in PAGES.iterdir():
+        (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+        found[page.stem] = yaml.safe_load(text)
+        assert page.stem in found[page.stem]["spec"]["storage"]["input"]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +89,7 @@ async def test_a_documented_config_for_a_database_works(
         await succeeded(machine)
     rows = server.execute("select index, prediction from predictions where run = %s order by index", label)
     assert rows == [(0, 3.0), (1, 2.5), (2, 30.0)]
-    (committed,) = re.findall(r"^    (select p\.\* .*)$", PAGE.read_text(), re.MULTILINE)
+    (committed,) = re.findall(r"^    (select p\.\* .*)$", (PAGES / "sql.md").read_text(), re.MULTILINE)
     assert len(server.execute(committed)) >= 3
 
 

@@ -193,6 +193,22 @@ def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bo
         assert secrets[mount["name"]]["optional"] is optional
 
 
+@pytest.mark.parametrize("secrets", [[], ["keys"]], ids=["alone", "with a Secret"])
+def test_a_token_of_the_service_account_is_mounted_for_the_model_server(secrets: list[str]) -> None:
+    ends = tuple(Endpoint(end="model", secret=name) for name in secrets)
+    asked: dict[str, Any] = {
+        "model_token_audience": "models",
+        "service_account": "caller",
+        "endpoints": ends,
+    }  # Any: fields
+    (volume,) = [one for one in pod_of(**asked)["volumes"] if one["name"] == "endpoint-model"]
+    *mounted, token = volume["projected"]["sources"]
+    assert [one["secret"]["name"] for one in mounted] == secrets
+    assert token == {"serviceAccountToken": {"audience": "models", "expirationSeconds": 3600, "path": "token"}}
+    mounts = [one for one in container_of(**asked)["volumeMounts"] if one["name"] == "endpoint-model"]
+    assert mounts == [{"name": "endpoint-model", "mountPath": "/etc/inferrun/endpoints/model", "readOnly": True}]
+
+
 def test_one_claim_for_input_and_output_is_one_volume_mounted_twice() -> None:
     claims = (Claim(end="input", name="rows"), Claim(end="output", name="rows"))
     pod, container = pod_of(claims=claims), container_of(claims=claims)

@@ -303,6 +303,13 @@ def s3(**more: object) -> dict[str, Any]:
     return {"s3": {"bucket": "data", "path": "in", "credentialsRef": {"name": "keys"}, **more}}
 
 
+def test_the_audience_of_the_model_servers_token_is_kept() -> None:
+    kserve = {"modelUrl": "http://llm", "tokenAudience": "models"}
+    snapshot = compiled(spec={"kserve": kserve, "serviceAccountName": "caller"})
+    assert (snapshot.model_token_audience, snapshot.service_account) == ("models", "caller")
+    assert compiled(spec={}).model_token_audience == ""
+
+
 def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
     kserve = {"modelUrl": "http://llm", "protocolVersion": "openai", "credentialsRef": {"name": "llm-key"}}
     snapshot = compiled(spec={"kserve": kserve, "storage": {"input": s3(), "output": s3()}})

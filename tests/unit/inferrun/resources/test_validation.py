@@ -34,6 +34,14 @@ def test_a_typical_config_has_no_problems() -> None:
     assert config_problems(config()) == ()
 
 
+def test_a_token_for_the_model_server_needs_a_service_account() -> None:
+    model = {**MODEL, "tokenAudience": "models"}
+    [problem] = config_problems(config(kserve=model))
+    assert (problem.field, problem.value) == ("spec.kserve.tokenAudience", "models")
+    assert problem.allowed == "but serviceAccountName is not set, whose token it would be"
+    assert config_problems(config(kserve=model, serviceAccountName="caller")) == ()
+
+
 def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
     custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"custom": {"s3": {"any": "thing"}}}})
     assert config_problems(custom) == ()
