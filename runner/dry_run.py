@@ -22,19 +22,23 @@ async def check_run(
     contract: Contract,
     settings: Settings,
     context: StoreContext,
+    described: Model,
     *,
     open_model: OpenModel,
     open_input: tuple[OpenInput, str, StorageObject],
     open_output: tuple[OpenOutput, str, StorageObject],
     record_success: Callable[[RunnerResult], None],
 ) -> None:
-    """Check everything that can be known without a prediction. Raises RunnerError, as the run itself would."""
+    """Check everything that can be known without a prediction. `described` is the model with its protocol.
+
+    Raises RunnerError, as the run itself would.
+    """
     budget_of(contract, total=0)
     (input_opener, input_label, input_spec), (output_opener, output_label, output_spec) = open_input, open_output
     model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     found = ["the contract is valid"]
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(open_model(contract.kserve, model_context))
+        model = await stack.enter_async_context(open_model(described, model_context))
         use_tensors(model, contract)
         sink = await stack.enter_async_context(output_opener(output_spec, context))
         check_store(sink, contract)
@@ -45,7 +49,7 @@ async def check_run(
             await model.prepare()
         else:
             found += [f"input.{input_label}: {first.found}", await checks.check_model(model, first, is_strict=True)]
-        found.append(await _check_readiness(contract.kserve, settings))
+        found.append(await _check_readiness(described, settings))
         if earlier := await find_earlier(contract, sink, source):
             found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
         found.append(await checks.check_output(sink, label=output_label))

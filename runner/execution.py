@@ -34,6 +34,7 @@ from runner.error_budget import ErrorBudget, budget_of
 from runner.errors import first_error
 from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
+from runner.protocol_detection import with_protocol
 from runner.protocol_name import named_protocol
 from runner.recall import Recall
 from runner.retrying import find_earlier
@@ -59,7 +60,9 @@ async def execute(
     context = store_context(contract, settings)
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
-    open_model = _protocol_of(contract.kserve)
+    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
+    described = await with_protocol(contract.kserve, model_context)
+    open_model = _protocol_of(described)
     if contract.dry_run:
         from runner.dry_run import check_run  # noqa: PLC0415  other runs do not need it
 
@@ -67,15 +70,15 @@ async def execute(
             contract,
             settings,
             context,
+            described,
             open_model=open_model,
             open_input=(open_input, input_label, input_spec),
             open_output=(open_output, output_label, output_spec),
             record_success=record_success,
         )
         return
-    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(open_model(contract.kserve, model_context))
+        model = await stack.enter_async_context(open_model(described, model_context))
         use_tensors(model, contract)
         sink = await stack.enter_async_context(open_output(output_spec, context))
         check_store(sink, contract)

@@ -71,9 +71,10 @@ class KServeModel(ResourceModel):
     """Name of the model's input tensor, such as input-0."""
 
     protocol_version: Annotated[str, Field(max_length=32, pattern=r"^[a-z0-9][a-z0-9-]*$")] | None = None
-    """Protocol of the model server: v2 (Open Inference Protocol over REST, the default without serviceRef), grpc-v2 (the same over
+    """Protocol of the model server: v2 (Open Inference Protocol over REST), grpc-v2 (the same over
     gRPC), v1 (`:predict`), openai (OpenAI's API), or the name of a protocol that a plug-in in spec.image provides. Takes precedence
-    over modelVersion. Default with serviceRef: the protocol of the object."""
+    over modelVersion. Default with serviceRef: the protocol of the object; otherwise the runner asks the server, for v2, v1 and
+    openai."""
 
     warm_up_seconds: Seconds | None = None
     """Seconds for which an init container waits until the model answers, which timeoutSeconds does not count; 0: none. Default:

@@ -26,7 +26,7 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from inferrun.text import public_url
-from runner.protocol_name import protocol_of
+from runner.protocol_name import named_protocol
 from runner.run_folder.part_writer import Draft, PartDraft
 
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
@@ -247,7 +247,7 @@ def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, Chunk
         model_name=model.model_name,
         model_url=public_url(model.model_url),
         model_version=revision or None,
-        protocol=protocol_of(model),
+        protocol=named_protocol(model)[0] if named_protocol(model)[1] else None,
         contract_sha256=hashlib.sha256(dump_contract(contract).encode()).hexdigest(),
         runner_version=version("inferrun"),
         fingerprint=plan.fingerprint,
