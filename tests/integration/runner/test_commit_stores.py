@@ -1,0 +1,169 @@
+"""Buckets and databases: the exit code is 0 if and only if the manifest exists, whenever the process is stopped."""
+
+import asyncio
+import signal
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.pods import Ended, Machine, Pod, until
+from tests.integration.runner.postgres_server import Postgres, postgres_server
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+
+SLOW, HANGING = 0.5, 3600.0
+_PAUSING_CLIENT = """
+import os, pathlib, time
+import obstore
+
+STEP, MARKER, SECONDS = os.environ["PAUSE_STEP"], pathlib.Path(os.environ["PAUSE_MARKER"]), float(os.environ["PAUSE_SECONDS"])
+put, listed = obstore.put, obstore.list
+stored = False
+
+
+def pause(step):
+    if step == STEP and not MARKER.exists():
+        MARKER.touch()
+        time.sleep(SECONDS)
+
+
+def paused_put(store, key, *arguments, **options):
+    global stored
+    is_manifest = key.endswith("manifest.json")
+    if is_manifest:
+        pause("before")
+    found = put(store, key, *arguments, **options)
+    stored = stored or is_manifest
+    if is_manifest:
+        pause("after")
+    return found
+
+
+def paused_list(*arguments, **options):
+    if stored:
+        pause("cleanup")
+    return listed(*arguments, **options)
+
+
+obstore.put, obstore.list = paused_put, paused_list
+"""
+"""A `sitecustomize` module that pauses the client of a bucket, as a server that responds late does."""
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
+    async with s3_server(tmp_path / "s3") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with postgres_server() as server:
+        yield server
+
+
+def write_rows(machine: Machine) -> None:
+    (machine.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(100)))
+
+
+def assert_consistent(ended: Ended, *, is_committed: bool, code: int) -> None:
+    assert (ended.code == 0) == is_committed, ended.stderr
+    if ended.code == 0:
+        assert (ended.result.reason, ended.message) == ("Succeeded", "100 of 100 records predicted")
+    else:
+        assert ended.code == code
+
+
+async def stopped(pod: Pod) -> Ended:
+    pod.signal(signal.SIGTERM)
+    return await asyncio.wait_for(pod.end(), 60)
+
+
+def to_bucket(machine: Machine, s3: S3Server, folder: Path, *, step: str, seconds: float) -> dict[str, str]:
+    """Write to a bucket, and return the environment of a process that pauses at a step."""
+    write_rows(machine)
+    machine.contract["output"] = {"s3": s3.spec("out")}
+    credentials(machine.folder / "endpoints" / "output")
+    (folder / "sitecustomize.py").write_text(_PAUSING_CLIENT)
+    return {
+        "PYTHONPATH": str(folder),
+        "PAUSE_STEP": step,
+        "PAUSE_MARKER": str(folder / "paused"),
+        "PAUSE_SECONDS": str(seconds),
+    }
+
+
+def is_in_bucket(machine: Machine, s3: S3Server) -> bool:
+    return (s3.bucket / "out" / str(machine.contract["jobName"]) / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("seconds", [SLOW, HANGING], ids=["slow", "hanging"])
+@pytest.mark.parametrize("step", ["before", "after", "cleanup"])
+async def test_sigterm_during_the_commit_to_a_bucket(
+    file: Machine, s3: S3Server, tmp_path: Path, step: str, seconds: float
+) -> None:
+    pod = await file.start(environment=to_bucket(file, s3, tmp_path, step=step, seconds=seconds))
+    await until((tmp_path / "paused").exists, seconds=60)
+    ended = await stopped(pod)
+    assert_consistent(ended, is_committed=is_in_bucket(file, s3), code=143)
+    assert ended.code == 0 or (step, seconds) == ("before", HANGING)
+
+
+async def test_the_deadline_during_the_commit_to_a_bucket(file: Machine, s3: S3Server, tmp_path: Path) -> None:
+    environment = to_bucket(file, s3, tmp_path, step="after", seconds=HANGING)
+    ended = await file.process(INFERRUN_SECONDS_LEFT="20", **environment)
+    assert (tmp_path / "paused").exists()
+    assert_consistent(ended, is_committed=is_in_bucket(file, s3), code=6)
+    assert ended.code == 0
+
+
+async def to_table(machine: Machine, postgres: Postgres, *, seconds: float) -> None:
+    """Write to a table of a database that takes so long to store the manifest."""
+    write_rows(machine)
+    run = str(uuid.uuid4())
+    machine.contract |= {"jobId": run, "runId": run}
+    machine.contract["output"] = {"sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}}
+    postgres.mount(machine.folder / "endpoints" / "output")
+    if postgres.execute("select to_regclass('inferrun_runs')") == [(None,)]:
+        machine.contract["jobId"] = machine.contract["runId"] = str(uuid.uuid4())
+        assert (await machine.process()).code == 0
+        machine.contract["jobId"] = machine.contract["runId"] = run
+    postgres.execute("drop trigger if exists slow on inferrun_runs")
+    postgres.execute(
+        "create or replace function slow() returns trigger language plpgsql as "
+        f"$$ begin perform pg_sleep({seconds}); return new; end $$"
+    )
+    postgres.execute("create trigger slow before update on inferrun_runs for each row execute function slow()")
+
+
+def is_committing(postgres: Postgres) -> bool:
+    return bool(postgres.execute("select 1 from pg_stat_activity where wait_event = 'PgSleep'"))
+
+
+def is_in_table(machine: Machine, postgres: Postgres) -> bool:
+    found = postgres.execute("select manifest is not null from inferrun_runs where run = %s", machine.contract["runId"])
+    return found == [(True,)]
+
+
+def end_sleep(postgres: Postgres) -> None:
+    postgres.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
+
+
+@pytest.mark.parametrize("seconds", [SLOW, HANGING], ids=["slow", "hanging"])
+async def test_sigterm_during_the_commit_to_a_table(file: Machine, postgres: Postgres, seconds: float) -> None:
+    await to_table(file, postgres, seconds=seconds)
+    pod = await file.start()
+    await until(lambda: is_committing(postgres) or pod.process.returncode is not None, seconds=60)
+    ended = await stopped(pod)
+    end_sleep(postgres)
+    assert_consistent(ended, is_committed=is_in_table(file, postgres), code=143)
+    assert (ended.code == 0) == (seconds == SLOW)
+
+
+async def test_the_deadline_during_the_commit_to_a_table(file: Machine, postgres: Postgres) -> None:
+    await to_table(file, postgres, seconds=HANGING)
+    ended = await file.process(INFERRUN_SECONDS_LEFT="20")
+    end_sleep(postgres)
+    assert_consistent(ended, is_committed=is_in_table(file, postgres), code=6)
+    assert ended.code == 6
