@@ -168,7 +168,7 @@ def _seconds_used(status: InferenceRunStatus, *, ended: int) -> float:
 def _seconds_of(attempts: tuple[Attempt, ...]) -> float:
     """Seconds for which these launches ran."""
     return sum(
-        (item.completion_time - item.start_time).total_seconds()
+        max(0.0, (item.completion_time - item.start_time).total_seconds())
         for item in attempts
         if item.completion_time is not None and item.start_time is not None
     )

@@ -109,6 +109,12 @@ def test_a_launch_whose_pod_was_replaced_goes_on(*, replaced: bool | None, launc
     assert (resumed.launch, resumed.seconds_used) == (launch, 60)
 
 
+def test_a_launch_that_ended_before_it_started_has_used_no_time() -> None:
+    """By the clocks of two machines."""
+    skewed = {**ENDED[1], "completionTime": "2026-11-21T06:59:50Z"}
+    assert resume(LaunchInput(run=RUN), run(status={"attempt": 1, "attempts": [ENDED[0], skewed]})).seconds_used == 30
+
+
 def test_a_workflow_with_progress_of_its_own_is_not_resumed() -> None:
     request = LaunchInput(run=RUN, launch=3, seconds_used=5)
     assert resume(request, run(status={"attempt": 2, "attempts": ENDED})) == request
