@@ -210,6 +210,10 @@ def _runs_on(_launch: int) -> Container:
     return Container(message=success_message(), ends_after=None)
 
 
+def _first_shard_succeeds(_launch: int) -> Container:
+    return Container(message=success_message(), ends_after=None, others_run_on=True)
+
+
 def _resumes(launch: int) -> Container:
     return _runs_on(launch) if launch == 1 else _succeeds(launch)
 
@@ -321,6 +325,22 @@ async def _trigger(stage: Stage) -> None:
 
 def _phases(stage: Stage) -> list[str]:
     return [str((child.get("status") or {}).get("phase")) for child in stage.children]
+
+
+async def _divide(stage: Stage) -> None:
+    """Two Pods execute the run; the success of one of them ends the other."""
+    await stage.config()
+    await stage.run(shards=2)
+    recorder = stage.world.recorder
+
+    def are_running() -> bool:
+        pods = recorder.present(recorder.pods, stage.token)
+        return [(pod.get("status") or {}).get("phase") for pod in pods] == ["Running", "Running"]
+
+    await stage.until("both Pods run", are_running)
+    await stage.until_running()
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
 
 
 async def _auto_delete(stage: Stage) -> None:
@@ -657,6 +677,7 @@ SCENARIOS = {
         Scenario("fails", _fail, _fails, is_core=True),
         Scenario("cancelled", _cancel, _runs_on, is_core=True),
         Scenario("timesout", _time_out, _runs_on, is_core=True),
+        Scenario("divided", _divide, _first_shard_succeeds, is_core=True),
         Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
