@@ -23,14 +23,16 @@ counted must not be forgotten: its time would count twice.
 
 @dataclass(frozen=True)
 class Period:
-    """A time in which a launch ran without a break; `ended_at` is None if it still runs."""
+    """A time in which a launch ran without a break; `ended_at` is None and `last_pod_uid` empty if it still runs."""
 
     started_at: str
     ended_at: str | None = None
+    last_pod_uid: str = ""
 
 
 @dataclass(frozen=True)
 class _Life:
+    pod_uid: str
     pod_name: str
     started: datetime
     ended: datetime | None
@@ -44,26 +46,31 @@ class _Life:
         started = parse(corrected)
         if end is None:
             silent = pod_state.silent_since(pod)
-            return cls(name_of(pod), started, max(started, parse(silent)) if silent else None)
+            return cls(uid_of(pod), name_of(pod), started, max(started, parse(silent)) if silent else None)
         if end.started_at is None or end.finished_at is None:
             return None
         lasted = max(timedelta(), parse(end.finished_at) - parse(end.started_at))
-        return cls(name_of(pod), started, started + lasted)
+        return cls(uid_of(pod), name_of(pod), started, started + lasted)
 
 
 def period_of(pods: Iterable[Object], *, ended_pods: Iterable[Object] = (), until: str = "") -> Period | None:
     """The latest period; the one that ended with the Pod named `until`, if its container ended. None if no Pod has run."""
     lives = _lives_of(pods, ended_pods)
     named = [life for life in lives if life.pod_name == until and life.ended is not None]
-    ended = [life.ended for life in named or lives if life.ended is not None]
-    running = [] if named else [life for life in lives if life.ended is None]
-    if not running and not ended:
+    running = [life for life in lives if life.ended is None and not named]
+    if running:
+        return Period(_begin_of(min(life.started for life in running), lives))
+    if not lives:
         return None
-    last = None if running else max(ended)
-    begin = min(life.started for life in running) if running else _start_of(named or lives, last)
+    last = max(named or lives, key=lambda life: (life.ended or life.started, life.pod_uid))
+    return Period(_begin_of(last.started, lives), rfc3339(last.ended or last.started), last.pod_uid)
+
+
+def _begin_of(begin: datetime, lives: Iterable[_Life]) -> str:
+    """When the first of the Pods began that took turns until one that started at `begin`."""
     while earlier := [life.started for life in lives if life.started < begin and _reaches(life, begin)]:
         begin = min(earlier)
-    return Period(rfc3339(begin), rfc3339(last) if last is not None else None)
+    return rfc3339(begin)
 
 
 def _lives_of(pods: Iterable[Object], ended_pods: Iterable[Object]) -> list[_Life]:
@@ -71,10 +78,6 @@ def _lives_of(pods: Iterable[Object], ended_pods: Iterable[Object]) -> list[_Lif
     ended = {uid_of(pod): pod for pod in ended_pods if pod_state.container_end(pod) is not None}
     known = ended | {uid_of(pod): pod for pod in pods}
     return [life for pod in known.values() if (life := _Life.of(pod)) is not None]
-
-
-def _start_of(lives: list[_Life], last: datetime | None) -> datetime:
-    return min(life.started for life in lives if life.ended == last)
 
 
 def _reaches(life: _Life, begin: datetime) -> bool:

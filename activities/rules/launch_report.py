@@ -98,9 +98,7 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
         seen = known or _seen_to_end(objects, pod_uid)
         lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
-        is_timed = shards > 1 and seen is not None and pod_state.container_end(seen) is not None
-        period = _period(objects) if is_timed else None
-        return _lasting(lost, period) if period is not None and period.ended_at is not None else lost
+        return _last_of_shards(lost, seen, objects, is_queued=is_queued) if shards > 1 else lost
     started = container_clock.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
@@ -118,9 +116,19 @@ def _period(objects: LaunchObjects, *, until: str = "") -> Period | None:
     return period_of(objects.pods, ended_pods=objects.ended_pods, until=until)
 
 
-def _lasting(lost: LaunchReport, period: Period) -> LaunchReport:
-    """The report on the last of several shards that was lost: all that took turns with it have used that time."""
-    return lost.model_copy(update={"started_at": period.started_at, "lost_at": period.ended_at})
+def _last_of_shards(
+    lost: LaunchReport, seen: Object | None, objects: LaunchObjects, *, is_queued: bool
+) -> LaunchReport:
+    """The report on the last of several shards that was lost, whichever of them was known to run: all that took turns with it have
+    used that time, and it counts once, although two observers may know different Pods.
+    """
+    end = pod_state.container_end(seen) if seen is not None else None
+    period = _period(objects) if end is not None and end.started_at and end.finished_at else None
+    if period is None or period.ended_at is None:
+        return lost
+    pods = [pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid]
+    last = _lost(pods[0], pod_uid=period.last_pod_uid, replaced_at=None, is_queued=is_queued)
+    return last.model_copy(update={"started_at": period.started_at, "lost_at": period.ended_at})
 
 
 def _timed(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:

@@ -124,7 +124,7 @@ async def test_the_time_of_pods_that_took_turns_counts_until_none_is_left(launch
     await ends(launch, second, 137, seconds=70)
     third, *_ = await pods_of(launch, other_than=(first, second), count=1)
     report = await inspect(launch, pod_uid=uid_of(first))
-    assert (report.stage, report.pod_uid) == (LaunchStage.POD_LOST, uid_of(first))
+    assert (report.stage, report.pod_uid) == (LaunchStage.POD_LOST, uid_of(second))
     assert (report.started_at, report.lost_at) == (begin, after(second, 70))
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
     await ends(launch, third, 0, seconds=100, message=dump_result(done))
