@@ -122,7 +122,7 @@ def test_the_failure_of_several_shards_is_that_of_the_pod_that_says_most() -> No
     found = shards_report(*pods[1:], condition="Failed").verdict
     assert found is not None
     assert (found.reason, found.may_retry, found.pod_name) == (Reason.INFERENCE_FAILED, True, "b")
-    found = shards_report(*pods[:2], condition="Failed").verdict
+    found = shards_report(*pods[:2], failed("c", 4, no_model, age=30), condition="Failed").verdict
     assert found is not None
     assert not found.is_unclear
 
