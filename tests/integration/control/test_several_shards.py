@@ -15,6 +15,7 @@ from activities.launch_job import JobLauncher
 from activities.rules import job_state
 from activities.rules.manifests import CONTAINER
 from activities.rules.object_metadata import name_of, uid_of
+from activities.rules.pod_end import PodEnd
 from activities.stop_launch import LaunchStopper
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -80,9 +81,15 @@ async def ends(launch: Launched, pod: Object, code: int, *, seconds: int, messag
     await tell(launch, pod, state, phase="Failed" if code else "Succeeded")
 
 
-async def inspect(launch: Launched, *, pod_uid: str) -> LaunchReport:
-    """As a worker does that has seen nothing."""
-    reader = LaunchReader(launch.api, RunStore(launch.api), ended_pods=lambda _: ())
+async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = ()) -> LaunchReport:
+    """As a worker does that has seen these Pods end."""
+    job = await launch.job()
+    reader = LaunchReader(
+        launch.api,
+        RunStore(launch.api),
+        ended_pods=lambda _: [PodEnd.of_pod(pod).as_pod() for pod in seen],
+        watched_job=lambda _namespace, _name: job,
+    )
     inspector = LaunchInspector(launch.api, reader, logs=PodLogs(launch.api), defaults=Defaults)
     request = InspectInput(
         run=launch.run.ref,
@@ -128,7 +135,8 @@ async def test_the_time_of_pods_that_took_turns_counts_until_none_is_left(launch
     assert (report.started_at, report.lost_at) == (begin, after(second, 70))
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
     await ends(launch, third, 0, seconds=100, message=dump_result(done))
-    verdict = (await inspect(launch, pod_uid="")).verdict
+    ended = await launch.api.get(PODS, launch.namespace, name_of(third))
+    verdict = (await inspect(launch, pod_uid="", seen=(ended,))).verdict
     assert verdict is not None
     assert (verdict.kind, verdict.pod_name) == (VerdictKind.SUCCEEDED, name_of(third))
     assert (verdict.started_at, verdict.finished_at) == (begin, after(third, 100))
