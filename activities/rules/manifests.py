@@ -210,6 +210,7 @@ def _for_output(snapshot: Snapshot) -> Snapshot:
             "endpoints": tuple(item for item in snapshot.endpoints if item.end == "output"),
             "claims": tuple(item for item in snapshot.claims if item.end == "output"),
             "resources": resources,
+            "model_token_audience": "",
             "warm_up_limit": 0,
             "shards": 1,
         }

@@ -274,6 +274,14 @@ def test_a_verifying_job_mounts_the_output_only() -> None:
     assert spec["restartPolicy"] == "Never"
 
 
+def test_a_verifying_job_has_no_token_for_the_model_server() -> None:
+    ends = (Endpoint(end="model", secret="keys"),)
+    made = verify_job_of(model_token_audience="models", service_account="caller", endpoints=ends)
+    spec = made["spec"]["template"]["spec"]
+    assert all("projected" not in volume for volume in spec["volumes"])
+    assert "endpoint-model" not in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
+
+
 def test_a_verifying_job_has_the_identity_of_a_launch_but_no_queue_and_no_accelerator() -> None:
     limits = {"limits": {"memory": "1Gi", "nvidia.com/gpu": "1"}}
     made = verify_job_of(resources=limits, labels={"kueue.x-k8s.io/queue-name": "q"}, service_account="reader")
