@@ -17,7 +17,7 @@ from tests.unit.inferrun.kserve.stored import Json, merged, port, service, stand
 
 IRIS = ModelService(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
 RUNTIME = {"metadata": {"name": "mine", "resourceVersion": "1"}, "spec": {"protocolVersions": ["v1", "v2"]}}
-DENSE = {"tolerations": [{}] * 400_000}
+DENSE: Json = {"tolerations": [{}] * 400_000}
 """As small in JSON, and as large in memory, as a field with a schema can be."""
 
 
