@@ -26,6 +26,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
     VerifyInput,
+    Woken,
 )
 from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
 
@@ -47,6 +48,8 @@ class RunState:
         self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
+        self._has_tried = False
+        self._wakes: list[Woken | None] = []
         self.disruptions = given.disruptions
         self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
@@ -79,8 +82,9 @@ class RunState:
             }
         )
 
-    def look_again(self) -> None:
-        """Something that the run waits for may have changed."""
+    def look_again(self, woken: Woken | None = None) -> None:
+        """Something that the run waits for may have changed; None: nothing is known of what has."""
+        self._wakes = [*self._wakes[-1:], woken]
         self.edit_count += 1
         self.signal_count += 1
 
@@ -109,7 +113,11 @@ class RunState:
         self._edited_timeout = None
         self._edited_suspend = None
         snapshot = self.job.snapshot if self.job else ""
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
+        wakes, self._wakes = self._wakes, []
+        woken = wakes[0] if len(wakes) == 1 else None  # of several causes, none covers the others
+        is_repeated, self._has_tried = self._has_tried, True
+        given = {"snapshot": snapshot, "is_repeated": is_repeated, "woken": woken}
+        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), **given})
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""

@@ -14,7 +14,7 @@ CALLS = frozenset(
         ("operator_shim.deletions:Deletions._reconcile", "delete schedule"),
         ("operator_shim.deletions:Deletions._remove_legacy_finalizer", "patch inferenceruns"),
         ("operator_shim.executions:Executions._cancel", "cancel a workflow"),
-        ("operator_shim.executions:Executions._send_config_change", "signal look_again"),
+        ("operator_shim.executions:Executions._send_recheck", "signal look_again"),
         ("operator_shim.executions:Executions._send_edits", "patch inferenceruns/status"),
         ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
         ("operator_shim.schedules:Schedules.reconcile", "patch inferenceruns/status"),

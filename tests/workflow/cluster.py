@@ -52,6 +52,7 @@ from workflows.messages import (
     VerdictKind,
     VerifyInput,
     VerifyResult,
+    Woken,
 )
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -252,6 +253,8 @@ class Cluster:
 
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
+    wakes: list[Woken | None] = field(default_factory=list)
+    """What each look was given as the reason for it."""
     published: list[PublishInput] = field(default_factory=list)
     status: StatusResult | None = None
     recorded: RecordInput | None = None
@@ -302,6 +305,7 @@ class Cluster:
     async def launch(self, request: LaunchInput) -> LaunchResult:
         now = await self._tick()
         self.looks.append(now)
+        self.wakes.append(request.woken)
         self.launching.set()
         await self.may_launch.wait()
         obstacle = self._obstacle(request)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -27,6 +28,20 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
         assert (await result_of(handle))["phase"] == "Succeeded"
     first, second = cluster.looks
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
+
+
+async def test_a_launch_is_given_what_has_woken_the_run(staged: Staged) -> None:
+    """A sender of an earlier version says nothing."""
+    cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3)
+    woken = messages.Woken(cause="InferenceService models/iris 7", generation=1)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        for looks, argument in enumerate(([woken], [], [woken]), 1):
+            await until(partial(_has_looked, cluster, times=looks))
+            await stage.pass_by(10)
+            await handle.signal(messages.LOOK_AGAIN_SIGNAL, args=argument)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    assert cluster.wakes == [None, woken, None, woken]
 
 
 async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
