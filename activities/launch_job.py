@@ -2,9 +2,10 @@
 
 Idempotent by names: a retry finds the ConfigMap and the Job of the first try and adopts them. It makes few requests,
 because all of this happens between `kubectl apply` and the Job: a new run is launched as the watch delivered it, and a
-conflict of the status write shows if it has changed since. The Job gets no Pod before the status names it: the request that
-creates it may arrive when its run, or its launch, has ended. What cannot succeed is returned as a result; errors are
-for conditions that pass, such as an unreachable API server, and Temporal retries them.
+conflict of the status write shows if it has changed since. So is one that was woken, if the watch has delivered what the sender
+had seen. The Job gets no Pod before the status names it: the request that creates it may arrive when its run, or its launch,
+has ended. What cannot succeed is returned as a result; errors are for conditions that pass, such as an unreachable API server, and
+Temporal retries them.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
+from activities.cluster.wakes import Wakes
 from activities.installation import Installation
 from activities.rules import launch_results, manifests, retried_run
 from activities.rules.adopted_run import read_from_job
@@ -53,7 +55,7 @@ from workflows.messages import LaunchInput, LaunchResult
 
 class JobLauncher:
     """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `new_runs` are the runs that were created a moment ago, as far as this process has seen them; `events` records when a run
+    `new_runs` are the runs that have not been launched yet, as far as this process has seen them; `events` records when a run
     begins to wait.
     """
 
@@ -72,6 +74,7 @@ class JobLauncher:
         self._events = events
         self._runs = runs
         self._new_runs = new_runs or NewRuns()
+        self._wakes = Wakes()
         self._installation = installation
         self._defaults = defaults
         self._runner_account = runner_account
@@ -82,8 +85,9 @@ class JobLauncher:
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
         """The Job of this launch, created or adopted; or what the run waits for, or why it cannot be launched."""
-        began = asyncio.get_running_loop().time()  # reads of the config and the model from now on serve this launch
         new = self._find_new(request)
+        seen_at = new.seen_at if new is not None and not request.is_repeated else None
+        since = self._wakes.since(request.woken, seen_at=seen_at, now=asyncio.get_running_loop().time())
         run = new.run if new is not None else await self._runs.read(request.run)
         if run is None:
             return launch_results.gone()
@@ -95,26 +99,33 @@ class JobLauncher:
         try:
             if run.spec.suspend and not await self._has_job(request, run):
                 return await self._publish_suspension(request, run)
-            return await self._launch(request, run, seen_at=new.seen_at if new is not None else began, began=began)
+            return await self._launch(request, run, since=since)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
-            return launch_results.blocked(run, blocker, now=utc_now())
+            return launch_results.blocked(request, run, blocker, now=utc_now())
 
     def _find_new(self, request: LaunchInput) -> NewRun | None:
-        """The run as the watch delivered it, for the first try of a first launch."""
+        """The run as the watch delivered it, for the first try of a first launch. One that has waited must be as new as what
+        its waker has seen: users may edit it while it waits.
+        """
         is_first = request.launch == 1 and activity.info().attempt == 1
-        return self._new_runs.find(request.run) if is_first else None
+        new = self._new_runs.find(request.run) if is_first else None
+        if new is None or (new.seen_at is not None and not request.is_repeated):
+            return new
+        woken = request.woken
+        return new if woken is not None and 0 < woken.generation <= new.run.metadata.generation else None
 
-    async def _launch(self, request: LaunchInput, run: InferenceRun, *, seen_at: float, began: float) -> LaunchResult:
+    async def _launch(self, request: LaunchInput, run: InferenceRun, *, since: float) -> LaunchResult:
+        """Launch it with a config and a model that are read, or were read after `since`."""
         try:
             await self._configs.check_reference(run)
-            compiled = await self._compile(request, run, seen_at=seen_at, began=began)
+            compiled = await self._compile(request, run, since=since)
             self._configs.check_launch(compiled.snapshot)
         except LaunchBlocked as blocker:
             return await self._adopt(request, run, blocker)
         try:
-            launched = await self._with_model(run, compiled, began=began)
+            launched = await self._with_model(run, compiled, since=since)
         except LaunchBlocked as blocker:
             return await self._adopt(request, run, blocker, compiled=compiled)
         body = self._job_of(request, run, launched)
@@ -135,7 +146,7 @@ class JobLauncher:
             waits=request.waits,
         )
 
-    async def _with_model(self, run: InferenceRun, compiled: CompiledRun, *, began: float) -> CompiledRun:
+    async def _with_model(self, run: InferenceRun, compiled: CompiledRun, *, since: float) -> CompiledRun:
         """What this launch executes: the model may have another address than at the first one.
 
         Raises LaunchBlocked while the model does not answer.
@@ -143,7 +154,7 @@ class JobLauncher:
         service = compiled.snapshot.service
         if service is None:
             return compiled
-        address = await self._models.find(service, namespace=run.metadata.namespace, after=began)
+        address = await self._models.find(service, namespace=run.metadata.namespace, after=since)
         current = compiled.with_model(address)
         return current if current is compiled else await self._config_maps.write(run.ref, current)
 
@@ -197,14 +208,14 @@ class JobLauncher:
             now=utc_now(),
         )
 
-    async def _compile(self, request: LaunchInput, run: InferenceRun, *, seen_at: float, began: float) -> CompiledRun:
+    async def _compile(self, request: LaunchInput, run: InferenceRun, *, since: float) -> CompiledRun:
         """What the run was started with, or is started with now."""
         known = KnownStart.of(run)
         if known:
             found = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
-            return found or await self._compile_again(run, known, began=began)
+            return found or await self._compile_again(run, known, since=since)
         try:
-            compiled = await self._compile_now(run, seen_at=seen_at, began=began)
+            compiled = await self._compile_now(run, since=since)
         except LaunchBlocked:
             # An earlier try may have started the run before its config was deleted: what it wrote applies.
             found = await self._config_maps.find_signed(run.ref)
@@ -213,12 +224,12 @@ class JobLauncher:
             return found
         return await self._config_maps.write(run.ref, compiled)
 
-    async def _compile_now(self, run: InferenceRun, *, seen_at: float, began: float) -> CompiledRun:
-        config = await self._configs.read(run, seen_at=seen_at)
+    async def _compile_now(self, run: InferenceRun, *, since: float) -> CompiledRun:
+        config = await self._configs.read(run, after=since)
         defaults, address = self._defaults(), None
         service = service_of(run, config, runner_image=defaults.runner_image)
         if service is not None:
-            address = await self._models.find(service, namespace=run.metadata.namespace, after=began)
+            address = await self._models.find(service, namespace=run.metadata.namespace, after=since)
         return compile_run(
             run,
             config,
@@ -235,9 +246,9 @@ class JobLauncher:
         except NotFound:
             raise retried_run.missing(run) from None
 
-    async def _compile_again(self, run: InferenceRun, known: KnownStart, *, began: float) -> CompiledRun:
+    async def _compile_again(self, run: InferenceRun, known: KnownStart, *, since: float) -> CompiledRun:
         """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
-        compiled = await self._compile_now(run, seen_at=began, began=began)
+        compiled = await self._compile_now(run, since=since)
         if known.recognises(compiled.texts):
             return await self._config_maps.write(run.ref, compiled)
         text = (
@@ -412,10 +423,10 @@ class JobLauncher:
         name = job_name(job_base_name(ref.name, ref.uid), request.launch)
         job = await self._get_job(ref, name)
         if job is not None and controller_of(job) == ref.uid:
-            return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
+            return launch_results.cancelled(request, job_name=name, job_uid=uid_of(job))
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)
-        return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
+        return launch_results.cancelled(request, job_name=known_name or "", job_uid=known_uid or "")
 
 
 def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it

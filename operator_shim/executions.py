@@ -55,7 +55,7 @@ class Executions:
         self._ensured: set[str] = set()
         self._accepted_at = -MOVING_SECONDS
         self._cancelled: set[str] = set()
-        self._config_changed: set[Key] = set()
+        self._rechecks: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Process runs until cancelled."""
@@ -67,9 +67,11 @@ class Executions:
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
-    def recheck(self, key: Key, *, background: bool) -> None:
-        """Have the run's workflow check again what it waits for, because its config has changed."""
-        self._config_changed.add(key)
+    def recheck(self, key: Key, *, cause: str, background: bool) -> None:
+        """Have the run's workflow check again what it waits for. `cause` names the object that has changed, and its version; it is
+        empty if that is not known, and of two different ones neither is named.
+        """
+        self._note_recheck(key, cause)
         self._queue.add(key, background=background)
 
     def ensure_again(self, key: Key, uid: str, *, background: bool) -> None:
@@ -107,7 +109,7 @@ class Executions:
     async def _reconcile(self, key: Key) -> None:
         item = self._read(key)
         if item is None:
-            self._config_changed.discard(key)
+            self._rechecks.pop(key, None)
             return
         run = parse_run(item)
         action = decide(run, rules=self._rules())
@@ -125,7 +127,7 @@ class Executions:
         uid = run.metadata.uid
         is_new = uid not in self._ensured and not is_started(item)
         # After a restart, which lists all configs, their runs are not ensured yet and are not paced.
-        is_unblocked = uid in self._ensured and key in self._config_changed
+        is_unblocked = uid in self._ensured and key in self._rechecks
         if is_new or is_unblocked:
             admitted = self._admission.ask(key, item)
             if admitted is Admitted.TOO_MANY:
@@ -135,7 +137,7 @@ class Executions:
             asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._admission.finish_launch, key, uid)
         await self._ensure(run)
         await self._send_edits(run)
-        await self._send_config_change(key, run)
+        await self._send_recheck(key, run)
 
     async def _ensure(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._ensured:
@@ -174,10 +176,20 @@ class Executions:
                 return
             run = written.run
 
-    async def _send_config_change(self, key: Key, run: InferenceRun) -> None:
-        if key in self._config_changed:
-            await self._workflows.recheck(run)
-            self._config_changed.discard(key)
+    async def _send_recheck(self, key: Key, run: InferenceRun) -> None:
+        cause = self._rechecks.pop(key, None)
+        if cause is None:
+            return
+        is_sent = False
+        try:
+            await self._workflows.recheck(run, cause=cause)
+            is_sent = True
+        finally:
+            if not is_sent:
+                self._note_recheck(key, cause)
+
+    def _note_recheck(self, key: Key, cause: str) -> None:
+        self._rechecks[key] = cause if self._rechecks.get(key, cause) == cause else ""
 
 
 def _acknowledge(current: InferenceRun, *, sent: int) -> InferenceRunStatus | None:

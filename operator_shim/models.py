@@ -44,7 +44,9 @@ class _Watch:
 
 
 class ModelWatches:
-    """Run it as one task. `read` returns a run as last seen by the watch, `recheck` has its workflow look again."""
+    """Run it as one task. `read` returns a run as last seen by the watch, `recheck` has its workflow look again because of the
+    given cause.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class ModelWatches:
         *,
         namespaces: Namespaces,
         read: Callable[[Key], Object | None],
-        recheck: Callable[[Key], None],
+        recheck: Callable[[Key, str], None],
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._api = api
@@ -170,32 +172,35 @@ class ModelWatches:
             raise
         if found is None:
             return
-        state, wait = found
+        state, wait, cause = found
         keys = self._waits.runs_of(service) if is_whole else changed & self._waits.keys_of(service)
         waiting = [(key, self._read(key)) for key in keys]
         for key in outdated_runs(waiting, wait=wait):
             if self._sent.get(key) != state:
                 self._sent[key] = state
-                self._recheck(key)
+                self._recheck(key, cause)
 
-    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
-        """What identifies the object's state, and the message of a launch that would wait for it; None if unknown."""
+    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None, str] | None:
+        """What identifies the object's state, the message of a launch that would wait for it, and its name and version, which are
+        empty if there is no such object; None if unknown.
+        """
         if self._served is None:
             return None
         resource = self._served.get(service.kind)
         if resource is None:
-            return "not served", not_installed(service.kind)
+            return "not served", not_installed(service.kind), ""
         try:
             held = self._held(service) or await self._fetch(service, resource)
         except NotFound:
-            return "missing", missing(str(service))
+            return "missing", missing(str(service)), ""
         except Forbidden:
             return None
         wait = wait_of(held)
         if (left := seconds_left(held, now=self._now())) is not None:
             self._changed_services.add(service)
             self._queue.add_later(service, max(0.0, left) + SETTLING_MARGIN)
-        return f"{held['metadata']['resourceVersion']} {wait}", wait
+        version = held["metadata"]["resourceVersion"]
+        return f"{version} {wait}", wait, f"{service} {version}"
 
     def _held(self, service: ServiceRef) -> Object | None:
         watch = self._watches.get(service.kind)

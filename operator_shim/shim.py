@@ -161,9 +161,9 @@ class Shim:
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
 
-    def _recheck(self, key: Key) -> None:
+    def _recheck(self, key: Key, cause: str) -> None:
         """The model that the run waits for has changed."""
-        self._executions.recheck(key, background=False)
+        self._executions.recheck(key, cause=cause, background=False)
 
     def _reject(self, key: Key) -> None:
         self._acceptance.reject(key)
@@ -190,7 +190,7 @@ class Shim:
         if _is_schedule(item):
             self._scheduling.add(key, background=is_listed)
         elif is_listed and _waits_for_config(item) and item["status"].get("reason") != Reason.ACCEPTED:
-            self._executions.recheck(key, background=True)  # a change of its config may have been missed
+            self._executions.recheck(key, cause="", background=True)  # a change of its config may have been missed
         else:
             self._executions.add(key, item, background=is_listed)
         if is_new or _is_rejected(item):
@@ -211,10 +211,15 @@ class Shim:
             is_same = before["metadata"].get("generation") == after["metadata"].get("generation")
             if is_same:
                 return
+        cause = (
+            f"{wellknown.CONFIG_KIND} {key[0]}/{key[1]} {after['metadata']['resourceVersion']}"
+            if after is not None
+            else ""
+        )
         for run_key, item in self._run_watch.items():
             reference = item["spec"].get("configRef") or {}
             if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
-                self._executions.recheck(run_key, background=is_listed)
+                self._executions.recheck(run_key, cause=cause, background=is_listed)
 
     async def _active_runs(self, config: Key) -> list[str]:
         """The runs in progress that started with that config; those of another namespace with its name."""

@@ -24,7 +24,7 @@ from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
-from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged
+from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged, Woken
 from workflows.run_clock import timeout_of
 
 TOLERATED_SECONDS: Final = 30.0
@@ -96,9 +96,10 @@ class RunWorkflows:
             # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
-    async def recheck(self, run: InferenceRun) -> None:
-        """Tell the run's workflow to check again what it is waiting for."""
-        await signal_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL)
+    async def recheck(self, run: InferenceRun, *, cause: str) -> None:
+        """Tell the run's workflow to check again what it is waiting for; `cause` is empty if it is not known what has changed."""
+        woken = Woken(cause=cause, generation=run.metadata.generation) if cause else None
+        await signal_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL, woken)
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Send the run's workflow the fields that take effect during execution."""

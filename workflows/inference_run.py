@@ -40,6 +40,7 @@ from workflows.messages import (
     StopResult,
     Verdict,
     VerdictKind,
+    Woken,
 )
 from workflows.origin import has_own_origin
 from workflows.output_verification import find_output, verdict_with
@@ -97,9 +98,9 @@ class InferenceRun:
         self._unread_edits = 0
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
-    def look_again(self) -> None:
+    def look_again(self, woken: Woken | None = None) -> None:
         """Something that the run waits for may have changed."""
-        self._state.look_again()
+        self._state.look_again(woken)
 
     @workflow.signal(name=messages.SPEC_CHANGED_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def spec_changed(self, change: SpecChanged) -> None:

@@ -67,11 +67,23 @@ LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
 """Of the workflows that this version can execute."""
 
 
+class Woken(Frozen):
+    """Why a run that waits should look again, and what the sender has seen: the launch reads nothing older.
+
+    Runs that are woken for the same `cause` may share what is read after the first of them has heard of it.
+    """
+
+    cause: str = Field(default="", max_length=512, description="The object that has changed, and its version")
+    generation: int = Field(default=0, description="Of the run's spec as the sender has seen it")
+
+
 class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
     snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
+    is_repeated: bool = Field(default=False, description="Whether an earlier try found that the run has to wait")
+    woken: Woken | None = Field(default=None, description="Why the run was woken; None: everything is read anew")
 
 
 class LaunchState(StrEnum):

@@ -26,6 +26,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
     VerifyInput,
+    Woken,
 )
 from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
 
@@ -47,6 +48,8 @@ class RunState:
         self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
+        self._has_tried = False
+        self._wakes: list[Woken | None] = []
         self.disruptions = given.disruptions
         self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
@@ -79,8 +82,9 @@ class RunState:
             }
         )
 
-    def look_again(self) -> None:
-        """Something that the run waits for may have changed."""
+    def look_again(self, woken: Woken | None = None) -> None:
+        """Something that the run waits for may have changed; None: nothing is known of what has."""
+        self._wakes = [*self._wakes[-1:], woken]
         self.edit_count += 1
         self.signal_count += 1
 
@@ -109,7 +113,11 @@ class RunState:
         self._edited_timeout = None
         self._edited_suspend = None
         snapshot = self.job.snapshot if self.job else ""
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
+        wakes, self._wakes = self._wakes, []
+        woken = wakes[0] if len(wakes) == 1 else None  # of several causes, none covers the others
+        is_repeated, self._has_tried = self._has_tried, True
+        given = {"snapshot": snapshot, "is_repeated": is_repeated, "woken": woken}
+        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), **given})
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
@@ -117,10 +125,15 @@ class RunState:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
-        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED) or self._is_recovered_by(launched):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
                 self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
+
+    def _is_recovered_by(self, launched: LaunchResult) -> bool:
+        """Whether the activity found progress that this workflow does not know. Without a Job, earlier versions return none."""
+        known = self.progress
+        return launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
         """Add the launch's seconds to the run's clock; returns the verdict with the times that it lacked."""

@@ -34,13 +34,13 @@ class ConfigReader:
     def _allowed(self) -> Allowed:
         return Allowed.read(self._defaults(), runner_account=self._runner_account)
 
-    async def read(self, run: InferenceRun, *, seen_at: float | None = None) -> InferenceConfig:
-        """The run's config as it was when the run was first seen, or newer; None: as it is now.
+    async def read(self, run: InferenceRun, *, after: float | None = None) -> InferenceConfig:
+        """The run's config from a read after that time of the event loop's clock; None: read now.
 
         The reference must have been checked. Raises LaunchBlocked if the config is missing, invalid or not accessible.
         """
         name, namespace = run.spec.config_ref.name, run.config_namespace
-        config, problems = _parse(await self._get(name, namespace, after=seen_at), allowed=self._allowed)
+        config, problems = _parse(await self._get(name, namespace, after=after), allowed=self._allowed)
         if problems or config is None:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
         return config

@@ -1,7 +1,8 @@
-"""Runs that were created a moment ago, as the worker's watch delivered them: their launch need not read them.
+"""Runs that have not been launched yet, as the worker's watch delivered them: their launch need not read them.
 
-Only runs that no launch has begun yet are kept, as JSON and within a limit, so that ten thousand runs that wait take no
-memory. What is kept may be out of date; the launch's status write is conditional on the version that it has read.
+They were created a moment ago, or wait for something before their Job is created. They are kept as JSON and within a limit, so
+that ten thousand runs that wait take little memory. What is kept may be out of date; the launch's status write is conditional on
+the version that it has read.
 """
 
 from collections import OrderedDict
@@ -21,10 +22,10 @@ BYTES_LIMIT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run, and the time of the event loop's clock at which it was first seen."""
+    """A run, and the time of the event loop's clock at which it was first seen; None for one whose launch has been blocked."""
 
     run: InferenceRun
-    seen_at: float
+    seen_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,11 @@ class NewRuns:
         self._runs: OrderedDict[str, _Kept] = OrderedDict()
 
     def observe(self, run: Object, *, now: float) -> None:
-        """A run as the watch delivers it, whole; it is kept if no launch has begun, and forgotten otherwise."""
+        """A run as the watch delivers it, whole; it is kept if it has not been launched, and forgotten otherwise."""
         known = self.forget(run["metadata"]["uid"])
         if not is_new(run):
             return
-        kept = _Kept(orjson.dumps(run), known.seen_at if known is not None else now)
+        kept = _Kept(orjson.dumps(_without_managers(run)), known.seen_at if known is not None else now)
         self._runs[run["metadata"]["uid"]] = kept
         self._bytes += len(kept.raw)
         while self._bytes > self._bytes_limit:
@@ -61,16 +62,25 @@ class NewRuns:
     def find(self, run: RunRef) -> NewRun | None:
         """The run, if it is kept."""
         kept = self._runs.get(run.uid)
-        return NewRun(parse_run(orjson.loads(kept.raw)), kept.seen_at) if kept is not None else None
+        if kept is None:
+            return None
+        found = parse_run(orjson.loads(kept.raw))
+        return NewRun(found, kept.seen_at if found.status.reason in (None, Reason.ACCEPTED) else None)
+
+
+def _without_managers(run: Object) -> Object:
+    """Without the managed fields, which are half of it and which nobody reads."""
+    metadata = {key: value for key, value in run["metadata"].items() if key != "managedFields"}
+    return {**run, "metadata": metadata}
 
 
 def is_new(run: Object) -> bool:
-    """Whether no launch of the run has begun, and nothing but a launch is to be done about it. Pure."""
+    """Whether the run has had no Job yet, and nothing but a launch is to be done about it. Pure."""
     metadata, status = run["metadata"], run.get("status") or {}
     if metadata.get("deletionTimestamp") or run["spec"].get("schedule") is not None:
         return False
     if (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_CANCEL_REQUESTED):
         return False
-    if status.get("phase") not in (None, Phase.PENDING) or status.get("reason") not in (None, Reason.ACCEPTED):
+    if status.get("phase") not in (None, Phase.PENDING):
         return False
     return not any(status.get(field) for field in ("contract", "jobStatus", "attempts"))

@@ -41,6 +41,7 @@ from workflows.messages import (
     PublishInput,
     ReadSpecInput,
     RecordInput,
+    RunProgress,
     SpecChanged,
     SpecResult,
     StatusResult,
@@ -52,6 +53,7 @@ from workflows.messages import (
     VerdictKind,
     VerifyInput,
     VerifyResult,
+    Woken,
 )
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -207,6 +209,8 @@ class Cluster:
     """What the run waits for before it can be launched, one for each look."""
     waits_before_launch: int = 1
     always_waits: Reason | None = None
+    progress_at_wait: RunProgress | None = None
+    """What the status says about earlier launches, of a workflow that was lost."""
     refusal: Reason | None = None
     timeout_seconds: int = 0
     pending_timeout_seconds: int = 0
@@ -252,6 +256,8 @@ class Cluster:
 
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
+    wakes: list[Woken | None] = field(default_factory=list)
+    """What each look was given as the reason for it."""
     published: list[PublishInput] = field(default_factory=list)
     status: StatusResult | None = None
     recorded: RecordInput | None = None
@@ -302,6 +308,7 @@ class Cluster:
     async def launch(self, request: LaunchInput) -> LaunchResult:
         now = await self._tick()
         self.looks.append(now)
+        self.wakes.append(request.woken)
         self.launching.set()
         await self.may_launch.wait()
         obstacle = self._obstacle(request)
@@ -384,6 +391,7 @@ class Cluster:
             message=f"it waits: {reason}",
             pending_timeout_seconds=self.pending_timeout_seconds,
             pending_since=rfc3339(self.looks[0]),
+            **(self.progress_at_wait.model_dump() if self.progress_at_wait else {}),
         )
 
     def _launched(self, request: LaunchInput, now: datetime) -> LaunchResult:

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from inferrun.reasons import Reason
+from inferrun.resources import Attempt
 from tests.workflow.cluster import Cluster, Plan
 from tests.workflow.stage import Stage, failure_of, result_of, until
 from workflows import messages
+from workflows.messages import RunProgress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 A_WEEK, FOUR_WEEKS = 7, 28
@@ -27,6 +30,20 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
         assert (await result_of(handle))["phase"] == "Succeeded"
     first, second = cluster.looks
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
+
+
+async def test_a_launch_is_given_what_has_woken_the_run(staged: Staged) -> None:
+    """A sender of an earlier version says nothing."""
+    cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3)
+    woken = messages.Woken(cause="InferenceService models/iris 7", generation=1)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        for looks, argument in enumerate(([woken], [], [woken]), 1):
+            await until(partial(_has_looked, cluster, times=looks))
+            await stage.pass_by(10)
+            await handle.signal(messages.LOOK_AGAIN_SIGNAL, args=argument)
+        assert (await result_of(handle))["phase"] == "Succeeded"
+    assert cluster.wakes == [None, woken, None, woken]
 
 
 async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
@@ -129,3 +146,17 @@ async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses[0] > 500
     assert pauses[1] < 300
+
+
+async def test_a_run_that_temporal_forgot_fails_with_what_came_before_after_its_output_was_ruled_out(
+    followed: Staged,
+) -> None:
+    lost = Attempt(launch=3, attempt=2, reason=Reason.POD_LOST)
+    progress = RunProgress(launch=4, attempt=3, attempts=(lost,), seconds_used=60)
+    cluster = Cluster(always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.PENDING_TIMEOUT
+    assert [(one.launch, one.is_final) for one in cluster.verifications][-1] == (3, True)
+    assert cluster.recorded is not None
+    assert (cluster.recorded.attempt, cluster.recorded.attempts) == (3, (lost,))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
+from activities.rules.diagnosis import SLOW_PULL_AFTER
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
@@ -19,8 +20,9 @@ STATUS_SECONDS = 5.0
 SETTLE_SECONDS = 2.0
 """How long a wait that needs no attention lasts before it is written."""
 
-START_SECONDS = 10.0
-"""The same for the wait between the Job and a container that starts: most have started by then, and nothing is wrong."""
+START_SECONDS = SLOW_PULL_AFTER
+"""The same for the wait between the Job and a container that starts: most have started by then, and nothing is wrong. A pull of
+the image that takes longer than this is reported as such, and so costs one write instead of two."""
 
 USUAL_WAITS = (Reason.JOB_CREATED, Reason.POD_SCHEDULED)
 

@@ -1,6 +1,7 @@
 """A run that the worker's watch has delivered is launched without being read; the watch may be behind."""
 
 import asyncio
+import json
 
 import pytest
 from temporalio.testing import ActivityEnvironment
@@ -10,13 +11,13 @@ from activities.launch_job import JobLauncher
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import CONFIGS, JOBS, RUNS, Object
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.proxy import Proxy
 from tests.integration.control.test_launch_job import INSTALLATION, base_of
-from workflows.messages import LaunchInput, LaunchResult, LaunchState
+from workflows.messages import LaunchInput, LaunchResult, LaunchState, Woken
 
 
 class Launches:
@@ -37,9 +38,10 @@ class Launches:
         """The watch delivers the run."""
         self._new_runs.observe(stored, now=asyncio.get_running_loop().time())
 
-    async def launch(self, run: InferenceRun) -> LaunchResult:
-        """The first launch of the run."""
-        result: LaunchResult = await ActivityEnvironment().run(self._launcher.launch_job, LaunchInput(run=run.ref))
+    async def launch(self, run: InferenceRun, *, woken: Woken | None = None, is_repeated: bool = False) -> LaunchResult:
+        """The first launch of the run, or a later try of it."""
+        request = LaunchInput(run=run.ref, woken=woken, is_repeated=is_repeated)
+        result: LaunchResult = await ActivityEnvironment().run(self._launcher.launch_job, request)
         return result
 
     async def has_job(self, run: InferenceRun) -> bool:
@@ -86,6 +88,58 @@ async def test_runs_that_have_waited_are_read_and_share_the_read_of_their_config
     read = [request.path for request in proxy.requests[before:] if request.method == "GET"]
     assert sum("/inferenceruns/" in path for path in read) == 3
     assert sum(path.endswith(f"/inferenceconfigs/{config}") for path in read) == 1
+
+
+async def test_runs_that_were_woken_for_the_same_cause_are_not_read_and_share_one_read_of_their_config(
+    launches: Launches, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    runs = [await make_run(configRef={"name": "late"}) for _ in range(3)]
+    for run in runs:
+        launches.deliver(await launches.stored(run))
+        assert (await launches.launch(run)).state is LaunchState.WAITING
+        launches.deliver(await launches.stored(run))
+    template = await launches.api.get(CONFIGS, namespace, await make_config())
+    metadata = {"name": "late", "annotations": template["metadata"]["annotations"]}
+    await launches.api.create(CONFIGS, namespace, {**template, "metadata": metadata})
+    before = len(proxy.requests)
+    woken = Woken(cause=f"InferenceConfig {namespace}/late 1", generation=1)
+    for run in runs:
+        assert (await launches.launch(run, woken=woken, is_repeated=True)).state is LaunchState.LAUNCHED
+    read = [request.path for request in proxy.requests[before:] if request.method == "GET"]
+    assert [path.rpartition("/")[2] for path in read] == ["late"]
+
+
+@pytest.mark.parametrize(
+    "woken",
+    [None, Woken(cause="InferenceConfig models/late 1", generation=2), Woken(cause="InferenceConfig models/late 1")],
+    ids=["unknown", "newer", "no generation"],
+)
+async def test_a_run_that_has_waited_is_read_unless_the_watch_has_delivered_what_its_waker_has_seen(
+    launches: Launches, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig, woken: Woken | None
+) -> None:
+    """It was edited while it waited, and the watch is behind."""
+    run = await make_run(configRef={"name": "absent"}, parameters={"table": "old"})
+    assert (await launches.launch(run)).state is LaunchState.WAITING
+    launches.deliver(await launches.stored(run))
+    edit = {"spec": {"configRef": {"name": await make_config()}, "parameters": {"table": "new"}}}
+    await launches.api.patch(RUNS, run.metadata.namespace, run.metadata.name, edit)
+    before = len(proxy.requests)
+    assert (await launches.launch(run, woken=woken, is_repeated=True)).state is LaunchState.LAUNCHED
+    assert proxy.requests[before].path.endswith(f"/inferenceruns/{run.metadata.name}")
+    stored = await launches.api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
+    assert json.loads(stored["data"]["contract.json"])["parameters"] == {"table": "new"}
+
+
+async def test_a_try_after_one_that_had_to_wait_reads_what_has_changed_although_the_watch_is_behind(
+    launches: Launches, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    """The watch has not delivered that the run waits, so that it looks new; the read of its config is older than the correction."""
+    config = await make_config(serviceAccountName="somebody-else")
+    run = await make_run(configRef={"name": config})
+    launches.deliver(await launches.stored(run))
+    assert (await launches.launch(run)).state is LaunchState.WAITING
+    await launches.api.patch(CONFIGS, namespace, config, {"spec": {"serviceAccountName": None}})
+    assert (await launches.launch(run, is_repeated=True)).state is LaunchState.LAUNCHED
 
 
 async def test_a_run_is_launched_with_the_config_as_it_was_when_the_run_was_created(

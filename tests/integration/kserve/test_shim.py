@@ -222,7 +222,7 @@ async def test_a_run_looks_again_a_while_after_an_edit_although_the_object_does_
         api,
         namespaces=Namespaces((namespace,)),
         read=lambda _: run,
-        recheck=lambda _: looked.append(now()),
+        recheck=lambda *_: looked.append(now()),
         now=now,
     )
     watches.observe((namespace, "run"), run)

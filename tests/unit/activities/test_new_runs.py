@@ -35,11 +35,22 @@ def test_a_new_run_is_kept_whole_with_the_time_at_which_it_was_first_seen() -> N
     assert found.run.status.reason == "Accepted"
 
 
+def test_a_run_that_waits_is_kept_whole_without_the_time_and_without_its_managed_fields() -> None:
+    runs = NewRuns()
+    runs.observe(run_of(), now=5.0)
+    waits = {"phase": "Pending", "reason": "ModelNotReady", "message": "it is stopped", "observedGeneration": 2}
+    runs.observe(run_of(status=waits, generation=2, managedFields=[{"manager": "kubectl"}]), now=6.0)
+    found = runs.find(ref_of(run_of()))
+    assert found is not None
+    assert found.seen_at is None
+    assert (found.run.metadata.generation, found.run.spec.parameters) == (2, {"table": "iris"})
+    assert found.run.status.message == "it is stopped"
+
+
 @pytest.mark.parametrize(
     "run",
     [
         run_of(status={"phase": "Pending", "reason": "JobCreated", "contract": "e30="}),
-        run_of(status={"phase": "Pending", "reason": "ConfigNotFound"}),
         run_of(status={"phase": "Succeeded", "reason": "Succeeded"}),
         run_of(status={"phase": "Suspended", "reason": "Suspended"}),
         run_of(deletionTimestamp="2026-11-21T08:00:00Z"),

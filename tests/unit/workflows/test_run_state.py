@@ -20,6 +20,7 @@ from workflows.messages import (
     SpecChanged,
     Verdict,
     VerdictKind,
+    Woken,
 )
 from workflows.run_state import RunState
 
@@ -46,6 +47,33 @@ def state() -> RunState:
     made.begin_launch()
     made.accept_launch(launched())
     return made
+
+
+IRIS = Woken(cause="InferenceService models/iris 7", generation=2)
+
+
+@pytest.mark.parametrize(
+    ("wakes", "woken"),
+    [((), None), ((IRIS,), IRIS), ((None,), None), ((IRIS, None), None), ((IRIS, IRIS, None, IRIS), None)],
+)
+def test_a_launch_is_given_the_only_thing_that_has_woken_it(
+    state: RunState, wakes: tuple[Woken | None, ...], woken: Woken | None
+) -> None:
+    for wake in wakes:
+        state.look_again(wake)
+    assert state.begin_launch().woken == woken
+    assert state.begin_launch().woken is None
+
+
+def test_an_edit_besides_a_wake_has_everything_read_anew(state: RunState) -> None:
+    state.look_again(IRIS)
+    state.edit_spec(SpecChanged(timeout_seconds=60))
+    assert state.begin_launch().woken is None
+
+
+def test_only_the_first_launch_of_a_workflow_is_not_repeated() -> None:
+    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    assert [state.begin_launch().is_repeated for _ in range(3)] == [False, True, True]
 
 
 def test_a_launch_that_ended_adds_its_seconds_to_the_clock(state: RunState) -> None:
@@ -159,6 +187,8 @@ def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState)
     assert sent == {
         "run": RUN.model_dump(),
         "snapshot": "",
+        "is_repeated": True,
+        "woken": None,
         "launch": 1,
         "attempt": 1,
         "seconds_used": 0.0,
@@ -272,6 +302,28 @@ def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, 
     state.begin_launch()
     state.accept_launch(launched(launch=5, attempt=3, attempts=attempts))
     assert state.unverified_launch == launch
+
+
+@pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])
+def test_a_recovered_run_knows_what_came_before_although_it_cannot_be_launched(blocked: LaunchState) -> None:
+    """Its outcome says how many attempts there were, and is final only after the store was asked about the one that was lost."""
+    attempts = [{"launch": 3, "attempt": 2, "reason": Reason.POD_LOST}]
+    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    state.begin_launch()
+    state.accept_launch(launched(state=blocked, job_name="", launch=4, attempt=2, attempts=attempts))
+    assert (state.progress.launch, state.failure(Reason.PENDING_TIMEOUT, "it waited").attempt) == (4, 2)
+    assert state.must_verify(FAILED, is_final=True)
+
+
+@pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])
+def test_a_result_without_progress_does_not_reset_that_of_the_run(state: RunState, blocked: LaunchState) -> None:
+    """Histories of earlier versions contain such results."""
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    state.next_launch(is_counted=True)
+    before = state.progress
+    state.begin_launch()
+    state.accept_launch(launched(state=blocked, job_name=""))
+    assert state.progress == before
 
 
 def failed_after(completed: int) -> Verdict:

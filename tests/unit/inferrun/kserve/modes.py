@@ -98,6 +98,18 @@ ASLEEP = {
     "states": {"activeModelState": "", "targetModelState": "Pending"},
     "copies": {"totalCopies": 0},
 }
+MESH = {
+    "deploymentMode": "ModelMesh",
+    "address": None,
+    "url": f"grpc://modelmesh-serving.{NAMESPACE}:8033",
+    "components": {
+        "predictor": {
+            "url": f"grpc://modelmesh-serving.{NAMESPACE}:8033",
+            "restUrl": f"http://modelmesh-serving.{NAMESPACE}:8008",
+        }
+    },
+}
+MISSING = ("False", "ConfigNotFound", "llminferenceserviceconfig big not found")
 FAILED = {
     "transitionStatus": "BlockedByFailedLoad",
     "lastFailureInfo": {"reason": "ModelLoadFailed", "message": "gone"},
@@ -155,6 +167,8 @@ MODES: dict[str, Mode] = {
     "InferenceService, legacy raw": Mode(_legacy_raw(), {f"{PREDICTOR}-default": service(port(80, target=8080))}),
     "InferenceService, legacy raw, gRPC": Mode(with_model(_legacy_raw(), protocolVersion="grpc-v2"), GRPC),
     "InferenceService, legacy raw, no Service": Mode(_legacy_raw()),
+    "InferenceService, ModelMesh": Mode(standard(status=MESH)),
+    "InferenceService, ModelMesh, gRPC": Mode(standard(status=MESH), wanted=Wanted(protocol="grpc-v2")),
     "InferenceService, stopped": Mode(recorded("isvc-standard-stopped")),
     "InferenceService, failed": Mode(standard(status={"modelStatus": FAILED, "conditions": conditions(Ready="False")})),
     "LLMInferenceService v1alpha2, no router": Mode(llm(), LISTENS),
@@ -163,6 +177,12 @@ MODES: dict[str, Mode] = {
         _with_adapters(llm(), "legal"), LISTENS, wanted=Wanted(model_name="legal")
     ),
     "LLMInferenceService v1alpha2, no router, starting": Mode(recorded("llmisvc-no-router-starting")),
+    "LLMInferenceService v1alpha2, no router, stopped": Mode(
+        llm(metadata={"annotations": {"serving.kserve.io/stop": "true"}})
+    ),
+    "LLMInferenceService v1alpha2, no router, wrong configuration": Mode(
+        llm(status={"conditions": conditions(PresetsCombined=MISSING, Ready=MISSING)})
+    ),
     "LLMInferenceService v1alpha2, router": Mode(llm_with_router()),
     "LLMInferenceService v1alpha2, router, LoRA": Mode(
         _with_adapters(llm_with_router(), "legal"), wanted=Wanted(model_name="legal")
@@ -171,6 +191,9 @@ MODES: dict[str, Mode] = {
     "LLMInferenceService v1alpha1, no router": Mode(v1alpha1(llm()), LISTENS),
     "LLMInferenceService v1alpha1, no router, TLS": Mode(v1alpha1(llm(status=SECURE)), LISTENS),
     "LLMInferenceService v1alpha1, router": Mode(v1alpha1(llm_with_router())),
+    "LLMInferenceService v1alpha1, router, LoRA": Mode(
+        v1alpha1(_with_adapters(llm_with_router(), "legal")), wanted=Wanted(model_name="legal")
+    ),
     "LLMInferenceService v1alpha1, router, url only": Mode(v1alpha1(llm_with_router(status={"addresses": None}))),
 }
 

@@ -140,13 +140,13 @@ async def test_a_wait_that_passes_quickly_is_not_written(leader: Stage) -> None:
 
 async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(11)
+    await leader.time.pass_by(21)
     assert leader.reasons == ["PodScheduled"]
 
 
 async def test_a_pod_that_takes_seconds_to_start_costs_one_write(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(8)
+    await leader.time.pass_by(18)
     await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
     await leader.time.pass_by(20)
     assert leader.reasons == ["Running"]
