@@ -309,7 +309,7 @@ async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> Non
 async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> None:
     with (file.input / "data" / "rows.jsonl").open("a") as more:
         more.write('[1, "x"]\n')
-    ended = await file.pod(**SMALL)
+    ended = await file.pod(**SMALL, INFERRUN_CONCURRENCY="1")  # the reader is then only a few requests ahead
     assert ended.code == 3
     assert ended.message.startswith("rows.jsonl line 2001 contains a string at position 1")
     assert not ended.result.retryable

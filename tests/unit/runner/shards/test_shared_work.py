@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -103,7 +104,8 @@ def assert_whole(shared: Shared) -> None:
     """Each record has one result, in order, and the run was committed once, with the counts of all Pods."""
     error = RecordError("invalid_prediction", "test")
     expected = [index if index % 50 else error for index in range(RECORDS)]
-    assert shared.records == expected
+    found = [replace(one, attempts=0) if isinstance(one, RecordError) else one for one in shared.records]
+    assert found == expected  # how often a record was sent depends on the faults
     usage = TokenUsage(total_tokens=RECORDS)
     assert shared.manifests == [Counts(RECORDS, RECORDS - FAILED, FAILED, usage)]
 
