@@ -13,7 +13,6 @@ from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, Object
-from inferrun.wellknown import RUN_KIND
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import ProgressReader
@@ -25,11 +24,6 @@ from worker.observer.workload_watch import WorkloadWatch
 logger = logging.getLogger(__name__)
 
 EVENTS_LIMIT = "50"
-
-COMMON_EVENTS = ("SuccessfulCreate", "Scheduled", "Created", "Started", "Completed")
-OF_A_CROWD = ",".join((f"involvedObject.kind!={RUN_KIND}", *(f"reason!={reason}" for reason in COMMON_EVENTS)))
-"""Field selector of a read of all Events of a namespace: without those on runs, and those of every Job and Pod. None of these
-is the reason for a wait, and in a crowd there are thousands."""
 
 PAGE = "500"
 MAX_PAGES = 20
@@ -104,7 +98,7 @@ class Observer:
             found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
             return found.get("items") or []
         events: list[Object] = []
-        params = {"limit": PAGE, "fieldSelector": OF_A_CROWD}
+        params = {"limit": PAGE}
         for _ in range(MAX_PAGES):
             page = await self._client.list(EVENTS, namespace, **params)
             events.extend(page.get("items") or [])
