@@ -41,7 +41,8 @@ class LaunchInspector:
     async def inspect_launch(self, request: InspectInput) -> LaunchReport:
         """The state of the launch, with its verdict if it ended."""
         snapshot = await self._launches.snapshot(request)
-        seen = self._launches.watched_end(request)
+        is_divided = snapshot is not None and snapshot.shards > 1  # then Pods that have not ended say since when it ran
+        seen = None if is_divided else self._launches.watched_end(request)
         if seen is not None:
             report = self._report(request, seen, snapshot)
             if report.verdict is not None and report.verdict.kind is VerdictKind.SUCCEEDED:

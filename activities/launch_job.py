@@ -103,7 +103,7 @@ class JobLauncher:
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
-            return launch_results.blocked(run, blocker, now=utc_now())
+            return launch_results.blocked(request, run, blocker, now=utc_now())
 
     def _find_new(self, request: LaunchInput) -> NewRun | None:
         """The run as the watch delivered it, for the first try of a first launch. One that has waited must be as new as what
@@ -423,10 +423,10 @@ class JobLauncher:
         name = job_name(job_base_name(ref.name, ref.uid), request.launch)
         job = await self._get_job(ref, name)
         if job is not None and controller_of(job) == ref.uid:
-            return launch_results.cancelled(job_name=name, job_uid=uid_of(job))
+            return launch_results.cancelled(request, job_name=name, job_uid=uid_of(job))
         known = run.status.job_status
         known_name, known_uid = (known.name, known.uid) if known else (None, None)
-        return launch_results.cancelled(job_name=known_name or "", job_uid=known_uid or "")
+        return launch_results.cancelled(request, job_name=known_name or "", job_uid=known_uid or "")
 
 
 def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it

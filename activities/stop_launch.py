@@ -4,14 +4,14 @@ The Job is deleted first, so that it creates no Pod in between; the Pods then ge
 containers have ended is learned from the watch; a second call reports what the first one led to.
 
 If the run itself was deleted, Kubernetes' garbage collector deletes what belongs to it. Then only the Job is deleted here, in
-case it was to outlive its run.
+case it was to outlive its run, and the Pods that somebody has left behind by deleting their Job without them.
 
 Of a custom image, only the exit code tells whether it succeeded in its grace period, and the Pod takes it along. Its Job is
 therefore deleted only once its Pods have ended: until then it counts how they end, whoever watches.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from temporalio import activity
 
@@ -45,13 +45,24 @@ START_TOLERANCE = 1.0
 """Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
 
 
+WatchedOrphans = Callable[[str], Sequence[Object]]
+"""The Pods that the Job with this UID left behind, as far as the watch has seen them."""
+
+
 class LaunchStopper:
     """One instance serves all runs of a worker."""
 
     def __init__(
-        self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, defaults: Callable[[], Defaults]
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        launches: LaunchReader,
+        *,
+        defaults: Callable[[], Defaults],
+        watched_orphans: WatchedOrphans = lambda _job_uid: (),
     ) -> None:
         self._api = api
+        self._watched_orphans = watched_orphans
         self._defaults = defaults
         self._runs = runs
         self._launches = launches
@@ -90,6 +101,7 @@ class LaunchStopper:
         owner: nothing is left to find out or to wait for. Hundreds of runs may be deleted at once.
         """
         await self._delete_job(request)
+        await self._delete_pods(request, self._watched_orphans(request.job_uid))
         return StopLaunchResult(report=LaunchReport(stage=LaunchStage.ENDED), is_stopped=True)
 
     async def _with_end(
@@ -112,9 +124,12 @@ class LaunchStopper:
 
     async def _stop(self, request: StopLaunchInput, witness: Object | None) -> None:
         """Delete the Job, unless it is to be a witness; then delete the Pods."""
-        namespace, grace = request.run.namespace, request.grace_seconds
         await (self._delete_job(request) if witness is None else mark_stopped(self._api, witness))
-        for pod in await self._pods(request):
+        await self._delete_pods(request, await self._pods(request))
+
+    async def _delete_pods(self, request: StopLaunchInput, pods: Iterable[Object]) -> None:
+        namespace, grace = request.run.namespace, request.grace_seconds
+        for pod in pods:
             await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
 
     async def _delete_job(self, request: StopLaunchInput) -> None:

@@ -233,7 +233,13 @@ class WorkerProcess:
             LaunchInspector(
                 self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
             ).inspect_launch,
-            LaunchStopper(self._api, self._runs, launches, defaults=self._defaults.current).stop_launch,
+            LaunchStopper(
+                self._api,
+                self._runs,
+                launches,
+                defaults=self._defaults.current,
+                watched_orphans=self._watch.orphans_of,
+            ).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
             SpecReader(self._runs).read_spec,
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,

@@ -125,10 +125,15 @@ class RunState:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
-        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
+        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED) or self._is_recovered_by(launched):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
                 self.unverified_launch = _last_that_may_run_on(launched.attempts)
             self.progress = launched.progress
+
+    def _is_recovered_by(self, launched: LaunchResult) -> bool:
+        """Whether the activity found progress that this workflow does not know. Without a Job, earlier versions return none."""
+        known = self.progress
+        return launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
 
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
         """Add the launch's seconds to the run's clock; returns the verdict with the times that it lacked."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from activities.rules import container_clock, job_state, pod_state
+from activities.rules.launch_period import Period, period_of
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.output_evidence import is_unclear
 from activities.rules.pod_state import ContainerEnd
@@ -49,17 +50,18 @@ def report_on(
     """
     success = _success(objects, snapshot)
     if success is not None:
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_placed(success, objects))
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=_timed(_placed(success, objects), objects, snapshot))
     if objects.job is None or _is_as_good_as_deleted(objects.job):
         is_over = not objects.pods_that_may_run and not (objects.job and job_state.is_counting(objects.job))
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
         return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
     if job_state.is_finished(objects.job):
-        verdict = _placed(_judge(objects, objects.job, snapshot), objects)
+        verdict = _timed(_placed(_judge(objects, objects.job, snapshot), objects), objects, snapshot)
         return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
     pod = pod_state.leading(objects.pods, shards=job_state.shards_of(objects.job))
     lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
     if lost is not None:
+        lost = _timed(lost, objects, snapshot)
         return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
     return _report_on_active(objects, pod_uid=pod_uid)
 
@@ -95,17 +97,50 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
     if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_queued or is_waiting))):
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
         seen = known or _seen_to_end(objects, pod_uid)
-        return _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
+        lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
+        return _last_of_shards(lost, seen, objects, is_queued=is_queued) if shards > 1 else lost
     started = container_clock.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
+    period = _period(objects) if shards > 1 else None
     return LaunchReport(
         stage=LaunchStage.RUNNING,
-        started_at=started,
+        started_at=period.started_at if period is not None else started,
         pod_name=name_of(pod),
         pod_uid=uid_of(pod),
         node_name=pod_state.node_of(pod),
     )
+
+
+def _period(objects: LaunchObjects, *, until: str = "") -> Period | None:
+    return period_of(objects.pods, ended_pods=objects.ended_pods, until=until)
+
+
+def _last_of_shards(
+    lost: LaunchReport, seen: Object | None, objects: LaunchObjects, *, is_queued: bool
+) -> LaunchReport:
+    """The report on the last of several shards that was lost, whichever of them was known to run: all that took turns with it have
+    used that time, and it counts once, although two observers may know different Pods.
+    """
+    end = pod_state.container_end(seen) if seen is not None else None
+    period = _period(objects) if end is not None and end.started_at and end.finished_at else None
+    if period is None or period.ended_at is None:
+        return lost
+    pods = [pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid]
+    last = _lost(pods[0], pod_uid=period.last_pod_uid, replaced_at=None, is_queued=is_queued)
+    return last.model_copy(update={"started_at": period.started_at, "lost_at": period.ended_at})
+
+
+def _timed(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict with the time for which the launch ran, which of several shards is longer than that of the Pod that it is
+    about. A success ends it: the Job then stops the other Pods.
+    """
+    if snapshot is None or snapshot.shards == 1 or verdict.kind is VerdictKind.NEVER_RAN:
+        return verdict
+    period = _period(objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else "")
+    if period is None or period.ended_at is None:
+        return verdict
+    return verdict.model_copy(update={"started_at": period.started_at, "finished_at": period.ended_at})
 
 
 def _placed(verdict: Verdict, objects: LaunchObjects) -> Verdict:

@@ -7,7 +7,7 @@ from activities.rules.object_metadata import uid_of
 from activities.rules.snapshot import CompiledRun
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
-from inferrun.reasons import Reason, known_reason
+from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import Attempt, InferenceRun, InferenceRunStatus
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
@@ -25,7 +25,7 @@ def terminal(run: InferenceRun) -> LaunchResult:
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
 
 
-def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
+def cancelled(request: LaunchInput, *, job_name: str, job_uid: str) -> LaunchResult:
     """Cancellation was requested on the run; the Job, if there is one, must be stopped."""
     return LaunchResult(
         state=LaunchState.CANCELLED,
@@ -33,6 +33,7 @@ def cancelled(*, job_name: str, job_uid: str) -> LaunchResult:
         message="the run was cancelled",
         job_name=job_name,
         job_uid=job_uid,
+        **request.progress.model_dump(),
     )
 
 
@@ -110,17 +111,26 @@ def is_lost(job: Object) -> bool:
     return "spec" not in job
 
 
-def blocked(run: InferenceRun, blocker: LaunchBlocked, *, now: datetime) -> LaunchResult:
+def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, now: datetime) -> LaunchResult:
     """The run waits, or fails if nothing can be done about the blocker."""
-    if not blocker.is_retryable:
-        return LaunchResult(state=LaunchState.REFUSED, reason=blocker.reason, message=blocker.message)
     return LaunchResult(
-        state=LaunchState.WAITING,
+        state=LaunchState.WAITING if blocker.is_retryable else LaunchState.REFUSED,
         reason=blocker.reason,
         message=blocker.message,
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
-        pending_since=_creation_time(run, now=now),
+        pending_since=_began_to_wait(request, run, now=now),
+        **request.progress.model_dump(),
     )
+
+
+def _began_to_wait(request: LaunchInput, run: InferenceRun, *, now: datetime) -> str:
+    """Since when the run waits, for a workflow that does not know it because the one before it was lost."""
+    if run.status.phase is Phase.SUSPENDED:
+        return rfc3339(now)
+    if request.launch == 1:
+        return _creation_time(run, now=now)
+    ends = [item.completion_time for item in request.attempts if item.completion_time is not None]
+    return rfc3339(max(ends, default=now))
 
 
 def seconds_left(request: LaunchInput, run: InferenceRun) -> int | None:
@@ -158,7 +168,7 @@ def _seconds_used(status: InferenceRunStatus, *, ended: int) -> float:
 def _seconds_of(attempts: tuple[Attempt, ...]) -> float:
     """Seconds for which these launches ran."""
     return sum(
-        (item.completion_time - item.start_time).total_seconds()
+        max(0.0, (item.completion_time - item.start_time).total_seconds())
         for item in attempts
         if item.completion_time is not None and item.start_time is not None
     )

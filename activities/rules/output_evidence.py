@@ -7,6 +7,7 @@ the store once more. Whoever kills it, or removes the Pod before the result was 
 from collections.abc import Iterable
 
 from activities.rules import pod_state
+from activities.rules.object_metadata import name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.kube.objects import Object
 from inferrun.runner_report import OutputFinding, OutputState, parse_result
@@ -21,19 +22,25 @@ def is_unclear(
     """Whether a container of the launch may have committed the output without leaving a readable result.
 
     `may_be_unseen` says whether a Pod may have run without being among `pods`. The last Pod that ran decides: it began
-    after all others had ended, and looked for their commit. Of several shards, each Pod may have committed. What orphans report
-    does not count.
+    after all others had ended, and looked for their commit. Of several shards, each Pod may have committed, and a shard without a
+    known Pod may have had one. What orphans report does not count.
     """
     if any(_has_run(orphan) for orphan in orphans):
         return True
     known = list(pods)
     ran = [pod for pod in known if _has_run(pod)]
+    if snapshot is not None and snapshot.shards > 1:
+        is_unseen = may_be_unseen and len({_shard_of(pod) for pod in known}) < snapshot.shards
+        return is_unseen or not all(_left_result(pod, snapshot) for pod in ran)
     last = pod_state.newest(ran)
     if last is None:
         return may_be_unseen and not known
-    if snapshot is not None and snapshot.shards > 1:
-        return not all(_left_result(pod, snapshot) for pod in ran)
     return not _left_result(last, snapshot)
+
+
+def _shard_of(pod: Object) -> str:
+    """The Job controller names a Pod after its Job, its shard and five random characters."""
+    return name_of(pod).rpartition("-")[0] or name_of(pod)
 
 
 def _has_run(pod: Object) -> bool:

@@ -101,8 +101,8 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 
 
 def _judge_completion(evidence: Evidence) -> Verdict:
-    ends = (pod_state.container_end(pod) for pod in evidence.pods)
-    end = next((end for end in ends if end is not None and end.exit_code == ExitCode.DONE), None)
+    pod = _completed_pod(evidence)
+    end = pod_state.container_end(pod) if pod is not None else None
     if end is None and evidence.is_contested:
         message = "the Job is complete, but because of a Pod that was created by another client"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
@@ -115,9 +115,24 @@ def _judge_completion(evidence: Evidence) -> Verdict:
     verdict = _verdict(
         VerdictKind.SUCCEEDED, evidence.snapshot.success, shown or "the container exited with 0", end, result
     )
-    return verdict.model_copy(
-        update={"exit_code": int(ExitCode.DONE)}
-    )  # a Job without its Pod is complete for no other reason
+    update: dict[str, object] = {
+        "exit_code": int(ExitCode.DONE)
+    }  # a Job without its Pod is complete for no other reason
+    if pod is not None and evidence.snapshot.shards > 1:
+        update["pod_name"] = name_of(pod)
+    return verdict.model_copy(update=update)
+
+
+def _completed_pod(evidence: Evidence) -> Object | None:
+    """The Pod that exited with 0; of several, one that reports success."""
+    done = [
+        pod
+        for pod in evidence.pods
+        if (end := pod_state.container_end(pod)) is not None and end.exit_code == ExitCode.DONE
+    ]
+    reports = [(pod, _result_in(pod, evidence.snapshot)) for pod in done]
+    succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
+    return next(iter(succeeded or done), None)
 
 
 def _judge_failure(evidence: Evidence) -> Verdict:
@@ -223,15 +238,16 @@ def _hint(snapshot: Snapshot, code: int) -> str:
 
 
 def _failed_pod(evidence: Evidence) -> Object | None:
-    """The Pod whose end says why the launch failed: of several shards one that no other attempt would help, or one that reports
-    why it failed; otherwise the newest.
+    """The Pod whose end says why the launch failed: of several shards one that no other attempt would help, one that reports
+    why it failed, or one that ran; otherwise the newest.
     """
     candidates = evidence.pods
     failed = [pod for pod in candidates if pod_state.phase(pod) == "Failed" and not pod_state.is_disrupted(pod)]
     if evidence.snapshot.shards > 1:
         reports = [(pod, result) for pod in failed if (result := _result_in(pod, evidence.snapshot)) is not None]
         decided = [pod for pod, result in reports if not result.retryable]
-        failed = decided or [pod for pod, _ in reports] or failed
+        ran = [pod for pod in failed if pod_state.started_at(pod) is not None]
+        failed = decided or [pod for pod, _ in reports] or ran or failed
     return pod_state.newest(failed) or pod_state.newest([pod for pod in candidates if pod_state.phase(pod) == "Failed"])
 
 

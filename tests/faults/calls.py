@@ -59,7 +59,7 @@ CALLS = frozenset(
         ("activities.stop_job:JobStopper._delete", "delete pods"),
         ("activities.cluster.job_marks:mark_stopped", "patch jobs"),
         ("activities.stop_launch:LaunchStopper._delete_job", "delete jobs"),
-        ("activities.stop_launch:LaunchStopper._stop", "delete pods"),
+        ("activities.stop_launch:LaunchStopper._delete_pods", "delete pods"),
         ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
         ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),

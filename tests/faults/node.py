@@ -25,6 +25,7 @@ BINDINGS = "binding"
 HEARTBEAT_SECONDS = 10.0
 LEASE_NAMESPACE = "kube-node-lease"
 RETRY_SECONDS = 0.2
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Container:
     stops_after: float = 0.2
     """Seconds from the request to stop to the end."""
     exit_code_when_stopped: int = 143
+    others_run_on: bool = False
+    """Of several shards, whether only the first one ends by itself."""
     is_unreachable: bool = False
     """Whether its node stops responding: the container runs on, and nobody hears of a request to stop."""
 
@@ -172,7 +175,7 @@ class PlayedNode:
 
     async def _until_it_ends(self, pod: Object, plan: Container, stop: asyncio.Event) -> End:
         """Wait for the container's end: its own, or 143 after a request to stop."""
-        waits = [asyncio.create_task(stop.wait()), asyncio.create_task(self._own_end(run_of(pod), plan))]
+        waits = [asyncio.create_task(stop.wait()), asyncio.create_task(self._own_end(pod, plan))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -184,7 +187,10 @@ class PlayedNode:
             return End(plan.exit_code_when_stopped, stopped if plan.exit_code_when_stopped else plan.message)
         return End(plan.exit_code, plan.message)
 
-    async def _own_end(self, run: str, plan: Container) -> None:
+    async def _own_end(self, pod: Object, plan: Container) -> None:
+        run = run_of(pod)
+        if plan.others_run_on and shard_of(pod):
+            await asyncio.Event().wait()
         if plan.ends_after is not None:
             await asyncio.sleep(plan.ends_after)
             return
@@ -233,6 +239,11 @@ class PlayedNode:
 def run_of(pod: Object) -> str:
     """The name of the Pod's run; empty if it belongs to none."""
     return str((pod["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUN, ""))
+
+
+def shard_of(pod: Object) -> int:
+    """Which of several shards a Pod is, from 0."""
+    return int((pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "0"))
 
 
 def verifies(item: Object) -> bool:

@@ -1,6 +1,7 @@
 """The lives that a run can have. Each is played by a test in the role of a user, once without faults and then with each fault."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -36,6 +37,8 @@ from tests.faults.injection import Fault, Plan
 from tests.faults.node import Container
 from tests.faults.users import create_config, create_run
 from tests.faults.world import Installation, World
+from tests.integration.kserve.cluster import apply, create_service
+from tests.unit.inferrun.kserve.stored import recorded, standard
 from workflows import messages
 from workflows.messages import RunInput
 
@@ -210,6 +213,10 @@ def _runs_on(_launch: int) -> Container:
     return Container(message=success_message(), ends_after=None)
 
 
+def _first_shard_succeeds(_launch: int) -> Container:
+    return Container(message=success_message(), ends_after=None, others_run_on=True)
+
+
 def _resumes(launch: int) -> Container:
     return _runs_on(launch) if launch == 1 else _succeeds(launch)
 
@@ -323,6 +330,22 @@ def _phases(stage: Stage) -> list[str]:
     return [str((child.get("status") or {}).get("phase")) for child in stage.children]
 
 
+async def _divide(stage: Stage) -> None:
+    """Two Pods execute the run; the success of one of them ends the other."""
+    await stage.config()
+    await stage.run(shards=2)
+    recorder = stage.world.recorder
+
+    def are_running() -> bool:
+        pods = recorder.present(recorder.pods, stage.token)
+        return [(pod.get("status") or {}).get("phase") for pod in pods] == ["Running", "Running"]
+
+    await stage.until("both Pods run", are_running)
+    await stage.until_running()
+    await stage.world.node.release(stage.name)
+    await stage.until_ended()
+
+
 async def _auto_delete(stage: Stage) -> None:
     await stage.config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=1)
     await stage.run()
@@ -372,6 +395,24 @@ async def _wait_for_config(stage: Stage) -> None:
     await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
     await stage.config()
     await stage.until_ended()
+
+
+async def _wait_for_model(stage: Stage) -> None:
+    """The object of KServe exists, but is not ready when the run is created."""
+    api, namespace = stage.world.api, stage.namespace
+    await apply(api, namespace, _named(recorded("isvc-standard-starting"), stage.name))
+    await stage.config(kserve={"serviceRef": {"name": stage.name}})
+    await stage.run()
+    await stage.until("the run waits for its model", lambda: stage.status.get("reason") == Reason.MODEL_NOT_READY)
+    await create_service(api, namespace, f"{stage.name}-predictor")
+    await apply(api, namespace, _named(standard(), stage.name))
+    await stage.until_ended()
+
+
+def _named(item: Object, name: str) -> Object:
+    """The object of KServe with another name, also in its addresses."""
+    renamed: Object = json.loads(json.dumps(item).replace(item["metadata"]["name"], name))
+    return renamed
 
 
 async def _edit(stage: Stage) -> None:
@@ -657,6 +698,8 @@ SCENARIOS = {
         Scenario("fails", _fail, _fails, is_core=True),
         Scenario("cancelled", _cancel, _runs_on, is_core=True),
         Scenario("timesout", _time_out, _runs_on, is_core=True),
+        Scenario("divided", _divide, _first_shard_succeeds, is_core=True),
+        Scenario("served", _wait_for_model, _succeeds, is_core=True),
         Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),

@@ -24,6 +24,7 @@ from inferrun.temporal.plugin import inferrun_plugin
 from tests.faults.injection import FaultFolder
 from tests.faults.node import Behave, Container, PlayedNode
 from tests.faults.recorder import Recorder
+from tests.integration.kserve.cluster import install
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
@@ -217,6 +218,7 @@ async def _define(api: KubeClient) -> None:
         for resource in (CONFIGS, RUNS):
             while not await _is_served(api, resource):  # noqa: ASYNC110 -- a server has no event of its own
                 await asyncio.sleep(0.1)
+    await install(api)
 
 
 async def _is_served(api: KubeClient, resource: Resource) -> bool:

@@ -41,6 +41,7 @@ from workflows.messages import (
     PublishInput,
     ReadSpecInput,
     RecordInput,
+    RunProgress,
     SpecChanged,
     SpecResult,
     StatusResult,
@@ -208,6 +209,8 @@ class Cluster:
     """What the run waits for before it can be launched, one for each look."""
     waits_before_launch: int = 1
     always_waits: Reason | None = None
+    progress_at_wait: RunProgress | None = None
+    """What the status says about earlier launches, of a workflow that was lost."""
     refusal: Reason | None = None
     timeout_seconds: int = 0
     pending_timeout_seconds: int = 0
@@ -388,6 +391,7 @@ class Cluster:
             message=f"it waits: {reason}",
             pending_timeout_seconds=self.pending_timeout_seconds,
             pending_since=rfc3339(self.looks[0]),
+            **(self.progress_at_wait.model_dump() if self.progress_at_wait else {}),
         )
 
     def _launched(self, request: LaunchInput, now: datetime) -> LaunchResult:

@@ -8,9 +8,11 @@ from itertools import pairwise
 import pytest
 
 from inferrun.reasons import Reason
+from inferrun.resources import Attempt
 from tests.workflow.cluster import Cluster, Plan
 from tests.workflow.stage import Stage, failure_of, result_of, until
 from workflows import messages
+from workflows.messages import RunProgress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 A_WEEK, FOUR_WEEKS = 7, 28
@@ -144,3 +146,17 @@ async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses[0] > 500
     assert pauses[1] < 300
+
+
+async def test_a_run_that_temporal_forgot_fails_with_what_came_before_after_its_output_was_ruled_out(
+    followed: Staged,
+) -> None:
+    lost = Attempt(launch=3, attempt=2, reason=Reason.POD_LOST)
+    progress = RunProgress(launch=4, attempt=3, attempts=(lost,), seconds_used=60)
+    cluster = Cluster(always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress)
+    async with followed(cluster) as stage:
+        error = await failure_of(await stage.start())
+    assert error.type == Reason.PENDING_TIMEOUT
+    assert [(one.launch, one.is_final) for one in cluster.verifications][-1] == (3, True)
+    assert cluster.recorded is not None
+    assert (cluster.recorded.attempt, cluster.recorded.attempts) == (3, (lost,))

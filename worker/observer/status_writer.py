@@ -16,7 +16,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Pace, RecordCounts
-from inferrun.timestamps import utc_now
+from inferrun.timestamps import parse, rfc3339, utc_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,16 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         now=utc_now(),
         cleared=("running_since", "pace"),
         pace=progress.pace.model_dump() if progress.pace is not None else None,
-        running_since=progress.started_at or None,
+        running_since=_running_since(status, launch=launch, progress=progress),
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,
     )
+
+
+def _running_since(status: InferenceRunStatus, *, launch: Launch, progress: Progress) -> str | None:
+    """Of several shards, another Pod may stand for the launch by now: it has run since the first one started."""
+    known = status.running_since
+    if launch.shards == 1 or known is None or not progress.started_at or status.phase is not progress.phase:
+        return progress.started_at or None
+    return rfc3339(min(known, parse(progress.started_at)))

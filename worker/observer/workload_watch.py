@@ -15,7 +15,7 @@ from activities.rules import pod_state
 from activities.rules.manifests import SELECTOR
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_end import PodEnd
-from activities.rules.trimming import JOB_NAME_LABEL, trim_job, trim_pod, trim_run
+from activities.rules.trimming import CONTROLLER_UID_LABEL, JOB_NAME_LABEL, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
@@ -31,6 +31,9 @@ ENDS_LIMIT = 20_000
 
 MESSAGES_LIMIT = 2_000
 """Of these ends, how many keep their termination messages of up to 4 KiB: most are judged within a second."""
+
+ORPHANS_LIMIT = 1_000
+"""Pods that are remembered because their Job left them behind; anybody who may create Pods can plant some."""
 
 SHARED_LIMIT = 2_000
 """Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
@@ -49,6 +52,7 @@ class WorkloadWatch:
         self._installation = installation
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
+        self._orphans = OrphanedPods()
         self._wakes: list[Wake] = []
         self._share = SharedParts()
         self.new_runs = NewRuns()
@@ -114,6 +118,10 @@ class WorkloadWatch:
         """How Pods of the Job ended, as far as it was seen in the last minutes."""
         return self._ends.of(job_uid)
 
+    def orphans_of(self, job_uid: str) -> tuple[Object, ...]:
+        """The Pods that the Job left behind when it was deleted without them, as far as they have not ended; only their names."""
+        return self._orphans.of(job_uid)
+
     def subscribe(self, wake: Wake) -> None:
         """Call `wake` for every change from now on."""
         self._wakes.append(wake)
@@ -136,6 +144,7 @@ class WorkloadWatch:
             return None
         if pod_state.is_terminal(pod) and controller_of(pod) is not None:
             self._ends.add(PodEnd.of_pod(pod), now=_now())
+        self._orphans.observe(pod)
         return trim_pod(pod, share=self._share)
 
     def _take_run(self, run: Object) -> Object | None:
@@ -198,6 +207,31 @@ class SharedParts:
         if len(self._parts) >= self._limit:
             self._parts.clear()
         return self._parts.setdefault(json.dumps(part), part)
+
+
+class OrphanedPods:
+    """The Pods with the labels of a Job that nothing controls, by their UID; bounded in number."""
+
+    def __init__(self, *, limit: int = ORPHANS_LIMIT) -> None:
+        self._limit = limit
+        self._by_uid: OrderedDict[str, tuple[str, Object]] = OrderedDict()
+
+    def observe(self, pod: Object) -> None:
+        """A Pod as it is now."""
+        metadata = pod["metadata"]
+        job_uid = (metadata.get("labels") or {}).get(CONTROLLER_UID_LABEL)
+        is_orphan = bool(job_uid) and controller_of(pod) is None and not pod_state.is_terminal(pod)
+        if not is_orphan or metadata.get("deletionTimestamp"):
+            self._by_uid.pop(metadata["uid"], None)
+            return
+        named = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}}
+        self._by_uid[metadata["uid"]] = (str(job_uid), named)
+        while len(self._by_uid) > self._limit:
+            self._by_uid.popitem(last=False)
+
+    def of(self, job_uid: str) -> tuple[Object, ...]:
+        """Those of one Job."""
+        return tuple(pod for owner, pod in self._by_uid.values() if owner == job_uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 writes the status once (`tests/unit/worker/observer`).
 """
 
+import httpx
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
@@ -24,6 +25,8 @@ from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.conftest import INSTALLATION
 from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
 from tests.integration.control.proxy import Proxy
+from tests.integration.crds.server import call
+from worker.observer.workload_watch import OrphanedPods
 from workflows.messages import (
     InspectInput,
     LaunchReport,
@@ -101,6 +104,36 @@ async def test_the_job_of_a_run_that_was_deleted_without_its_objects_is_deleted(
     stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
     await ActivityEnvironment().run(stopper.stop_launch, stop)
     await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
+
+
+async def test_a_pod_that_its_job_left_behind_does_not_outlive_its_run(
+    api: KubeClient, job: Launched, direct: httpx.Client
+) -> None:
+    """Somebody deleted the Job without its Pod, and then the run."""
+    pod = await job.pod()
+    path = JOBS.path(job.namespace, job.result.job_name)
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"}
+    call(direct, "DELETE", path, options)
+
+    async def is_left_behind() -> Object | None:
+        left = await api.get(PODS, job.namespace, pod["metadata"]["name"])
+        return left if controller_of(left) is None else None
+
+    watch = OrphanedPods()
+    watch.observe(await eventually(is_left_behind, what="the Pod to be without a Job"))
+    await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
+    runs = RunStore(api)
+    launches = LaunchReader(api, runs, ended_pods=lambda _: [])
+    stopper = LaunchStopper(api, runs, launches, defaults=Defaults, watched_orphans=watch.of)
+    known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
+    stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
+    await ActivityEnvironment().run(stopper.stop_launch, stop)
+
+    async def is_deleted() -> bool | None:
+        pods = (await api.list(PODS, job.namespace))["items"]
+        return None if any(one["metadata"]["uid"] == pod["metadata"]["uid"] for one in pods) else True
+
+    await eventually(is_deleted, what="the Pod to be deleted")
 
 
 async def is_gone(job: Launched) -> bool | None:

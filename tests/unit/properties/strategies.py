@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from activities.rules.manifests import WARM_UP_CONTAINER
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod
@@ -14,6 +15,16 @@ from workflows.messages import Verdict, VerdictKind
 
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 """Reproducible: the examples depend on the test alone."""
+
+SILENT = [
+    {"type": "Ready", "status": "False", "lastTransitionTime": at(200)},
+    {"type": "ContainersReady", "status": "True", "lastTransitionTime": at(200)},
+]
+"""The conditions of a Pod whose node does not respond."""
+
+WARM_UPS = st.sampled_from(
+    [None, {"running": {"startedAt": at(90)}}, {"terminated": {"exitCode": 7, "message": "503"}}]
+)
 
 BEGIN = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
 
@@ -42,12 +53,17 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 
 
 def jobs() -> st.SearchStrategy[Json]:
-    """A Job that is under way, suspended or finished."""
-    suspended: dict[str, Any] = {"spec": {"suspend": True}}  # Any: JSON
+    """A Job of one or several shards that is under way, suspended or finished."""
+    specs: list[dict[str, Any]] = [
+        {},
+        {"suspend": True},
+        {"completions": 3},
+        {"completions": 3, "suspend": True},
+    ]  # Any: JSON
     return st.builds(
-        lambda condition, spec: live_job(condition=condition, age=400, **spec),
+        lambda condition, spec: live_job(condition=condition, age=400, **({"spec": spec} if spec else {})),
         st.sampled_from([None, None, None, "Complete", "Failed"]),
-        st.sampled_from([{}, {}, suspended]),
+        st.sampled_from(specs),
     )
 
 
@@ -67,19 +83,20 @@ def states() -> st.SearchStrategy[Json | None]:
 
 @st.composite
 def pods(draw: st.DrawFn) -> list[Json]:
-    """Up to three Pods of one Job, in any state, oldest first."""
+    """Up to four Pods of one Job, in any state, oldest first; some wait for their model, and the nodes of some are silent."""
     found = []
-    for number in range(draw(st.integers(0, 3))):
+    for number in range(draw(st.integers(0, 4))):
         state = draw(states())
         code = (state or {}).get("terminated", {}).get("exitCode")
         phase = {None: "Running" if state and "running" in state else "Pending", 0: "Succeeded"}.get(code, "Failed")
         deleted: Json = {"deletionTimestamp": at(1)} if draw(st.booleans()) else {}
-        conditions = draw(st.sampled_from([[], [DISRUPTED], [UNSCHEDULED]]))
+        conditions = draw(st.sampled_from([[], [DISRUPTED], [UNSCHEDULED], SILENT]))
         node = draw(st.sampled_from(["node-1", None])) if state is None else "node-1"
         age = 300 - 60 * number
-        found.append(
-            live_pod(state, uid=f"pod-{number}", phase=phase, age=age, node=node, conditions=conditions, **deleted)
-        )
+        pod = live_pod(state, uid=f"pod-{number}", phase=phase, age=age, node=node, conditions=conditions, **deleted)
+        if state is None and (warm_up := draw(WARM_UPS)) is not None:
+            pod["status"]["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": warm_up}]
+        found.append(pod)
     return found
 
 

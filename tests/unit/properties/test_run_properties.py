@@ -5,15 +5,29 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.rules.launch_results import resume
 from inferrun.reasons import Phase
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.timestamps import rfc3339
-from tests.unit.objects import RUN
+from tests.unit.objects import RUN, run
 from tests.unit.properties.strategies import BEGIN, PROPERTY, verdicts
-from workflows.messages import LaunchResult, LaunchState, RunInput, SpecChanged, Verdict, VerdictKind
+from workflows.messages import (
+    LaunchInput,
+    LaunchReport,
+    LaunchResult,
+    LaunchStage,
+    LaunchState,
+    RunInput,
+    SpecChanged,
+    Verdict,
+    VerdictKind,
+)
 from workflows.retry_policy import MAX_BACKOFF, StepKind, next_step
 from workflows.run_clock import is_expired
 from workflows.run_state import RunState
+
+BLOCKED = {"launched": None, "waits": LaunchState.WAITING}
+"""What a workflow meets that replaces a lost one."""
 
 UNCOUNTED = (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED, VerdictKind.OUT_OF_TIME, VerdictKind.NODE_LOST)
 SECONDS_LEFT = st.none() | st.floats(-1000, 100_000)
@@ -25,6 +39,7 @@ EVENTS = st.lists(
         st.tuples(st.just("edit"), st.integers(0, 10_000)),
         st.tuples(st.just("suspend"), st.booleans()),
         st.tuples(st.just("continue"), st.booleans()),
+        st.tuples(st.just("forget"), st.sampled_from(list(BLOCKED))),
         st.tuples(st.just("end"), verdicts()),
     ),
     max_size=60,
@@ -47,9 +62,9 @@ def test_a_step_keeps_to_the_limits_of_the_run(verdict: Verdict, attempt: int, l
         assert not is_expired(left)
 
 
-def launched(state: RunState) -> LaunchResult:
-    """What the launch activity answers."""
-    request = state.begin_launch()
+def launched(state: RunState, *, request: LaunchInput | None = None) -> LaunchResult:
+    """What the launch activity answers; `request` is what it made of the one that it got."""
+    request = request or state.begin_launch()
     name = f"inf-iris-{request.launch}"
     result = LaunchResult(
         state=LaunchState.LAUNCHED,
@@ -62,6 +77,31 @@ def launched(state: RunState) -> LaunchResult:
     return result
 
 
+def forgotten(state: RunState, *, blocked: LaunchState | None) -> tuple[RunState, LaunchResult]:
+    """Temporal has forgotten the run: a new workflow begins with what the status says, and may have to wait before it can go on."""
+    progress, new = state.progress, RunState(RunInput(**RUN.model_dump(), lifecycle=2))
+    past = [item for item in progress.attempts if item.launch == progress.launch]
+    seconds = sum(
+        max(0.0, (item.completion_time - item.start_time).total_seconds())
+        for item in past
+        if item.completion_time and item.start_time
+    )
+    status = {
+        "attempt": progress.attempt,
+        "attempts": [item.model_dump(by_alias=True, mode="json") for item in progress.attempts],
+        "endedLaunches": progress.launch - 1 or None,
+        "secondsUsed": round(progress.seconds_used - seconds)
+        if progress.launch > 1
+        else None,  # as of the latest launch
+    }
+    request = resume(new.begin_launch(), run(status=status))
+    if blocked is not None:
+        new.accept_launch(LaunchResult(state=blocked, **request.progress.model_dump()))
+        assert (new.progress.launch, new.progress.attempts) == (progress.launch, progress.attempts)
+        request = resume(new.begin_launch(), run(status=status))
+    return new, launched(new, request=request)
+
+
 @given(events=EVENTS, limit=st.integers(0, 5))
 @PROPERTY
 def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object]], limit: int) -> None:
@@ -72,6 +112,9 @@ def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object
         if kind == "start" and isinstance(value, int):
             state.started_at = rfc3339(now - timedelta(seconds=value))
         elif kind == "lose":
+            if state.started_at is not None:
+                lost = LaunchReport(stage=LaunchStage.POD_LOST, started_at=state.started_at)
+                state.add_replaced_pod(job, lost, lost_at=rfc3339(now))
             state.lose_pod(is_disrupted=bool(value), now=now)
             assert state.started_at is None
         elif kind == "edit" and isinstance(value, int):
@@ -88,6 +131,13 @@ def test_any_order_of_events_leaves_a_legal_state(events: list[tuple[str, object
             assert (following.job_uid, following.is_adopted) == (job.job_uid, True)
             assert state.running_seconds_left(now=now) == before.running_seconds_left(now=now)
             assert (state.is_suspended, state.progress) == (before.is_suspended, before.progress)
+        elif kind == "forget" and len(state.progress.attempts) < ATTEMPTS_LIMIT:
+            known, started_at = state.progress, state.started_at
+            state, job = forgotten(state, blocked=BLOCKED[str(value)])
+            state.started_at = started_at  # as the Pod says
+            found = state.progress
+            assert (found.launch, found.attempt, found.attempts) == (known.launch, known.attempt, known.attempts)
+            assert found.seconds_used == known.seconds_used
         elif isinstance(value, Verdict):
             verdict = state.finish_launch(value, now=now)
             left = state.running_seconds_left(now=now)

@@ -304,6 +304,28 @@ def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, 
     assert state.unverified_launch == launch
 
 
+@pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])
+def test_a_recovered_run_knows_what_came_before_although_it_cannot_be_launched(blocked: LaunchState) -> None:
+    """Its outcome says how many attempts there were, and is final only after the store was asked about the one that was lost."""
+    attempts = [{"launch": 3, "attempt": 2, "reason": Reason.POD_LOST}]
+    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    state.begin_launch()
+    state.accept_launch(launched(state=blocked, job_name="", launch=4, attempt=2, attempts=attempts))
+    assert (state.progress.launch, state.failure(Reason.PENDING_TIMEOUT, "it waited").attempt) == (4, 2)
+    assert state.must_verify(FAILED, is_final=True)
+
+
+@pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])
+def test_a_result_without_progress_does_not_reset_that_of_the_run(state: RunState, blocked: LaunchState) -> None:
+    """Histories of earlier versions contain such results."""
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    state.next_launch(is_counted=True)
+    before = state.progress
+    state.begin_launch()
+    state.accept_launch(launched(state=blocked, job_name=""))
+    assert state.progress == before
+
+
 def failed_after(completed: int) -> Verdict:
     return FAILED.model_copy(update={"records": RecordCounts(total=100, completed=completed)})
 

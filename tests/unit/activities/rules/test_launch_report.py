@@ -122,7 +122,7 @@ def test_the_failure_of_several_shards_is_that_of_the_pod_that_says_most() -> No
     found = shards_report(*pods[1:], condition="Failed").verdict
     assert found is not None
     assert (found.reason, found.may_retry, found.pod_name) == (Reason.INFERENCE_FAILED, True, "b")
-    found = shards_report(*pods[:2], condition="Failed").verdict
+    found = shards_report(*pods[:2], failed("c", 4, no_model, age=30), condition="Failed").verdict
     assert found is not None
     assert not found.is_unclear
 
@@ -134,3 +134,78 @@ def test_the_success_of_one_shard_is_that_of_the_run() -> None:
         assert found.verdict is not None
         assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
         assert found.verdict.pod_name == "b"
+
+
+def killed(uid: str, *, started: float, ended: float, code: int = 137, message: str = "", shift: float = 0) -> Json:
+    """A Pod whose container ran between these times, as a node reports them whose clock is behind by `shift`."""
+    times = {"startedAt": at(started + shift), "finishedAt": at(ended + shift)}
+    state = {"terminated": {"exitCode": code, "reason": "Error", "message": message, **times}}
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(started + 1)}
+    pod = live_pod(state, uid=uid, name=uid, phase="Failed", age=started + 1, conditions=[bound])
+    pod["status"]["startTime"] = at(started + 1 + shift)
+    return pod
+
+
+def test_several_shards_have_run_since_the_first_of_pods_that_took_turns() -> None:
+    first, second = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+    third = live_pod(running(at(58)), uid="c", phase="Running", age=59)
+    for known in ("", "a", "b", "c"):
+        found = shards_report(first, second, third, pod_uid=known)
+        assert (found.stage, found.started_at) == (LaunchStage.RUNNING, at(100))
+
+
+def test_several_shards_run_anew_after_a_time_without_any_pod() -> None:
+    first, second = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+    third = live_pod(running(at(39)), uid="c", phase="Running", age=40)
+    assert shards_report(first, second, third, pod_uid="a").started_at == at(39)
+
+
+def test_a_pod_on_a_silent_node_counts_as_running_until_the_node_fell_silent() -> None:
+    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
+    for started, since in ((300, 300), (850, 900)):
+        alive = live_pod(running(at(started)), uid="pod-b", phase="Running", age=started + 1)
+        assert shards_report(silent, alive, pod_uid="pod-b").started_at == at(since)
+
+
+def test_the_time_before_a_node_was_lost_counts_from_the_first_of_several_shards() -> None:
+    silent = live_pod(running(at(900)), uid="pod-a", phase="Running", age=900, conditions=UNREACHABLE)
+    found = shards_report(killed("b", started=950, ended=850), silent, pod_uid="pod-a").verdict
+    assert found is not None
+    assert (found.kind, found.started_at, found.finished_at) == (VerdictKind.NODE_LOST, at(950), at(800))
+
+
+def test_when_no_shard_is_left_the_time_of_all_that_took_turns_is_used() -> None:
+    pods = killed("a", started=100, ended=60), killed("b", started=98, ended=40)
+    for known in ("a", "b"):  # two observers may know different Pods; the workflow counts the loss of each once
+        lost = shards_report(*pods, live_pod(uid="c", age=5), pod_uid=known)
+        assert (lost.stage, lost.pod_uid, lost.pod_name, lost.exit_code) == (LaunchStage.POD_LOST, "b", "b", 137)
+        assert (lost.started_at, lost.lost_at) == (at(100), at(40))
+
+
+def test_an_attempt_of_several_shards_lasted_as_long_as_one_of_its_pods_ran() -> None:
+    result = RunnerResult(reason=Reason.INFERENCE_FAILED, message="no model")
+    reports = killed("a", started=100, ended=60, code=4, message=dump_result(result))
+    outlasts = killed("b", started=98, ended=40, shift=30)
+    found = shards_report(reports, outlasts, condition="Failed").verdict
+    assert found is not None
+    assert (found.reason, found.pod_name) == (Reason.INFERENCE_FAILED, "a")
+    assert (found.started_at, found.finished_at) == (at(100), at(40))
+
+
+def test_a_success_of_several_shards_is_that_of_its_pod_and_counts_from_the_first_one() -> None:
+    done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
+    stopped = killed("c", started=55, ended=30, code=143, message=dump_result(RunnerResult(reason=Reason.STOPPED)))
+    success = killed("b", started=60, ended=40, code=0, message=dump_result(done))
+    pods = [killed("a", started=100, ended=50), success, stopped]
+    for found in (shards_report(*pods), shards_report(*pods, condition="Complete")):
+        assert found.verdict is not None
+        assert (found.verdict.kind, found.verdict.pod_name) == (VerdictKind.SUCCEEDED, "b")
+        assert (found.verdict.started_at, found.verdict.finished_at) == (at(100), at(40))
+
+
+def test_a_launch_of_which_a_shard_ran_is_an_attempt_although_the_last_pod_never_started() -> None:
+    waited = live_pod(uid="c", name="c", phase="Failed", age=10)
+    waited["status"]["reason"] = "DeadlineExceeded"
+    found = shards_report(killed("a", started=100, ended=60), waited, condition="Failed").verdict
+    assert found is not None
+    assert (found.kind, found.exit_code, found.pod_name) == (VerdictKind.FAILED, 137, "a")

@@ -70,8 +70,30 @@ def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_job
 @pytest.mark.parametrize(("is_retryable", "state"), [(True, LaunchState.WAITING), (False, LaunchState.REFUSED)])
 def test_a_blocked_launch_waits_only_if_something_can_change(*, is_retryable: bool, state: LaunchState) -> None:
     blocker = LaunchBlocked(Reason.CONFIG_NOT_FOUND, "missing", is_retryable=is_retryable)
-    result = blocked(run(), blocker, now=NOW)
+    result = blocked(LaunchInput(run=RUN), run(), blocker, now=NOW)
     assert (result.state, result.reason, result.message) == (state, Reason.CONFIG_NOT_FOUND, "missing")
+
+
+@pytest.mark.parametrize(
+    ("launch", "status", "since"),
+    [
+        (1, {}, STARTED),
+        (1, {"phase": "Suspended"}, "2026-11-21T08:00:00Z"),
+        (3, {"attempts": ENDED}, "2026-11-21T07:00:30Z"),
+        (3, {"attempts": ENDED, "phase": "Suspended"}, "2026-11-21T08:00:00Z"),
+        (3, {}, "2026-11-21T08:00:00Z"),
+    ],
+)
+def test_a_workflow_that_knows_nothing_counts_the_wait_from_the_end_of_the_last_launch(
+    *, launch: int, status: Json, since: str
+) -> None:
+    """A run that Temporal forgot must not fail with PendingTimeout because of the time for which it ran or was suspended."""
+    blocker = LaunchBlocked(Reason.MODEL_NOT_READY, "it starts")
+    stored = run(pendingTimeoutSeconds=600, status=status)
+    request = LaunchInput(run=RUN, launch=launch, attempts=stored.status.attempts)
+    result = blocked(request, stored, blocker, now=NOW)
+    assert (result.pending_since, result.pending_timeout_seconds) == (since, 600)
+    assert (result.launch, result.attempts) == (launch, stored.status.attempts)
 
 
 def test_a_new_workflow_resumes_after_the_launches_in_the_status() -> None:
@@ -85,6 +107,12 @@ def test_a_launch_whose_pod_was_replaced_goes_on(*, replaced: bool | None, launc
     listed = [ENDED[0], {**ENDED[1], "replaced": replaced}]
     resumed = resume(LaunchInput(run=RUN), run(status={"attempt": 1, "attempts": listed}))
     assert (resumed.launch, resumed.seconds_used) == (launch, 60)
+
+
+def test_a_launch_that_ended_before_it_started_has_used_no_time() -> None:
+    """By the clocks of two machines."""
+    skewed = {**ENDED[1], "completionTime": "2026-11-21T06:59:50Z"}
+    assert resume(LaunchInput(run=RUN), run(status={"attempt": 1, "attempts": [ENDED[0], skewed]})).seconds_used == 30
 
 
 def test_a_workflow_with_progress_of_its_own_is_not_resumed() -> None:

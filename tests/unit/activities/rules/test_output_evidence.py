@@ -67,6 +67,23 @@ def test_the_last_pod_that_ran_decides() -> None:
     assert unclear(lost, pod(age=10, name="never-started"))
 
 
+@pytest.mark.parametrize(
+    ("pods", "is_open"),
+    [
+        (["inf-iris-0-aaaaa", "inf-iris-1-bbbbb"], False),
+        (["inf-iris-0-aaaaa", "inf-iris-0-ccccc"], True),
+        (["inf-iris-0-aaaaa"], True),
+        ([], True),
+    ],
+)
+def test_a_shard_of_which_no_pod_is_known_may_have_committed(*, pods: list[str], is_open: bool) -> None:
+    """Its Pod was stopped while no worker was there to see it."""
+    known = [ended(143, FAILURE, name=name) for name in pods]
+    of = snapshot(shards=2)
+    assert is_unclear(known, orphans=(), snapshot=of, may_be_unseen=True) is is_open
+    assert not is_unclear(known, orphans=(), snapshot=of, may_be_unseen=False)
+
+
 def test_what_an_orphan_reports_does_not_count() -> None:
     assert unclear(ended(4, FAILURE), orphans=(ended(4, FAILURE, name="orphan"),))
     assert not unclear(ended(4, FAILURE), orphans=(pod(name="orphan"),))

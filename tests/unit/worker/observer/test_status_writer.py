@@ -1,5 +1,6 @@
 """What the observer's writes change in the status of a run."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from activities.rules.observation import Launch
@@ -24,6 +25,19 @@ def since_of(progress: Progress, **status: object) -> datetime | None:
 def test_the_status_says_since_when_a_container_runs_and_only_while_it_does() -> None:
     assert since_of(RUNNING) == parse(STARTED)
     assert since_of(WAITING, phase="Running", runningSince=STARTED) is None
+
+
+def test_several_shards_have_run_since_the_first_of_them_started_whichever_stands_for_them() -> None:
+    shards, earlier = replace(LAUNCH, shards=3), "2026-11-21T06:00:00Z"
+    for launch, phase, since in (
+        (shards, "Running", earlier),
+        (shards, "Pending", STARTED),
+        (LAUNCH, "Running", STARTED),
+    ):
+        stored = run(status=live_run(phase=phase, runningSince=earlier)["status"])
+        written = status_with(stored, launch=launch, progress=RUNNING)
+        assert written is not None
+        assert written.running_since == parse(since)
 
 
 def test_a_launch_that_counts_as_ended_is_not_written_about() -> None:
