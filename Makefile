@@ -85,6 +85,7 @@ unit: venv ## run the unit tests, which open no sockets
 	@$(IN_VENV)pytest -q tests/unit
 
 conformance: venv ## run the conformance tests of all stores
+	@$(DEVCLUSTER) test-servers
 	@$(IN_VENV)pytest -q tests/conformance
 
 workflow: venv ## run the workflow tests on a Temporal server
@@ -92,6 +93,7 @@ workflow: venv ## run the workflow tests on a Temporal server
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/workflow
 
 integration: venv ## run the tests against the API server
+	@$(DEVCLUSTER) test-servers
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) --ignore=tests/integration/fairness tests/integration
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
@@ -112,7 +114,7 @@ attacks: venv cluster images ## attack the installed product as a tenant, as a T
 bench: venv cluster ## run the benchmarks on a control plane of their own
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
 
-bench-runner: venv ## measure the runner beside a load generator (about 5 min; needs a quiet machine; BENCH="--passes 2")
+bench-runner: venv ## measure the runner beside a load generator (about 6 min; needs a quiet machine; BENCH="--all" adds 18 min)
 	@$(IN_VENV)python -m benchmarks runner $(BENCH)
 
 bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
@@ -128,7 +130,7 @@ soak: venv ## kill Pods of runs a thousand times, with every store, and check ev
 	@$(WITH_TOOLS) $(IN_VENV)python -m tests.soak --record $(SOAK)
 
 million: venv cluster images ## send a million rows from S3 to S3 through the cluster, and kill the Pod midway (MILLION="--rows 100000")
-	@$(DEVCLUSTER) programs s3
+	@$(DEVCLUSTER) test-servers
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.soak.million --record $(MILLION)
 
 recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")

@@ -14,8 +14,9 @@ from benchmarks.burst.job_watch import WaitTimeout
 from benchmarks.burst.run import Options, run
 from benchmarks.control_plane import MissingPrograms
 from benchmarks.processes import StartFailed
+from benchmarks.runner.longer import KILLED_SECONDS, measure_long
 from benchmarks.runner.report import page
-from benchmarks.runner.run import measure
+from benchmarks.runner.run import measure, measure_mild
 from benchmarks.scale.crowd import WAIT_SECONDS
 from benchmarks.scale.run import ScaleOptions, run_scale
 
@@ -55,12 +56,17 @@ def _parser() -> argparse.ArgumentParser:
     runner = commands.add_parser("runner", help="the runner beside a load generator")
     runner.add_argument("--passes", type=int, default=3, help="number of passes (default: 3)")
     runner.add_argument("--page", type=Path, help="file to which the report is written as a page of the documentation")
+    runner.add_argument("--all", action="store_true", help="also long runs, kills and other clients (18 min more)")
+    runner.add_argument("--killed-seconds", type=int, default=KILLED_SECONDS, help="length of the run that is killed")
     runner.set_defaults(run=_run_runner)
     return parser
 
 
 def _run_runner(arguments: argparse.Namespace) -> None:
-    report = page(list(measure(arguments.passes)))
+    passes = list(measure(arguments.passes))
+    mild = measure_mild() if arguments.all else None
+    long = list(measure_long(killed_seconds=arguments.killed_seconds)) if arguments.all else []
+    report = page(passes, mild=mild, long=long)
     print(report)
     if arguments.page:
         arguments.page.write_text(report)

@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.resources import InferenceConfig, parse_config
 from inferrun.resources.validation import Problem, config_problems, config_warnings, parse_problems
@@ -21,8 +22,8 @@ _KEPT_METADATA: Final = (
     "resourceVersion",
     "generation",
     "deletionTimestamp",
-    "annotations",
 )
+_KEPT_ANNOTATIONS: Final = (wellknown.ANNOTATION_PAUSED,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class ConfigDigest:
 def digest_config(item: Object) -> Object:
     """The config for the cache of an informer."""
     metadata = {key: item["metadata"][key] for key in _KEPT_METADATA if key in item["metadata"]}
+    annotations = item["metadata"].get("annotations") or {}
+    metadata["annotations"] = {key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations}
     return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: _digest(item)}
 
 

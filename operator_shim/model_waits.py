@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from inferrun.kserve import NotYet, Wanted, resolve
-from inferrun.kube.objects import Object
+from inferrun.kserve import Answer, NotYet, Wanted, resolve
+from inferrun.kserve.absence import too_large
+from inferrun.kube.objects import Object, unreadable_because
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
@@ -49,7 +50,11 @@ def digest_model(item: Object, *, now: datetime) -> Object:
     although the object does not change.
     """
     metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
-    answer = resolve(item, Wanted(), now=now)
+    if why := unreadable_because(item):
+        service = ServiceRef(kind=item["kind"], namespace=metadata["namespace"], name=metadata["name"])
+        answer: Answer = NotYet(too_large(str(service), why))
+    else:
+        answer = resolve(item, Wanted(), now=now)
     if not isinstance(answer, NotYet):
         return {"metadata": metadata, _WAIT: None, _UNTIL: None}
     return {"metadata": metadata, _WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}

@@ -9,6 +9,10 @@ from runner.concurrency.adaptive import AdaptiveLimit
 from runner.concurrency.limit import ConcurrencyLimit, FixedLimit, Ticket, pause_for
 from runner.slots import Slots
 
+_START: Final = 4
+"""Requests to begin with. Almost every server handles or queues as many; a run with 16 workers is at full speed two round trips
+later, and a server that admits only one rejects three."""
+
 _SMOOTHING: Final = 0.5
 _FACTOR: Final = 2
 """A request with more than twice the usual number of records, or less than half, says nothing about the concurrency."""
@@ -85,4 +89,4 @@ class TunedSlots:
 def _limit_of(limits: Limits) -> ConcurrencyLimit:
     if limits.concurrency:
         return FixedLimit(limits.concurrency, start=limits.start_concurrency)
-    return AdaptiveLimit(start=limits.start_concurrency or 1, maximum=MAX_CONCURRENCY)
+    return AdaptiveLimit(start=limits.start_concurrency or _START, maximum=MAX_CONCURRENCY)

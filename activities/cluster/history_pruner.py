@@ -5,13 +5,13 @@ from activities.cluster.events import EventRecorder
 from activities.rules.child_runs import to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS
+from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 
-LIST_PAGE = "500"
+LIST_PAGE = 100
 
 
 class HistoryPruner:
@@ -43,15 +43,15 @@ class HistoryPruner:
         return deleted
 
     async def _children(self, parent: RunRef) -> list[InferenceRun]:
-        params = {"labelSelector": f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", "limit": LIST_PAGE}
-        found = []
-        while True:
-            page = await self._api.list(RUNS, parent.namespace, **params)
-            found += [parse_run(item) for item in page.get("items") or []]
-            token = page["metadata"].get("continue")
-            if not token:
-                return found
-            params["continue"] = token
+        selector = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}"
+        listed = self._api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector)
+        return [parse_run(_without_bulk(item)) async for item in listed]
+
+
+def _without_bulk(item: Object) -> Object:
+    """The run without its parameters and its contract, which have up to 650 KiB."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    return {**item, "spec": {**spec, "parameters": None}, "status": {**status, "contract": None}}
 
 
 def _limit_of(child: InferenceRun) -> str:

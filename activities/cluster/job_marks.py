@@ -24,6 +24,10 @@ from inferrun.kube.errors import Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
+JOBS_PAGE = 100
+MAX_JOBS = 256
+"""Jobs of a run that are marked; it has fewer, but users may create others that name it as their owner."""
+
 
 @dataclass(frozen=True)
 class JobsOfRun:
@@ -40,10 +44,15 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
     if jobs.only_name and jobs.only_uid:
         await end_job(api, run, {"metadata": {"name": jobs.only_name, "uid": jobs.only_uid}}, seconds=seconds)
         return
-    found = await api.list(JOBS, run.namespace, labelSelector=f"{wellknown.LABEL_RUN_UID}={run.uid}")
-    for job in found.get("items") or []:
-        if is_owned_by(job, run):
-            await end_job(api, run, job, seconds=seconds)
+    selector = f"{wellknown.LABEL_RUN_UID}={run.uid}"
+    listed = api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector)
+    owned = [_identity(job) async for job in listed if is_owned_by(job, run)]
+    for job in owned[:MAX_JOBS]:
+        await end_job(api, run, job, seconds=seconds)
+
+
+def _identity(job: Object) -> Object:
+    return {"metadata": {"name": name_of(job), "uid": uid_of(job)}}
 
 
 async def start_job(api: KubeClient, job: Object) -> None:

@@ -2,10 +2,16 @@
 
 from activities.rules.object_metadata import controller_of, uid_of
 from activities.rules.pod_shape import split_by_shape
+from activities.rules.trimming import CONTROLLER_UID_LABEL, slim_event, slim_pod
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, PODS, Object
 
 MAX_EVENTS = "50"
+EVENTS_BYTES = 1024 * 1024
+"""Of the Events that are read. Fifty have 50 KiB, but users may write others."""
+
+PODS_PAGE = 100
 
 
 async def list_pods(api: KubeClient, namespace: str, job_uid: str, *, shape: str) -> list[Object]:
@@ -32,15 +38,17 @@ async def list_pods_and_orphans(api: KubeClient, namespace: str, job_uid: str) -
     The latter were left behind when the Job was deleted without them, or were planted: they must end with the launch,
     but nothing that they report counts.
     """
-    found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/controller-uid={job_uid}")
-    labelled = found.get("items") or []
+    selector = f"{CONTROLLER_UID_LABEL}={job_uid}"
+    labelled = [slim_pod(pod) async for pod in api.items(PODS, namespace, page_size=PODS_PAGE, labelSelector=selector)]
     pods = [pod for pod in labelled if controller_of(pod) == job_uid]
     return pods, [pod for pod in labelled if controller_of(pod) is None]
 
 
 async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:
-    """The Events on a Job or a Pod, at most MAX_EVENTS."""
+    """The Events on a Job or a Pod, at most MAX_EVENTS; none if they are too large, which only those of users are."""
     selector = f"involvedObject.uid={uid_of(subject)}"
-    found = await api.list(EVENTS, namespace, fieldSelector=selector, limit=MAX_EVENTS)
-    events: list[Object] = found.get("items") or []
-    return events
+    try:
+        page = await api.page(EVENTS, namespace, max_bytes=EVENTS_BYTES, fieldSelector=selector, limit=MAX_EVENTS)
+    except PageTooLarge:
+        return []
+    return [slim_event(event) for event in page.items]

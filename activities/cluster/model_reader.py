@@ -18,21 +18,21 @@ from inferrun.kserve import (
     Other,
     resolve,
 )
-from inferrun.kserve.absence import missing, not_installed
+from inferrun.kserve.absence import missing, not_installed, too_large
 from inferrun.kserve.answer import Stored, Unreadable
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.grants import may_refer, refusal
 from inferrun.kube.kserve_kinds import KServeKinds
-from inferrun.kube.objects import SERVICES, Object, Resource
+from inferrun.kube.objects import SERVICES, Object, Resource, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 
 OTHER_RESOURCES: Final = {
     "services": SERVICES,
-    "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes"),
-    "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes"),
+    "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes", is_free_form=True),
+    "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes", is_free_form=True),
 }
 
 
@@ -75,17 +75,19 @@ class ModelReader:
         except NotFound:
             self._kinds.forget()  # the kind may be gone, too
             raise LaunchBlocked(Reason.MODEL_NOT_READY, missing(str(service)), service=service) from None
+        if why := unreadable_because(found):
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, too_large(str(service), why), service=service)
         return {**found, "kind": service.kind}
 
     async def _read_other(self, other: Other, *, after: float | None) -> Stored | Unreadable | None:
+        resource = OTHER_RESOURCES[other.plural]
         try:
-            return await self._reads.get(
-                OTHER_RESOURCES[other.plural], other.namespace or None, other.name, after=after
-            )
+            found = await self._reads.get(resource, other.namespace or None, other.name, after=after)
         except NotFound:
             return None
         except Forbidden:
             return UNREADABLE
+        return UNREADABLE if unreadable_because(found) else found
 
     async def _check_reference(self, service: ModelService, *, namespace: str) -> None:
         """Raise LaunchBlocked unless the run may refer to the object. Checked before every Job: a grant may be withdrawn."""

@@ -9,19 +9,25 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 
+import orjson
+
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import Object, Resource
 
 LIMIT = 100
 """Objects that are remembered."""
 
+BYTES_LIMIT = 4 * 1024 * 1024
+"""Their size as JSON; in memory they take up to twelve times as much. The newest is remembered in any case."""
+
 _Key = tuple[str, str | None, str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Read:
     began: float
     task: "asyncio.Task[Object]"
+    size: int = 0
 
 
 class ObjectReads:
@@ -30,6 +36,7 @@ class ObjectReads:
     def __init__(self, api: KubeClient) -> None:
         self._api = api
         self._reads: OrderedDict[_Key, _Read] = OrderedDict()
+        self._bytes = 0
 
     async def get(self, resource: Resource, namespace: str | None, name: str, *, after: float | None) -> Object:
         """The object as read after that time of the event loop's clock; None: read now. Raises KubeError."""
@@ -43,12 +50,29 @@ class ObjectReads:
         _, namespace, name = key
         task = asyncio.create_task(self._api.get(resource, namespace, name))
         read = _Read(asyncio.get_running_loop().time(), task)
-        read.task.add_done_callback(_has_failed)
+        self._forget(key)
         self._reads[key] = read
-        self._reads.move_to_end(key)
         if len(self._reads) > LIMIT:
-            self._reads.popitem(last=False)
+            self._forget(next(iter(self._reads)))
+        task.add_done_callback(lambda _: self._measure(key, read))
         return read
+
+    def _measure(self, key: _Key, read: _Read) -> None:
+        """Count the size of an object that was read, and forget the oldest ones beyond the limit."""
+        if _has_failed(read.task) or self._reads.get(key) is not read:
+            return
+        read.size = len(orjson.dumps(read.task.result()))
+        self._bytes += read.size
+        while self._bytes > BYTES_LIMIT and (oldest := self._oldest_but(key)) is not None:
+            self._forget(oldest)
+
+    def _oldest_but(self, key: _Key) -> _Key | None:
+        """The object that was read first, of those whose size is known, other than this one."""
+        return next((other for other, read in self._reads.items() if read.size and other != key), None)
+
+    def _forget(self, key: _Key) -> None:
+        read = self._reads.pop(key, None)
+        self._bytes -= read.size if read is not None else 0
 
 
 def _has_failed(task: "asyncio.Task[Object]") -> bool:

@@ -51,9 +51,14 @@ def _lag(pod: Object) -> timedelta:
 
 def _stored_at(pod: Object) -> datetime | None:
     """When the server stored the latest report on the containers: none of them has started later."""
-    times = (
-        parse_foreign(entry.get("time"))
+    times = (parse_foreign(entry.get("time")) for entry in reports_of(pod))
+    return max(filter(None, times), default=None)
+
+
+def reports_of(pod: Object) -> list[Object]:
+    """Of the managed fields of a Pod, who reported on its containers, and when."""
+    return [
+        {"time": entry.get("time"), "fieldsV1": {"f:status": {"f:containerStatuses": {}}}}
         for entry in pod["metadata"].get("managedFields") or []
         if "f:containerStatuses" in ((entry.get("fieldsV1") or {}).get("f:status") or {})
-    )
-    return max(filter(None, times), default=None)
+    ]

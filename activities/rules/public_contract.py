@@ -28,7 +28,7 @@ def public_contract(contract_json: str) -> str:
 def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if key.lower() == "headers" and isinstance(value, list):
         return [_header(item) for item in value]
-    if isinstance(value, str) and _may_be_credential(key):
+    if isinstance(value, str | int | float | list) and _may_be_credential(key):
         return HIDDEN
     if key == "path" and isinstance(value, str):
         return _without_query(value)

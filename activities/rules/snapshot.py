@@ -175,7 +175,7 @@ class CompiledRun:
         return self.model.service if self.snapshot.service is not None else None
 
     def with_model(self, address: ModelAddress) -> "CompiledRun":
-        """The same with the model at this address; itself, if that changes nothing."""
+        """The same with the model at this address; itself, if that changes nothing. Raises LaunchBlocked if it is too large."""
         if self.snapshot.service is None:
             return self
         contract = Contract.model_validate_json(self.contract_json)
@@ -183,6 +183,7 @@ class CompiledRun:
         contract_json = dump_contract(contract.model_copy(update={"kserve": model}))
         if contract_json == self.contract_json:
             return self
+        _check_size(contract_json, self.snapshot_json)
         name = f"{self.base_name}-m{hash_of({CONTRACT_KEY: contract_json})[:10]}"
         return CompiledRun(self.base_name, contract_json, self.snapshot, name)
 

@@ -48,6 +48,10 @@ _JOB_ANNOTATIONS = (
 _POD_LABELS = (JOB_NAME_LABEL, wellknown.LABEL_LAUNCH, wellknown.LABEL_RUN_UID)
 _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
 _EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
+_EVENT_FIELDS = ("reason", "type", "firstTimestamp", "lastTimestamp", "eventTime", "count")
+_FINALIZERS = 16
+"""Of a Pod: only whether there are any besides that of its Job matters."""
+
 _STATUS_FIELDS = (
     "phase",
     "reason",
@@ -104,6 +108,31 @@ def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     started = container_clock.started_at(pod)
     spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {}, started_at=started)
     return {"metadata": kept, "spec": share(spec), "status": share(status)}
+
+
+def slim_pod(pod: Object) -> Object:
+    """The Pod as it was listed, without what no rule reads: users may add megabytes of labels to one."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    kept = _metadata(metadata)
+    kept[KEPT_SHAPE] = shape_of_pod(pod)
+    kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
+    kept["ownerReferences"] = [
+        _picked(owner, _OWNER_FIELDS) for owner in metadata.get("ownerReferences") or () if owner.get("controller")
+    ]
+    kept["finalizers"] = [str(one) for one in (metadata.get("finalizers") or ())[:_FINALIZERS]]
+    kept["managedFields"] = container_clock.reports_of(pod)
+    return {"metadata": kept, "spec": _pod_spec(pod.get("spec") or {}), "status": status}
+
+
+def slim_event(event: Object) -> Object:
+    """The Event as it was listed, without what no rule reads."""
+    kept = {key: event[key] for key in _EVENT_FIELDS if event.get(key) is not None}
+    subject, series = event.get("involvedObject") or {}, event.get("series") or {}
+    kept["message"] = str(event.get("message", ""))[:MESSAGE_LIMIT]
+    kept["involvedObject"] = _picked(subject, ("uid", "fieldPath"))
+    kept["series"] = _picked(series, ("lastObservedTime",))
+    kept["metadata"] = _picked(event.get("metadata"), ("name", "creationTimestamp"))
+    return kept
 
 
 def trim_run(run: Object, *, share: Share = unshared) -> Object | None:

@@ -2,20 +2,22 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.runner.generator import CHAT, CHAT_BODY
+from benchmarks.runner.objects import open_bucket
 from benchmarks.runner.scenarios import ROW, Scenario
+from benchmarks.runner.server import POISON
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SERVER_CORE, CLIENT_CORE = 0, 1
-LIMIT = 180.0
-"""Seconds that one program may take."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,15 @@ class Measured:
     """Share of the requests."""
 
     cpu_seconds: float
+    requests: int = 0
+    seconds: float = 0.0
+    """From the first request to the last response."""
+
+    whole_seconds: float = 0.0
+    """From the start of the program to its end."""
+
+    peak_memory: float = 0.0
+    """MiB."""
 
 
 @contextmanager
@@ -53,41 +64,80 @@ def generate(scenario: Scenario) -> Measured:
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     module = "grpc_generator" if scenario.protocol == "grpc-v2" else "generator"
     with _server(scenario) as server:
-        out = _run(f"benchmarks.runner.{module}", str(server.port), *arguments)
+        out = _run(f"benchmarks.runner.{module}", str(server.port), *arguments, limit=scenario.limit)
         return server.end(json.loads(out.stdout)["cpu_seconds"])
 
 
 def run(scenario: Scenario, folder: Path) -> Measured:
     """Run the runner."""
+    with _server(scenario) as server, _prepared(scenario, folder, port=server.port) as environment:
+        started = time.monotonic()
+        out = _run("runner", environment=environment, limit=scenario.limit)
+        whole = time.monotonic() - started
+        last = json.loads(out.stderr.splitlines()[-1])
+        found = server.end(float(last["cpu_seconds"]))
+        return replace(found, whole_seconds=whole, peak_memory=float(last["peak_memory_mib"]))
+
+
+def run_against(port: int, scenario: Scenario, folder: Path) -> float:
+    """Run the runner with another server, and return the seconds from its start to its end."""
+    with _prepared(scenario, folder, port=port) as environment:
+        started = time.monotonic()
+        _run("runner", environment=environment, limit=scenario.limit)
+        return time.monotonic() - started
+
+
+def run_killed(scenario: Scenario, folder: Path, *, kills: int, every: float) -> Measured:
+    """Run the runner, kill it several times with SIGKILL after so many seconds, and start it again."""
+    with _server(scenario) as server, _prepared(scenario, folder, port=server.port) as environment:
+        for number in range(kills + 1):
+            variables = {**os.environ, **environment, "INFERRUN_ATTEMPT": str(number + 1)}
+            with subprocess.Popen(_command("runner"), cwd=CHECKOUT, env=variables, stderr=subprocess.DEVNULL) as child:
+                try:
+                    code = child.wait(every if number < kills else scenario.limit)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    continue
+            if number < kills or code:
+                raise ChildProcessError(f"the runner ended with {code} in attempt {number + 1}")
+        return server.end(0.0)
+
+
+@contextmanager
+def _prepared(scenario: Scenario, folder: Path, *, port: int) -> Iterator[dict[str, str]]:
+    """Write the input and the contract, and yield the environment of the runner."""
     for name in ("input", "output", "endpoints", "tmp"):
         (folder / name).mkdir(parents=True)
-    given = _write_input(scenario, folder / "input")
-    with _server(scenario) as server:
-        kserve = {"modelName": "bench", "modelUrl": f"127.0.0.1:{server.port}", "protocolVersion": scenario.protocol}
-        output = {"claimName": "bench", "path": "out"}
+    with ExitStack() as stack:
+        source = folder / "input"
+        storage: dict[str, object] = {"claimName": "bench"}
+        if scenario.store == "s3":
+            bucket = stack.enter_context(open_bucket(folder / "s3", endpoints=folder / "endpoints"))
+            source, storage = bucket.folder, bucket.storage
+        given = write_input(scenario, source)
+        sink = {**storage, "path": "out"}
+        kserve = {"modelName": "bench", "modelUrl": f"127.0.0.1:{port}", "protocolVersion": scenario.protocol}
         contract = {
             "jobId": "bench",
             "jobName": "bench",
             "kserve": kserve if scenario.protocol == "openai" else {**kserve, "modelInputName": "input-0"},
-            "input": {"file": {"claimName": "bench", **given}},
-            "output": {"file": {**output, "format": "openai"} if scenario.protocol == "openai" else output},
+            "input": {scenario.store: {**storage, **given}},
+            "output": {scenario.store: {**sink, "format": scenario.results} if scenario.results else sink},
         }
         (folder / "contract.json").write_text(json.dumps(contract))
-        out = _run("runner", environment=_environment(folder, scenario))
-        last = json.loads(out.stderr.splitlines()[-1])
-        return server.end(float(last["cpu_seconds"]))
+        yield _environment(folder, scenario)
 
 
 def execute_stages(scenario: Scenario, folder: Path) -> float:
     """Return the CPU seconds of the bare stages, without sending."""
     folder.mkdir(parents=True)
-    _write_input(scenario, folder)
+    write_input(scenario, folder)
     names = (str(folder / "rows.jsonl"), str(folder / "out.jsonl"))
     out = _run("benchmarks.runner.stages", *names, "--rows", str(scenario.rows))
     return float(json.loads(out.stdout)["cpu_seconds"])
 
 
-def _write_input(scenario: Scenario, folder: Path) -> dict[str, str]:
+def write_input(scenario: Scenario, folder: Path) -> dict[str, str]:
     """Write the input, and return its path and format."""
     match scenario.protocol:
         case "openai":
@@ -100,8 +150,23 @@ def _write_input(scenario: Scenario, folder: Path) -> dict[str, str]:
         case "grpc-v2":
             _write_parquet(folder / "rows.parquet", scenario.records)
             return {"path": "rows.parquet", "format": "parquet"}
-    (folder / "rows.jsonl").write_text(f"[{ROW}]\n" * scenario.records)
+    with (folder / "rows.jsonl").open("w") as out:
+        for rows in _pieces(scenario.records):
+            out.write(f"[{ROW}]\n" * rows if not scenario.poisoned else _poisoned(rows, share=scenario.poisoned))
     return {"path": "rows.jsonl"}
+
+
+def _pieces(records: int) -> Iterator[int]:
+    """Divide the records, so that not all of their text is in memory."""
+    while records > 0:
+        yield min(records, 1_000_000)
+        records -= 1_000_000
+
+
+def _poisoned(rows: int, *, share: float) -> str:
+    chance = random.Random(7)  # noqa: S311  not for security
+    bad = f"[{POISON.decode()},{ROW.partition(',')[2]}]\n"
+    return "".join(bad if chance.random() < share else f"[{ROW}]\n" for _ in range(rows))
 
 
 def _write_parquet(path: Path, rows: int) -> None:
@@ -138,7 +203,8 @@ class _Server:
         out, _ = self._child.communicate()
         seen = json.loads(out)
         rate = seen["records"] / seen["seconds"] if seen["seconds"] else 0.0
-        return Measured(rate, seen["rejected"] / max(1, seen["requests"]), cpu_seconds)
+        rejected = seen["rejected"] / max(1, seen["requests"])
+        return Measured(rate, rejected, cpu_seconds, requests=seen["requests"], seconds=seen["seconds"])
 
 
 @contextmanager
@@ -147,7 +213,7 @@ def _server(scenario: Scenario) -> Iterator[_Server]:
     values = {**scenario.server, "rows": scenario.rows} if is_grpc else scenario.server
     options = [text for name, value in values.items() for text in (f"--{name}", str(value))]
     module = f"benchmarks.runner.{'grpc_server' if is_grpc else 'server'}"
-    command = [*_pinned(SERVER_CORE), sys.executable, "-m", module, *options]
+    command = [*pinned(SERVER_CORE), sys.executable, "-m", module, *options]
     with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
             yield _Server(child)
@@ -155,13 +221,24 @@ def _server(scenario: Scenario) -> Iterator[_Server]:
             child.kill()
 
 
-def _run(module: str, *arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    command = [*_pinned(CLIENT_CORE), sys.executable, "-m", module, *arguments]
+def _run(
+    module: str, *arguments: str, environment: dict[str, str] | None = None, limit: float = 180.0
+) -> "subprocess.CompletedProcess[str]":
     variables = {**os.environ, **(environment or {})}
     return subprocess.run(
-        command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, check=True, timeout=LIMIT
+        _command(module, *arguments),
+        cwd=CHECKOUT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=limit,
     )
 
 
-def _pinned(core: int) -> Sequence[str]:
+def _command(module: str, *arguments: str) -> list[str]:
+    return [*pinned(CLIENT_CORE), sys.executable, "-m", module, *arguments]
+
+
+def pinned(core: int) -> Sequence[str]:
     return ("taskset", "--cpu-list", str(core)) if (os.cpu_count() or 1) > 1 else ()

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from benchmarks.machine import machine
+from benchmarks.runner.finding import Finding
 from benchmarks.runner.programs import Measured
 from benchmarks.runner.run import Pass
-from benchmarks.runner.scenarios import BRISK, CALM, COLUMNS, FAST, GRPC, RATES, SINGLE, WIDE, Scenario
+from benchmarks.runner.scenarios import BRISK, CALM, COLUMNS, FAST, GRPC, MILD, RATES, SINGLE, WIDE, Scenario
 from benchmarks.statistics import Spread, spread
 
 TARGET_REQUEST = 100.0
@@ -13,9 +14,10 @@ TARGET_START = 0.2
 TARGETS_WIDE = (1.5, 1.25)
 
 
-def page(passes: Sequence[Pass]) -> str:
-    """The report as a page of the documentation."""
-    return "\n".join([*_introduction(passes), *_rates_part(passes), *_cpu_part(passes), *_tuning_part(passes), ""])
+def page(passes: Sequence[Pass], *, mild: Pass | None = None, long: Sequence[Finding] = ()) -> str:
+    """The report as a page of the documentation; `mild` and `long` are measured only with `--all`."""
+    parts = (_introduction(passes), _rates_part(passes), _cpu_part(passes), _tuning_part(passes, mild))
+    return "\n".join([*(line for part in parts for line in part), *_findings_part(passes, long), ""])
 
 
 def _introduction(passes: Sequence[Pass]) -> list[str]:
@@ -40,7 +42,7 @@ def _rates_part(passes: Sequence[Pass]) -> list[str]:
         "",
         f"It handles {FAST:,.0f} rows of four numbers per second ({GRPC:,.0f} over gRPC), one request after the other.",
         f"JSON: {RATES[0].rows:,} rows per request, JSON lines from and to files, {RATES[0].concurrency} requests in flight.",
-        f"gRPC: {COLUMNS.rows:,} rows per request, Parquet as input, JSON lines as output, the concurrency that the runner finds.",
+        f"gRPC: {COLUMNS.rows:,} rows per request, Parquet as input and output, the concurrency that the runner finds.",
         "",
         "| server | load generator, rows/s | runner, rows/s | runner / generator | target |",
         "| --- | --- | --- | --- | --- |",
@@ -67,12 +69,13 @@ def _cpu_part(passes: Sequence[Pass]) -> list[str]:
     ]
 
 
-def _tuning_part(passes: Sequence[Pass]) -> list[str]:
+def _tuning_part(passes: Sequence[Pass], mild: Pass | None) -> list[str]:
+    few = [mild] if mild else []
     tuned = [one for one in passes if CALM[0].name in one.runner]
     return [
         "## The concurrency that the runner finds",
         "",
-        "The runner begins with one request at a time. The load generator has two connections more than the server has workers,",
+        "The runner begins with four requests at a time. The load generator has two connections more than the server has workers,",
         "or as many as the server admits. Both meet the same share of faults: 503, lost connections, or responses that take ten",
         "times as long. The rate contains the time in which the runner finds the concurrency. Ten rows per request; with OpenAI's",
         f"API one. {len(tuned)} of the passes.",
@@ -80,8 +83,21 @@ def _tuning_part(passes: Sequence[Pass]) -> list[str]:
         "| server | load generator, records/s | runner, records/s | runner / generator | target | rejected |",
         "| --- | --- | --- | --- | --- | --- |",
         *(f"{_row(tuned, one)} {_rejected(tuned, one)} |" for one in (*BRISK, *CALM)),
+        *(f"{_row(few, one)} {_rejected(few, one)} |" for one in MILD if few),
         "",
     ]
+
+
+def _findings_part(passes: Sequence[Pass], long: Sequence[Finding]) -> list[str]:
+    """Those of every pass, then those that were measured once."""
+    repeated = [(found, [one.findings[at].value for one in passes]) for at, found in enumerate(passes[0].findings)]
+    lines = [f"| {found.name} | {spread(values).text()} | {found.goal} |" for found, values in repeated]
+    lines += [f"| {found.name} | {found.value:.3f} | {found.goal} |" for found in long]
+    notes = [
+        "S3 is versitygw over a folder. Long runs, which `BENCH=--all` adds, are measured once. Speed-ups are those of whole",
+        "programs with MLServer and scikit-learn, each with its defaults apart from the rows per request.",
+    ]
+    return ["## Other measurements", "", *notes, "", "| measured | value | target |", "| --- | --- | --- |", *lines]
 
 
 def _rejected(passes: Sequence[Pass], scenario: Scenario) -> str:

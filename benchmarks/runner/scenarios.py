@@ -1,6 +1,6 @@
 """What is measured: the server, the requests, and how long."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 ROW = "5.1,3.5,1.4,0.2"
@@ -28,6 +28,16 @@ class Scenario:
     """Requests in flight of the runner; 0: it finds the number."""
 
     server: dict[str, float | int | str] = field(default_factory=dict)
+    poisoned: float = 0.0
+    """Share of the records that the server rejects."""
+
+    results: Literal["", "openai", "parquet"] = ""
+    """Format of the output; default: JSON lines."""
+
+    store: Literal["file", "s3"] = "file"
+    limit: float = 180.0
+    """Seconds that the programs may take."""
+
     target: float = 0.95
 
     @property
@@ -47,13 +57,14 @@ def _fast(share: float) -> Scenario:
     )
 
 
-RATES = tuple(_fast(share) for share in (0.0, 0.01, 0.1))
+RATES = tuple(_fast(share) for share in (0.0, 0.001, 0.01, 0.1))
 
 COLUMNS = Scenario(
-    "gRPC with bytes, Parquet",
+    "gRPC with bytes, Parquet in and out",
     150,
     rows=16_384,
     protocol="grpc-v2",
+    results="parquet",
     server={"capacity": GRPC},
     target=0.97,
 )
@@ -91,17 +102,21 @@ BRISK = (
 """Measured one after the other, because they take CPU time."""
 
 CALM = (
-    *(_faulty(fault, share, milliseconds=100) for fault in FAULTS for share in (0.01, 0.1)),
+    *(_faulty(fault, share, milliseconds=100) for fault in FAULTS for share in (0.001, 0.01, 0.1)),
     Scenario(
         "OpenAI, 50 to 150 ms, 16 slots",
         14 * 160,
         protocol="openai",
+        results="openai",
         connections=18,
         server={"capacity": 0, "seconds": 0.1, "scatter": 0.5, "workers": 16},
         target=0.98,
     ),
 )
 """Measured at the same time, because they wait most of the time."""
+
+MILD = tuple(_faulty(fault, share, milliseconds=5) for fault in FAULTS for share in (0.001, 0.01))
+"""Fewer faults than in BRISK; only in the long measurements."""
 
 SINGLE = Scenario("a request with one record", 5000, concurrency=4, server={"capacity": FAST})
 SHORTEST = Scenario("one request", 1, concurrency=4, server={"capacity": FAST})
@@ -113,3 +128,23 @@ WIDE = tuple(
     for rows, requests in ((1024, 400), (16_384, 25))
 )
 """CPU time per row, with a server that is faster than the runner."""
+
+UNHURRIED = 50_000.0
+"""Records per second of a server that leaves the runner time to send records twice."""
+
+CLEAN = Scenario("no rejected record", 150, rows=1000, concurrency=4, server={"capacity": UNHURRIED, "poison": 1})
+POISONED = replace(CLEAN, name="0.1 % of the records are rejected", poisoned=0.001)
+OBJECTS = replace(RATES[0], name="from S3 to S3, JSON", requests=8000, store="s3", limit=400)
+WHOLE = replace(RATES[0], name="a whole run of 60 s", requests=int(60 * FAST / 1000), limit=400)
+TALL = replace(RATES[0], name="20 M rows", requests=20_000, limit=400)
+SHORT = replace(RATES[0], name="200 k rows", requests=200)
+
+KILLED_CAPACITY = 20_000.0
+
+
+def killed(seconds: int) -> Scenario:
+    """A run of this length, which is killed from time to time."""
+    requests = int(seconds * KILLED_CAPACITY / 1000)
+    return Scenario(
+        f"a run of {seconds} s", requests, rows=1000, server={"capacity": KILLED_CAPACITY}, limit=2 * seconds + 120
+    )

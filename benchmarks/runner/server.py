@@ -3,8 +3,8 @@
 V2 over REST, and OpenAI's chat completions. It returns one constant prediction per record. A request occupies one of `--workers`
 for a time in proportion to its records (`--capacity` records per second) or for `--seconds`, and waits while all are occupied. A
 share of the requests may be rejected with 503 at once, lose its connection, or take ten times as long; more than `--admitted`
-requests at a time are rejected with 429. The choice is random with a fixed seed. It prints its port, and after its standard input
-was closed what it saw, as JSON.
+requests at a time are rejected with 429, and with `--poison` each request that contains a certain value with 400. The choice is
+random with a fixed seed. It prints its port, and after its standard input was closed what it saw, as JSON.
 """
 
 import argparse
@@ -25,6 +25,10 @@ from benchmarks.runner.http_messages import message_in, response
 _SHAPE = re.compile(rb'"shape":\[(\d+)')
 _NOT_FOUND = response("404 Not Found", b"{}")
 _BUSY = response("503 Service Unavailable", b"{}")
+_INVALID = response("400 Bad Request", b"{}")
+POISON = b"6.66"
+"""A value that the server rejects, if it is asked to."""
+
 _FULL = response("429 Too Many Requests", b"{}")
 _COMPLETION = response(
     "200 OK",
@@ -56,6 +60,7 @@ class Seen:
     admitted: int = 0
     """Requests at a time that are not rejected; 0: all."""
 
+    poison: bool = False
     records: int = 0
     requests: int = 0
     rejected: int = 0
@@ -87,6 +92,9 @@ class Seen:
         if self.share and self.fault != "slow" and self.chance.random() < self.share:
             self.rejected += 1
             return (_BUSY if self.fault == "503" else None), 0
+        if self.poison and POISON in body:
+            self.rejected += 1
+            return _INVALID, 0
         if head.startswith(b"POST /v1/"):
             self.records += 1
             return _COMPLETION, 1
@@ -178,4 +186,5 @@ if __name__ == "__main__":
     parser.add_argument("--scatter", type=float, default=0.0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--admitted", type=int, default=0)
+    parser.add_argument("--poison", type=bool, default=False)
     uvloop.run(serve(Seen(**vars(parser.parse_args()))))

@@ -16,7 +16,9 @@ from inferrun.kube.objects import Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.validation import describe, run_problems
+from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse
 
 ANNOTATION_SUSPENDED: Final = f"{wellknown.DOMAIN}/suspended-by-migration"
@@ -201,7 +203,13 @@ def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig
             if namespace and namespace != run.metadata.namespace:
                 wanted[name, namespace, run.metadata.namespace] = None
     return [
-        Action(Step.MANUAL, "Secret", target, name, f"inferrun copy-secret {name} --from {source} --to {target}")
+        Action(
+            Step.MANUAL,
+            "Secret",
+            target,
+            name,
+            shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target),
+        )
         for name, source, target in wanted
     ]
 
@@ -240,9 +248,12 @@ def _is_running(deployment: Object) -> bool:
 
 
 def lines(actions: Sequence[Action]) -> Iterator[str]:
-    """The actions as a table."""
+    """The actions as a table. Objects from before a rule existed contain any text."""
     rows = [("ACTION", "OBJECT", "WHY")]
-    rows += [(str(one.step), f"{one.kind} {one.namespace}/{one.name}", one.why) for one in actions]
+    rows += [
+        (str(one.step), one_line(f"{one.kind} {one.namespace}/{one.name}"), one_line(one.why, limit=MESSAGE_LIMIT))
+        for one in actions
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for first, second, third in rows:
         yield f"{first:{widths[0]}}  {second:{widths[1]}}  {third}"

@@ -9,6 +9,11 @@ def missing(service: str) -> str:
     return f"{service} does not exist; {fix}"
 
 
+def too_large(service: str, why: str) -> str:
+    """The message about an object that is not parsed; `why` may end with a fix that is about another kind."""
+    return f"{service} is not read: {why.partition(';')[0]}; reduce it and the run starts automatically"
+
+
 def not_installed(kind: str) -> str:
     """The message about a kind that the API server does not serve."""
     versions = " or ".join(f"{GROUP}/{version}" for version in KINDS[kind].versions)

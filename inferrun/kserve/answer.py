@@ -10,7 +10,7 @@ Stored: TypeAlias = Mapping[str, Any]  # Any: an object as the API server return
 
 
 class Unreadable(Enum):
-    """Stands for an object that exists or not: this installation may not read it."""
+    """Stands for an object that exists or not: this installation may not read it, or it is too large."""
 
     UNREADABLE = "unreadable"
 

@@ -24,7 +24,7 @@ from inferrun.kserve.status import (
     text,
 )
 from inferrun.kserve.urls import GRPC, base_of, model_url, parts_of, service_name, with_port
-from inferrun.text import one_line
+from inferrun.text import one_line, public_url
 
 FAILED_TRANSITIONS: Final = ("BlockedByFailedLoad", "InvalidSpec")
 KNATIVE_MODES: Final = ("Serverless", "Knative")
@@ -33,6 +33,9 @@ MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
+
+REVISION_LIMIT: Final = 253
+"""Characters of the name of a revision, which is that of an object."""
 
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the default runner speaks, preferred first."""
@@ -183,8 +186,8 @@ def _listed_address(item: Stored, others: Others, *, protocol: str) -> tuple[Spl
         found, _ = next(iter(entries), ("", ""))
         if found:
             return Never(
-                f"{name_of(item)} has the address {found}, which is no http or https URL; set kserve.modelUrl instead of "
-                "kserve.serviceRef in the InferenceConfig"
+                f"{name_of(item)} has the address {public_url(found)}, which is no http or https URL; set kserve.modelUrl "
+                "instead of kserve.serviceRef in the InferenceConfig"
             )
         return _without_authorities(_predictor_service(item, others, protocol=protocol))
     parts, authorities = candidates[0]
@@ -250,7 +253,8 @@ def _mode(item: Stored) -> str:
 def revision_of(item: Stored) -> str:
     """The revision that serves the model, in Knative mode."""
     predictor = member(item, "status", "components", "predictor")
-    return text(predictor, "latestRolledoutRevision") or text(predictor, "latestReadyRevision")
+    revision = text(predictor, "latestRolledoutRevision") or text(predictor, "latestReadyRevision")
+    return one_line(revision, limit=REVISION_LIMIT)
 
 
 def _concurrency(item: Stored) -> int:

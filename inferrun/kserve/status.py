@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from inferrun.kserve.answer import NotYet, Stored
 from inferrun.text import one_line
-from inferrun.timestamps import parse
+from inferrun.timestamps import parse_foreign
 
 STOP_ANNOTATION: Final = "serving.kserve.io/stop"
 
@@ -94,7 +94,7 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     if generation is None or (observed is not None and observed >= generation):
         return None
     edited = _edited_at(item)
-    until = edited + SETTLED_AFTER if observed is not None and edited is not None else None
+    until = _settled_at(edited) if observed is not None and edited is not None else None
     if until is not None and now >= until:
         return None
     status = f"its status is still of generation {observed or 'none'} instead of {generation}"
@@ -104,12 +104,17 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
 
 def _edited_at(item: Stored) -> datetime | None:
     """When the spec was edited last, according to the API server; None if that is not known."""
-    times = [
-        str(entry["time"])
+    times = (
+        parse_foreign(entry.get("time"))
         for entry in items(item, "metadata", "managedFields")
-        if isinstance(entry, dict) and entry.get("time") and member(entry, "fieldsV1", "f:spec") is not None
-    ]
+        if isinstance(entry, dict) and member(entry, "fieldsV1", "f:spec") is not None
+    )
+    return max(filter(None, times), default=None)
+
+
+def _settled_at(edited: datetime) -> datetime | None:
+    """When the status is believed; None for an edit at the end of the calendar: users can set its time."""
     try:
-        return max((parse(time) for time in times), default=None)
-    except ValueError:
+        return edited + SETTLED_AFTER
+    except OverflowError:
         return None

@@ -6,6 +6,7 @@ be preserved. Raises the errors in `inferrun.kube.errors`.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,11 +22,15 @@ from inferrun.kube.decoding import Page, read_event, read_object, read_page
 from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
 from inferrun.kube.objects import PODS, Object, Resource
 
+logger = logging.getLogger(__name__)
+
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 290
 """Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
-MAX_PAGE_BYTES = 32 * 1024 * 1024
+MAX_PAGE_BYTES = 16 * 1024 * 1024
 """Maximum size of one page of a list; a page of 500 Pods has about 10 MiB."""
+MAX_ITEMS_BYTES = 16 * 1024 * 1024
+"""Bytes of a list that is read as a whole. Anybody who may create objects can give them the labels that it selects."""
 MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
 """The same for objects with free-form fields, which take many times as much memory when they are parsed. More than etcd stores
 in one object, so a page of one item always fits."""
@@ -97,12 +102,43 @@ class KubeClient:
         body = await self._request("GET", PODS.path(namespace, pod, "log"), params=params)
         return body.decode(errors="replace")
 
-    async def page(self, resource: Resource, namespace: str | None = None, **params: str) -> Page:
+    async def items(
+        self, resource: Resource, namespace: str | None = None, *, page_size: int, **params: str
+    ) -> AsyncIterator[Object]:
+        """The objects of a list, of which each should be reduced before the next one is taken; parameters as for `list`.
+
+        The first MAX_ITEMS_BYTES are read, and at most a quarter of them at a time.
+        """
+        token, read = "", 0
+        while True:
+            more = {"continue": token} if token else {}
+            try:
+                page = await self.page(
+                    resource, namespace, max_bytes=MAX_ITEMS_BYTES // 4, limit=str(page_size), **params, **more
+                )
+            except PageTooLarge:
+                if page_size == 1:
+                    raise
+                page_size = max(1, page_size // 10)
+                continue
+            for item in page.items:
+                yield item
+            token, read = page.token, read + page.size
+            if not token:
+                return
+            if read >= MAX_ITEMS_BYTES:
+                fields = {"plural": resource.plural, "namespace": namespace, "bytes": read}
+                logger.warning("a list is too large to be read as a whole", extra=fields)
+                return
+
+    async def page(
+        self, resource: Resource, namespace: str | None = None, *, max_bytes: int | None = None, **params: str
+    ) -> Page:
         """One page of a list, without the items that cannot be decoded; parameters as for `list`.
 
-        Raises PageTooLarge if the page has more bytes than allowed.
+        Raises PageTooLarge if the page has more bytes or members than allowed.
         """
-        allowed = MAX_FREE_FORM_PAGE_BYTES if resource.is_free_form else MAX_PAGE_BYTES
+        allowed = max_bytes or (MAX_FREE_FORM_PAGE_BYTES if resource.is_free_form else MAX_PAGE_BYTES)
         async with self._answer("GET", resource.path(namespace), params=params) as answer:
             pieces, size = [], 0
             async for piece in answer.content.iter_any():

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.kube.errors import KubeError, error_of
+from inferrun.kube.errors import KubeError, PageTooLarge, error_of
 from inferrun.kube.objects import MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS, UNREADABLE, Object, Resource
 from inferrun.nesting import TooDeep, check_depth
 
@@ -22,6 +22,10 @@ MALFORMED: Final = "MALFORMED"
 Its object is a stub: `metadata` with name, namespace, UID and resourceVersion, and the reason under `UNREADABLE`. It is
 empty if not even those are readable.
 """
+
+MAX_PAGE_MEMBERS: Final = 1_000_000
+"""Maximum number of commas in a page: each member takes about 120 bytes when it is parsed, however small. 500 Pods have a quarter
+of that, and one object of the largest size that etcd stores has half of it."""
 
 _NOT_DECODED: Final = "it cannot be decoded, probably because it is nested too deeply"
 
@@ -43,12 +47,14 @@ _STRINGS: Final = (b"name", b"namespace", b"uid", b"resourceVersion", b"continue
 class Page:
     """One page of a list: `token` requests the next page and is empty on the last.
 
-    `malformed` has the items that could not be decoded, each reduced as described for `MALFORMED`.
+    `size` is that of the page in bytes; `malformed` has the items that could not be decoded, each reduced as described for
+    `MALFORMED`.
     """
 
     version: str
     items: list[Object]
     token: str = ""
+    size: int = field(default=0, compare=False)
     malformed: list[Object] = field(default_factory=list)
 
 
@@ -96,7 +102,9 @@ def error_of_event(status: object) -> KubeError:
 
 
 def read_page(raw: bytes, resource: Resource) -> Page:
-    """One page of a list. Raises ValueError if `raw` is not a list."""
+    """One page of a list. Raises ValueError if `raw` is not a list, and PageTooLarge if it has too many members."""
+    if not resource.is_free_form and raw.count(b",") > MAX_PAGE_MEMBERS:
+        raise PageTooLarge(f"a page of {resource.plural} has more than {MAX_PAGE_MEMBERS} members")
     malformed: list[Object] = []
     try:
         try:
@@ -107,7 +115,9 @@ def read_page(raw: bytes, resource: Resource) -> Page:
         except ValueError:
             metadata, items, malformed = _read_each_item(raw, resource)
         token = metadata.get("continue") or ""
-        return Page(version=str(metadata["resourceVersion"]), items=items, token=token, malformed=malformed)
+        return Page(
+            version=str(metadata["resourceVersion"]), items=items, token=token, size=len(raw), malformed=malformed
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the response is not a list") from error
 

@@ -142,6 +142,7 @@ class Informer:
         while True:
             present.update(key for item in page.items if (key := self._put(item, accepts_older=went_back)))
             present.update(key for item in page.malformed if (key := self._skip_malformed(item)))
+            page.items.clear()  # the objects take many times as much memory as what is kept of them
             if not page.token:
                 break
             page = await self._page(token=page.token)
@@ -156,7 +157,9 @@ class Informer:
         params = {**self._list_params, **({"continue": token} if token else {})}
         while True:
             try:
-                return await self._api.page(self._resource, self._namespace, limit=str(self._page_size), **params)
+                return await self._api.page(
+                    self._resource, self._namespace, max_bytes=None, limit=str(self._page_size), **params
+                )
             except PageTooLarge:
                 if self._page_size == 1:
                     raise

@@ -24,8 +24,8 @@ validated: as many as fit into the size would take a third of a second."""
 class Resource:
     """A resource of the API, such as `Resource("batch/v1", "jobs")`.
 
-    The objects of a resource with free-form fields are parsed only up to a limit of size and nesting: a megabyte of small
-    keys takes 25 times as much memory once it is parsed.
+    The objects of a resource with free-form fields, or with long lists, are parsed only up to a limit of size and nesting: a
+    megabyte of small keys takes 25 times as much memory once it is parsed.
     """
 
     group_version: str
@@ -46,7 +46,7 @@ class Resource:
         return "/".join(parts)
 
 
-_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]+", re.ASCII)
+_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]{1,253}", re.ASCII)
 
 
 def _segment(name: str) -> str:
@@ -61,7 +61,7 @@ JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
 CONFIG_MAPS = Resource("v1", "configmaps")
 EVENTS = Resource("v1", "events")
-SERVICES = Resource("v1", "services")
+SERVICES = Resource("v1", "services", is_free_form=True)
 NAMESPACES = Resource("v1", "namespaces")
 SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")

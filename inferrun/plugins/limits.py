@@ -55,7 +55,7 @@ class Limits(BaseModel):
     falls when the server rejects requests (429, 503), does not respond in time, or has become slower."""
 
     start_concurrency: int = Field(default=0, ge=0, le=MAX_CONCURRENCY)
-    """Number of concurrent requests to begin with. Default 0: 1 if the runner finds the concurrency, otherwise `concurrency`. With
+    """Number of concurrent requests to begin with. Default 0: 4 if the runner finds the concurrency, otherwise `concurrency`. With
     a fixed concurrency, each success allows one more. With a model of KServe it is what the replicas accept, if that is known."""
 
     connection_seconds: float = Field(default=30.0, gt=0)

@@ -20,15 +20,18 @@ class AdaptiveLimit:
 
     @property
     def may_grow(self) -> bool:
-        """Whether it is below what it should be."""
-        return self._number < self._wanted()
+        """Whether it is below what it should be, or may soon be."""
+        return self._number < self._wanted() or self._admission.is_in_doubt
 
     def grow(self) -> None:
-        """Raise it by one."""
+        """Raise it by one, unless the latest rejection stops that."""
+        if self._admission.is_in_doubt:
+            self._admission.wait()
         self._number = min(self._number + 1, self._wanted())
 
     def ticket(self, in_flight: int) -> Ticket:
-        """Describe a request."""
+        """Describe a request, which is about to be sent."""
+        self._admission.send(in_flight)
         return Ticket(in_flight, self._search.round, self._admission.cuts)
 
     def accepted(self, ticket: Ticket) -> None:

@@ -8,6 +8,7 @@ An opened folder is used through `/proc/self/fd`, so that it stays the same fold
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -76,6 +77,15 @@ def status_of(folder: Path, name: str) -> os.stat_result:
         return os.fstat(handle)
     finally:
         os.close(handle)
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file of an opened folder. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, f"{path.name!r} is not a file")
+        return file.read()
 
 
 def split_last(root: Path, path: str) -> tuple[str, str]:

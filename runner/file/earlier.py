@@ -1,11 +1,10 @@
 """Reads the output folder of an ended run on a claim. No link is followed: its target may be outside the claim."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import RecordFormat, RetriedRun
-from runner.file.beneath import opened_folder
+from runner.file.beneath import opened_folder, read_file
 from runner.run_folder.earlier import Documents, EarlierRun, earlier_run
 
 
@@ -41,8 +40,6 @@ def _read(root: Path, folder: str, name: str) -> bytes | None:
     parent, last = str(PurePosixPath(folder) / PurePosixPath(name).parent), PurePosixPath(name).name
     try:
         with opened_folder(root, parent) as opened:
-            handle = os.open(opened / last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return read_file(opened / last)
     except FileNotFoundError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        return file.read()

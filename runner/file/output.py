@@ -41,7 +41,7 @@ from inferrun.plugins import (
     StoreContext,
     Survey,
 )
-from runner.file.beneath import open_folder, opened_folder, path_of
+from runner.file.beneath import LinkOutside, open_folder, opened_folder, path_of, read_file
 from runner.file.earlier import read_earlier
 from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.layout import Layout
@@ -57,6 +57,7 @@ from runner.run_folder.documents import (
     chunk_document_of,
     claim_name,
     claim_of,
+    committed_chunks,
     document_of,
     latest_claims,
     manifest_of,
@@ -292,22 +293,22 @@ class FileOutput:
     def _read_survey(self) -> Survey:
         if self._read_manifest() is not None:
             return Survey(is_run_committed=True)
-        committed = frozenset(int(path.stem) for path in self._layout.commits.glob("*.json"))
+        committed = committed_chunks(path.name for path in self._layout.commits.glob("*.json"))
         latest = latest_claims(path.name for path in self._layout.claims.glob("*.json"))
         claims = {
-            chunk: claim_of(name, (self._layout.claims / name).read_bytes())
+            chunk: claim_of(name, read_file(self._layout.claims / name))
             for chunk, name in latest.items()
             if chunk not in committed
         }
         documents = [
-            MemberDocument.model_validate_json(path.read_bytes()) for path in self._layout.members.glob("*.json")
+            MemberDocument.model_validate_json(read_file(path)) for path in self._layout.members.glob("*.json")
         ]
         members = {document.name: document.member() for document in documents}
         return Survey(committed=committed, claims=claims, members=members)
 
     def _read_commits(self) -> list[ChunkDocument]:
         paths = sorted(self._layout.commits.glob("*.json"))
-        return [ChunkDocument.model_validate_json(path.read_bytes()) for path in paths]
+        return [ChunkDocument.model_validate_json(read_file(path)) for path in paths]
 
     def _prepare_folders(self) -> None:
         self._create(self._layout.predictions, self._layout.commits, self._own)
@@ -378,7 +379,7 @@ class FileOutput:
             self._has_unpublished_files = False
         else:
             part.discard()
-            document = ChunkDocument.model_validate_json(self._layout.commit(chunk.index).read_bytes())
+            document = ChunkDocument.model_validate_json(read_file(self._layout.commit(chunk.index)))
         self._commits[chunk.index] = document
         del self._parts[chunk.index]
         return document.commit(won=won)
@@ -473,7 +474,7 @@ class FileOutput:
 
     def _read_run(self) -> RunDocument | None:
         try:
-            run = RunDocument.model_validate_json(self._layout.run.read_bytes())
+            run = RunDocument.model_validate_json(read_file(self._layout.run))
         except FileNotFoundError:
             return None
         self._run_folder.check_owner(run.run_id)
@@ -481,7 +482,7 @@ class FileOutput:
 
     def _read_manifest(self) -> CommittedRun | None:
         try:
-            content = self._layout.manifest.read_bytes()
+            content = read_file(self._layout.manifest)
         except FileNotFoundError:
             return None
         return self._run_folder.committed_run(content)
@@ -498,7 +499,8 @@ def _fix(error: OSError) -> str:
         case errno.EACCES | errno.EPERM:
             return "the runner runs as user 65532; make the volume writable for that user or group"
         case errno.ELOOP:
-            return "replace the link with a folder"
+            is_folder = isinstance(error, LinkOutside)
+            return "replace the link with a folder" if is_folder else "remove the links from the folder of the run"
         case errno.EROFS:
             return "the volume is mounted read-only; use a claim with a writable access mode"
         case errno.ENOSPC | errno.EDQUOT:

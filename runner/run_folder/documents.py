@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from inferrun.plugins import (
@@ -25,6 +25,9 @@ from inferrun.plugins import (
 from inferrun.text import public_url
 from runner.run_folder.part_writer import Draft, PartDraft
 
+_FOLDERS: Final = ("predictions", "errors")
+
+_COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
 
 
@@ -71,10 +74,28 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
     )
 
 
+def _check_place(file: str) -> str:
+    """Whoever can write to the store may write a document: it must not name a file of another run."""
+    folder, slash, name = file.partition("/")
+    if folder not in _FOLDERS or not slash or not _is_name(name):
+        raise ValueError("must be in one of the folders of the run")
+    return file
+
+
+def _check_name(name: str) -> str:
+    if not _is_name(name):
+        raise ValueError("must be a name")
+    return name
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "/" not in text and "\0" not in text and text not in (".", "..")
+
+
 class StoredFile(Document):
     """A file of the output, relative to the run's folder."""
 
-    file: str
+    file: Annotated[str, AfterValidator(_check_place)]
     bytes: int
     sha256: str
 
@@ -93,7 +114,7 @@ class ChunkDocument(Document):
 
     inferrun: Literal["v1"] = "v1"
     chunk: int
-    attempt: str
+    attempt: Annotated[str, AfterValidator(_check_name)]
     part: ManifestPart
     usage: TokenUsage = NO_USAGE
 
@@ -193,6 +214,11 @@ def latest_claims(names: Iterable[str]) -> dict[int, str]:
             chunk, generation = int(match[1]), int(match[2])
             found[chunk] = max(found.get(chunk, (-1, "")), (generation, name))
     return {chunk: name for chunk, (_, name) in found.items()}
+
+
+def committed_chunks(names: Iterable[str]) -> frozenset[int]:
+    """Return the chunks whose commits have these names; other names are ignored."""
+    return frozenset(int(match[1]) for name in names if (match := _COMMIT_NAME.fullmatch(name)) is not None)
 
 
 def claim_of(name: str, content: bytes) -> Claim:

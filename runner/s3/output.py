@@ -56,6 +56,7 @@ from runner.run_folder.documents import (
     chunk_document_of,
     claim_name,
     claim_of,
+    committed_chunks,
     document_of,
     latest_claims,
     manifest_of,
@@ -215,7 +216,7 @@ class S3Output:
 
     def _committed_chunks(self) -> frozenset[int]:
         listed = self._bucket.list_below(self._key("commits/"))
-        return frozenset(int(PurePosixPath(one.key).stem) for one in listed)
+        return committed_chunks(PurePosixPath(one.key).name for one in listed)
 
     def _commit_key(self, chunk: int) -> str:
         return self._key(f"commits/{chunk:06}.json")

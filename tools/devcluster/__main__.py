@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, binaries, cluster, docker, images, packages, venv, volumes
+from . import archives, cluster, docker, images, packages, test_servers, venv, volumes
 from .console import error as print_error
 from .console import info
 from .errors import DevClusterError
@@ -44,8 +44,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("folder", type=Path)
     engine = commands.add_parser("docker", help="provide a Docker engine until standard input is closed")
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
-    programs = commands.add_parser("programs", help="compile programs that only tests need")
-    programs.add_argument("module", choices=[binaries.S3.name])
+    commands.add_parser("test-servers", help="install the S3 server and the model server that only tests need")
     commands.add_parser("test-packages", help="install the Debian packages that only tests need")
     commands.add_parser("venv", help="make the checkout's .venv match the lock files")
     stages = commands.add_parser("stages", help="run make targets until one fails")
@@ -81,10 +80,8 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
         case "docker":
             folders = [(name, Path(folder).resolve()) for name, folder in arguments.image]
             docker.serve([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
-        case "programs":
-            binaries.require_go()
-            if binaries.missing((binaries.S3,)):
-                binaries.build(binaries.S3)
+        case "test-servers":
+            test_servers.provide()
         case "test-packages":
             packages.install_missing(packages.REQUIRED_FOR_TESTS)
         case "venv":

@@ -95,7 +95,7 @@ TEMPORAL = GoModule(
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
-"""A real S3 server, for tests. It is not part of the cluster: `python -m tools.devcluster programs s3` builds it."""
+"""A real S3 server, for tests. It is not part of the cluster: `python -m tools.devcluster test-servers` builds it."""
 
 
 def fingerprint(module: GoModule) -> str:

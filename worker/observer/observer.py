@@ -7,11 +7,15 @@ nothing of its predecessor: it compares the cluster with the statuses of the run
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
+from activities.cluster.job_objects import list_events
 from activities.cluster.pod_logs import MAX_BYTES, TAIL_LINES
+from activities.rules.trimming import slim_event
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, Object
 from inferrun.wellknown import RUN_KIND
 from worker.observer.cluster_jobs import JobAccess
@@ -24,14 +28,15 @@ from worker.observer.workload_watch import WorkloadWatch
 
 logger = logging.getLogger(__name__)
 
-EVENTS_LIMIT = "50"
-
 COMMON_EVENTS = ("SuccessfulCreate", "Scheduled", "Created", "Started", "Completed")
 OF_A_CROWD = ",".join((f"involvedObject.kind!={RUN_KIND}", *(f"reason!={reason}" for reason in COMMON_EVENTS)))
 """Field selector of a read of all Events of a namespace: without those on runs, and those of every Job and Pod. None of these
 is the reason for a wait, and in a crowd there are thousands."""
 
 PAGE = "500"
+PAGE_BYTES = 4 * 1024 * 1024
+"""Of five hundred Events, which have half a MiB; but users may write others."""
+
 MAX_PAGES = 20
 """Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless somebody floods it."""
 
@@ -99,19 +104,20 @@ class Observer:
             logger.info("the observer does not act any more")
 
     async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
+        """What the rules read of the Events on an object, or of a namespace; those that are too large, and what follows, are not
+        read.
+        """
         if subject_uid:
-            selector = f"involvedObject.uid={subject_uid}"
-            found = await self._client.list(EVENTS, namespace, fieldSelector=selector, limit=EVENTS_LIMIT)
-            return found.get("items") or []
+            return await list_events(self._client, namespace, {"metadata": {"uid": subject_uid}})
         events: list[Object] = []
         params = {"limit": PAGE, "fieldSelector": OF_A_CROWD}
-        for _ in range(MAX_PAGES):
-            page = await self._client.list(EVENTS, namespace, **params)
-            events.extend(page.get("items") or [])
-            token = (page.get("metadata") or {}).get("continue")
-            if not token:
-                break
-            params["continue"] = token
+        with suppress(PageTooLarge):
+            for _ in range(MAX_PAGES):
+                page = await self._client.page(EVENTS, namespace, max_bytes=PAGE_BYTES, **params)
+                events.extend(slim_event(event) for event in page.items)
+                if not page.token:
+                    break
+                params["continue"] = page.token
         return events
 
     async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:

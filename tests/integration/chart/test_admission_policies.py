@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from activities.rules import manifests
-from activities.rules.snapshot import compile_run
+from activities.rules.snapshot import CABundle, HeaderSecret, compile_run
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.control.run_defaults import Defaults
@@ -101,8 +101,16 @@ def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
 
 @pytest.mark.parametrize(
     "snapshot",
-    [{}, {"service_account": "trusted"}, {"run_as_user": None, "has_fixed_group": False}, {"shards": MAX_SHARDS}],
-    ids=["default", "allowed account", "assigned user", "shards"],
+    [
+        {},
+        {"service_account": "trusted"},
+        {"run_as_user": None, "has_fixed_group": False},
+        {"shards": MAX_SHARDS},
+        {"header_secrets": (HeaderSecret(end="input", index=0, secret="a", key="b"),)},
+        {"warm_up_limit": 60, "warm_up_image": "runner:1"},
+        {"ca_bundle": CABundle(config_map="a", key="b")},
+    ],
+    ids=["default", "allowed account", "assigned user", "shards", "headers", "warm-up", "CA bundle"],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
     worker: Worker, namespace: str, snapshot: dict[str, Any]
@@ -125,6 +133,7 @@ def _set(path: str, *, to: object) -> Callable[[Manifest], None]:
 
 POD = "spec.template.spec"
 CONTAINER = f"{POD}.containers.0"
+TOKEN = {"serviceAccountToken": {"path": "token"}}
 
 
 @pytest.mark.parametrize(
@@ -138,12 +147,16 @@ CONTAINER = f"{POD}.containers.0"
         (_set(f"{POD}.hostPID", to=True), "namespaces of the host"),
         (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),
         (_set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}), "volumes of the kinds"),
+        (_set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [TOKEN]}}), "must only have Secrets"),
+        (_set(f"{POD}.nodeName", to="control-plane"), "placed by the scheduler"),
         (_set(f"{POD}.securityContext", to={}), "must not run as root"),
+        (_set(f"{POD}.securityContext.sysctls", to=[{"name": "kernel.shm_rmid_forced", "value": "1"}]), "sysctls"),
         (_set(f"{POD}.securityContext.runAsNonRoot", to=False), "must not run as root"),
         (_set(f"{POD}.securityContext.runAsUser", to=0), "must not run as root"),
         (_set(f"{POD}.securityContext.seccompProfile", to={"type": "Unconfined"}), "seccomp"),
         (_set(f"{CONTAINER}.securityContext", to={}), "unprivileged"),
         (_set(f"{CONTAINER}.securityContext.privileged", to=True), "privileged"),
+        (_set(f"{CONTAINER}.securityContext.seccompProfile", to={"type": "Unconfined"}), "unprivileged"),
         (_set(f"{CONTAINER}.securityContext.capabilities", to={"drop": ["ALL"], "add": ["NET_RAW"]}), "capabilities"),
         (_set(f"{CONTAINER}.securityContext.runAsUser", to=0), "unprivileged"),
         (_set(f"{CONTAINER}.ports", to=[{"containerPort": 80, "hostPort": 80}]), "ports"),

@@ -1,8 +1,7 @@
-"""A real model server: MLServer with scikit-learn, over REST and gRPC. Set INFERRUN_MLSERVER_PYTHON to a Python that has it."""
+"""A real model server: MLServer with scikit-learn, over REST and gRPC. Without it, tests are skipped."""
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+
+from tools.devcluster.test_servers import mlserver_python
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "model-server"
 
@@ -58,12 +59,18 @@ class MlServer:
     grpc: str
 
 
+def find_python() -> str:
+    """The Python that has MLServer."""
+    python = mlserver_python()
+    return str(python) if python.exists() else ""
+
+
 @asynccontextmanager
 async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
     """Train the iris model of the examples, and one of a number and a text, and serve both."""
-    python = os.environ.get("INFERRUN_MLSERVER_PYTHON", "")
+    python = find_python()
     if not python:
-        pytest.skip("set INFERRUN_MLSERVER_PYTHON to a Python with examples/model-server/requirements.txt")
+        pytest.skip("MLServer is required: python -m tools.devcluster test-servers")
     model = folder / "models" / "sklearn-iris"
     model.mkdir(parents=True)
     settings = (EXAMPLE / "sklearn-iris" / "model-settings.json").read_text()

@@ -1,4 +1,4 @@
-"""A real S3 server over a folder: versitygw (`python -m tools.devcluster programs s3`). Without it, tests are skipped."""
+"""A real S3 server over a folder: versitygw (`python -m tools.devcluster test-servers`). Without it, tests are skipped."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ async def s3_server(
     """Start a server on a free port of this machine; with TLS if there is a certificate, whose key is beside it (`.key`)."""
     program = find_program()
     if not program:
-        pytest.skip("versitygw is required: python -m tools.devcluster programs s3")
+        pytest.skip("versitygw is required: python -m tools.devcluster test-servers")
     (folder / BUCKET).mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind((host, 0))

@@ -143,9 +143,32 @@ def _mistakes(node: Json) -> Iterator[tuple[str, object]]:
         case "array":
             yield "a text", "text"
             yield "an object", {"a": 1}
+            yield from _bad_lists(node)
         case "object":
             yield "a text", "text"
             yield "a list", ["text"]
+            if "maxProperties" in node:
+                yield "too many members", {f"a{number}": _valid(node) for number in range(node["maxProperties"] + 1)}
+
+
+def _bad_lists(node: Json) -> Iterator[tuple[str, object]]:
+    if node.get("minItems"):
+        yield "empty", []
+    if "maxItems" in node:
+        yield "too long", [_valid(node["items"])] * (node["maxItems"] + 1)
+
+
+def _valid(node: Json) -> object:
+    """A value of the type that the schema requires, for the members of a list or object."""
+    match node.get("type"):
+        case "string":
+            return "a"
+        case "array":
+            return [_valid(node["items"])]
+        case "object":
+            return {name: _valid(node["properties"][name]) for name in node.get("required", [])}
+        case _:
+            return 1
 
 
 def _bad_strings(node: Json) -> Iterator[tuple[str, str]]:
@@ -283,7 +306,111 @@ def _by_hand() -> Iterator[BadInput]:
         yield BadInput(f"label {label}", CONFIG, {**GOOD[CONFIG], "storage": storage}, (label,))
     for end, label, good in STORES:
         yield from _of_store(end, label, good)
+    yield from _of_options()
     yield from _too_much()
+
+
+FILES: Final[Json] = {
+    "input": {"file": {"claimName": "c", "path": "i"}},
+    "output": {"file": {"claimName": "c", "path": "o"}},
+}
+S3_INPUT: Final[Json] = {"s3": {"bucket": "data", "path": "p"}}
+
+
+def _of_options() -> Iterator[BadInput]:
+    """Values that are valid by themselves, and wrong together with others."""
+    service, model = {"serviceRef": {"name": "a"}}, GOOD[CONFIG]["kserve"]
+    tensors = {"inputs": [{"columns": ["a"]}], "outputs": [{"name": "b"}]}
+    mistakes: tuple[tuple[str, Json, str], ...] = (
+        ("shards of a data handler's rows", {"shards": 2}, "shards"),
+        (
+            "shards that write to a data handler",
+            {"shards": 2, "storage": {**FILES, "output": {"krateo": {"api": API}}}},
+            "shards",
+        ),
+        (
+            "shards of rows of a database",
+            {"shards": 64, "storage": {**FILES, "input": {STORES[2][1]: STORES[2][2]}}},
+            "shards",
+        ),
+        (
+            "shards of a file on a web server",
+            {"shards": 2, "storage": {**FILES, "input": {STORES[1][1]: STORES[1][2]}}},
+            "shards",
+        ),
+        ("shards and a canary", {"shards": 2, "canaryRecords": 5, "storage": FILES}, "shards"),
+        ("all columns and some", {"joinSource": "Input", "passThroughColumns": ["a"], "storage": FILES}, "joinSource"),
+        ("columns of a data handler", {"tensors": {"inputs": tensors["inputs"]}}, "storage.input.krateo"),
+        ("all columns of a data handler", {"joinSource": "Input"}, "storage.input.krateo"),
+        (
+            "columns for a data handler",
+            {"passThroughColumns": ["a"], "storage": {**FILES, "output": {"krateo": {"api": API}}}},
+            "storage.output.krateo",
+        ),
+        *(
+            (f"a column named {name}", {"passThroughColumns": ["a", name], "storage": FILES}, "passThroughColumns.1")
+            for name in ("index", "custom_id", "prediction", "error")
+        ),
+        ("a column twice", {"passThroughColumns": ["a", "b", "a"], "storage": FILES}, "passThroughColumns.2"),
+        *(
+            (
+                f"tensors with {version}",
+                {"tensors": tensors, "storage": FILES, "kserve": {**model, field: version}},
+                "tensors",
+            )
+            for field, version in (("modelVersion", "v1"), ("protocolVersion", "openai"))
+        ),
+        *(
+            (
+                f"gRPC at {url}",
+                {"storage": FILES, "kserve": {"modelUrl": url, "protocolVersion": "grpc-v2"}},
+                "modelUrl",
+            )
+            for url in (
+                "host",
+                "http://host:8081",
+                "grpc://host:8081/path",
+                "host:0",
+                "host:99999",
+                "grpc://:8081",
+                "ho st:1",
+            )
+        ),
+        ("gRPC of an object of KServe", {"kserve": {**service, "protocolVersion": "grpc-v2"}}, "protocolVersion"),
+        ("no model", {"kserve": {"modelName": "a"}}, "modelUrl"),
+        *(
+            (f"an error threshold of {value!r}", {"errorThreshold": value}, "errorThreshold")
+            for value in ("", "%", "-5%", "five", "100.5%", "0x10", "١%")
+        ),
+        (
+            "a bucket at another address",
+            {"storage": {**FILES, "input": _with(S3_INPUT, endpoint="ftp://a")}},
+            "endpoint",
+        ),
+        (
+            "a bucket with a password",
+            {"storage": {**FILES, "input": _with(S3_INPUT, endpoint="http://u:p@a")}},
+            "endpoint",
+        ),
+        ("a file on no web server", {"storage": {**FILES, "input": {"http": {"url": "file:///etc/passwd"}}}}, "url"),
+        (
+            "a web server to write to",
+            {"storage": {**FILES, "output": {"http": {"url": "http://a/b"}}}},
+            "storage.output.http",
+        ),
+        (
+            "a table with a quote",
+            {"storage": {**FILES, "output": {"sql": {**STORES[3][2], "table": 'a";--'}}}},
+            "table",
+        ),
+        ("a query to write with", {"storage": {**FILES, "output": {"sql": {**STORES[3][2], "query": "x"}}}}, "query"),
+    )
+    for title, changes, field in mistakes:
+        yield BadInput(title, CONFIG, {**GOOD[CONFIG], **changes}, (field,))
+
+
+def _with(store: Json, **settings: str) -> Json:
+    return {label: {**given, **settings} for label, given in store.items()}
 
 
 def _of_store(end: str, label: str, good: Json) -> Iterator[BadInput]:

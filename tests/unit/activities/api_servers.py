@@ -1,8 +1,10 @@
 """API servers that misbehave in ways in which a real one cannot be made to."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from inferrun.kube.client import KubeClient
+from inferrun.kube.decoding import Page
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
 
@@ -21,6 +23,27 @@ class StoredObjects(KubeClient):
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002
         found = self._objects.get(resource.plural)
         return {"items": [found] if found is not None else []}
+
+    async def items(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        page_size: int,  # noqa: ARG002
+        **params: str,
+    ) -> AsyncIterator[Object]:
+        for item in (await self.list(resource, namespace, **params))["items"]:
+            yield item
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        max_bytes: int | None = None,  # noqa: ARG002
+        **params: str,
+    ) -> Page:
+        return Page(version="1", items=(await self.list(resource, namespace, **params))["items"])
 
     async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
         return body

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.runner import grpc_messages
+from benchmarks.runner.finding import Finding
 from benchmarks.runner.generator import body_of
 from benchmarks.runner.http_messages import message_in, request, response
 from benchmarks.runner.programs import Measured
 from benchmarks.runner.report import page
 from benchmarks.runner.run import SIDE_BY_SIDE, Pass
 from benchmarks.runner.scenarios import WIDE
-from benchmarks.runner.server import Seen
+from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
 from runner.v2.grpc_messages import decode_response, infer_request
 from runner.v2.raw import RawTensor
@@ -73,6 +74,14 @@ def test_no_more_requests_are_admitted_than_allowed() -> None:
     assert (answer.startswith(b"HTTP/1.1 429"), records, seen.rejected) == (True, 0, 1)
 
 
+def test_a_request_with_a_poisonous_record_is_rejected() -> None:
+    good, bad = body_of(3), body_of(3).replace(b"5.1,", POISON + b",", 1)
+    seen = Seen(capacity=1.0, poison=True)
+    assert [seen.answer(b"POST /", body)[1] for body in (good, bad)] == [3, 0]
+    assert (seen.records, seen.rejected) == (3, 1)
+    assert Seen(capacity=1.0).answer(b"POST /", bad)[1] == 3
+
+
 def test_the_bare_stages_do_what_the_runner_does(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("[5.1,3.5,1.4,0.2]\n" * 5)
     assert run_stages(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", rows=2) >= 0
@@ -88,10 +97,13 @@ def test_the_report_compares_each_pass_with_itself() -> None:
             cost=dict.fromkeys((one.name for one in WIDE), 1.1),
             runner_request=0.0004,
             start=0.7,
+            findings=[Finding("one of a kind", rate / 100, "at least 2")],
         )
         for rate in (100.0, 300.0)
     ]
-    text = page(passes)
+    text = page(passes, long=[Finding("a long run", 0.96, "at least 0.93")])
     assert text.count("| 0.50 ± 0.00 (0.50 to 0.50) |") == len(SIDE_BY_SIDE)
     assert "400 ± 0 (400 to 400)" in text
+    assert "| one of a kind | 2.00 ± 1.41 (1.00 to 3.00) | at least 2 |" in text
+    assert "| a long run | 0.960 | at least 0.93 |" in text
     assert text.count("| 1.10 ± 0.00 (1.10 to 1.10) |") == len(WIDE)

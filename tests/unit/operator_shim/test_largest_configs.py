@@ -21,11 +21,12 @@ KEPT_BYTES = 512 * 1024
 
 Storage = dict[str, Any]  # Any: free-form by design
 
+NAMES = {"name": "large", "namespace": "team", "resourceVersion": "7", "uid": "u"}
+
 
 def event_with(storage: Storage) -> bytes:
     spec = {"image": "own:1", "storage": {"input": {"own": storage}, "output": {"own": {}}}}
-    names = {"name": "large", "namespace": "team", "resourceVersion": "7", "uid": "u"}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": names, "spec": spec}
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
     return json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
 
 
@@ -58,7 +59,11 @@ SHAPES: dict[str, Callable[[int], Storage]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_largest_config_costs_milliseconds_and_little_memory(shape: str) -> None:
-    raw = largest(SHAPES[shape])
+    measure(largest(SHAPES[shape]))
+
+
+def measure(raw: bytes) -> None:
+    """Assert the limits for a config."""
     took = []
     for _ in range(3):
         began = time.process_time()
@@ -79,6 +84,35 @@ def test_the_largest_config_costs_milliseconds_and_little_memory(shape: str) -> 
     assert min(took) < CPU_SECONDS
     assert peak < PEAK_BYTES
     assert size < KEPT_BYTES
+
+
+def test_annotations_that_nobody_reads_are_not_kept() -> None:
+    """They have up to 256 KiB, in each of any number of configs."""
+    metadata = {"name": "a", "namespace": "team", "resourceVersion": "7", "uid": "u"}
+    annotations = {"krateo.io/paused": "true", "note": "x" * 200_000}
+    kept = digest_config({"metadata": {**metadata, "annotations": annotations}, "spec": {}})
+    assert kept["metadata"] == {**metadata, "annotations": {"krateo.io/paused": "true"}}
+
+
+def typed(spec: dict[str, Any]) -> bytes:  # Any: fields of the spec
+    """The event of a config with long lists in the fields of the schema, as many as are read."""
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+    raw = json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
+    assert MAX_FREE_FORM_BYTES * 0.9 < len(raw) <= MAX_FREE_FORM_BYTES
+    return raw
+
+
+TYPED: dict[str, dict[str, Any]] = {  # Any: as above
+    "columns of tensors": {"tensors": {"inputs": [{"columns": ["a"] * 2_500}] * 64}},
+    "names of columns": {"tensors": {"inputs": [{"columns": ["a" * 256] * 38}] * 64}},
+}
+
+
+@pytest.mark.parametrize("shape", TYPED)
+def test_the_longest_lists_of_the_schema_cost_no_more(shape: str) -> None:
+    storage = {"input": {"file": {"claimName": "c", "path": "a"}}, "output": {"file": {"claimName": "c", "path": "b"}}}
+    kserve = {"modelUrl": "http://model/v2/models/a/infer"}
+    measure(typed({"kserve": kserve, "storage": storage, **TYPED[shape]}))
 
 
 def test_a_config_of_too_many_lists_is_not_parsed() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from inferrun.kserve.absence import too_large
+from inferrun.kube.objects import UNREADABLE
 from inferrun.service_ref import ServiceRef
 from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, outdated_runs, seconds_left, wait_of
 from operator_shim.trimming import trim_run
@@ -82,6 +84,15 @@ def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:
     assert set(digest) == {"metadata", "wait", "until"}
     ready = knative(metadata={"uid": "u", "resourceVersion": "8"})
     assert wait_of(digest_model(ready, now=NOW)) is None
+
+
+def test_an_object_that_is_too_large_to_be_parsed_is_waited_for_with_the_message_of_a_launch() -> None:
+    names = {"name": "iris", "namespace": "team", "uid": "u", "resourceVersion": "7"}
+    stub = {"metadata": names, "kind": "InferenceService", UNREADABLE: "it has 700000 bytes; reduce spec.storage"}
+    digest = digest_model(stub, now=NOW)
+    assert wait_of(digest) == too_large("InferenceService team/iris", "it has 700000 bytes; reduce spec.storage")
+    assert "reduce spec.storage" not in (wait_of(digest) or "")
+    assert digest["metadata"] == names
 
 
 def test_the_message_about_an_edit_is_true_for_a_minute() -> None:

@@ -47,15 +47,22 @@ validations:
       !variables.isCreation || !(variables.pod.?hostNetwork.orValue(false) || variables.pod.?hostPID.orValue(false) ||
       variables.pod.?hostIPC.orValue(false))
     message: "Pods of runs must not use namespaces of the host"
+  - expression: "!variables.isCreation || variables.pod.?nodeName.orValue('') == ''"
+    message: "Pods of runs must be placed by the scheduler"
   - expression: >-
       !variables.isCreation || variables.pod.?volumes.orValue([]).all(v,
       has(v.emptyDir) || has(v.configMap) || has(v.secret) || has(v.persistentVolumeClaim) || has(v.projected))
     message: "Pods of runs must only have volumes of the kinds emptyDir, configMap, secret, persistentVolumeClaim, projected"
   - expression: >-
+      !variables.isCreation || variables.pod.?volumes.orValue([]).all(v,
+      !has(v.projected) || v.projected.?sources.orValue([]).all(s, has(s.secret)))
+    message: "projected volumes of runs must only have Secrets: a token would be one of the default service account"
+  - expression: >-
       !variables.isCreation || (variables.pod.?securityContext.?runAsNonRoot.orValue(false) &&
       variables.pod.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault' &&
-      variables.pod.?securityContext.?runAsUser.orValue(65532) != 0)
-    message: "Pods of runs must not run as root and must have the RuntimeDefault seccomp profile"
+      variables.pod.?securityContext.?runAsUser.orValue(65532) != 0 &&
+      size(variables.pod.?securityContext.?sysctls.orValue([])) == 0)
+    message: "Pods of runs must not run as root or set sysctls, and must have the RuntimeDefault seccomp profile"
   - expression: >-
       !variables.isCreation || variables.containers.all(c,
       !c.?securityContext.?privileged.orValue(false) &&
@@ -64,8 +71,10 @@ validations:
       size(c.?securityContext.?capabilities.?add.orValue([])) == 0 &&
       c.?securityContext.?runAsNonRoot.orValue(true) &&
       c.?securityContext.?runAsUser.orValue(65532) != 0 &&
+      c.?securityContext.?seccompProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault' &&
+      c.?securityContext.?procMount.orValue('Default') == 'Default' &&
       size(c.?ports.orValue([])) == 0)
-    message: "containers of runs must be unprivileged, without capabilities and without ports"
+    message: "containers of runs must be unprivileged, without capabilities and ports"
   - expression: >-
       !variables.isCreation || variables.pod.?serviceAccountName.orValue('default') in {{ toJson .accounts | replace "\"" "'" }} ||
       (variables.pod.?serviceAccountName.orValue('default') == 'default' &&

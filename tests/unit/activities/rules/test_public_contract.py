@@ -54,3 +54,13 @@ def test_the_credentials_of_a_custom_store_are_not_shown() -> None:
 )
 def test_a_name_that_ends_like_that_of_a_credential_is_one(key: str) -> None:
     assert shown(input={"own": {key: "c4nary"}})["input"]["own"] == {key: "(not shown)"}
+
+
+@pytest.mark.parametrize("value", [5, True, ["c4nary", 5], [["c4nary"]]])
+def test_a_credential_is_not_shown_whatever_its_type(value: object) -> None:
+    assert shown(input={"own": {"password": value}})["input"]["own"] == {"password": "(not shown)"}
+
+
+def test_a_reference_to_a_secret_is_shown() -> None:
+    own = {"secret": {"name": "a", "key": "b"}, "tokenSecretRef": {"name": "a"}, "password": None}
+    assert shown(input={"own": own})["input"]["own"] == own

@@ -373,6 +373,14 @@ def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved(
     assert moved.model.model_url == "http://b/v2/models/iris/infer"
 
 
+def test_a_later_launch_does_not_exceed_the_size_of_a_contract_either() -> None:
+    """Whoever may write the status of an object of KServe chooses the certificates in it."""
+    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    with pytest.raises(LaunchBlocked) as blocked:
+        first.with_model(replace(ADDRESS, ca_certificates="x" * 300_000))
+    assert blocked.value.reason is Reason.CONTRACT_TOO_LARGE
+
+
 def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
     compiled = compile_run(run(), config(modelUrl="http://m"), defaults=DEFAULTS, runner_account="")
     assert compiled.snapshot.service is None

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from activities.rules import job_state
+from activities.rules import container_clock, job_state, pod_state
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch
 from activities.rules.pod_end import PodEnd
-from activities.rules.trimming import MESSAGE_LIMIT, trim_events, trim_job, trim_pod, trim_run
+from activities.rules.pod_shape import shape_of_pod
+from activities.rules.trimming import MESSAGE_LIMIT, slim_event, slim_pod, trim_events, trim_job, trim_pod, trim_run
 from inferrun import wellknown
 from inferrun.control.run_status import ended_status
 from inferrun.kube.objects import Object
@@ -102,6 +103,59 @@ def test_a_trimmed_pod_ends_like_the_untrimmed_one() -> None:
     assert trimmed is not None
     assert PodEnd.of_pod(trimmed) == PodEnd.of_pod(pod).without_message()
     assert "message" not in trimmed["status"]["containerStatuses"][0]["state"]["terminated"]
+
+
+BALLAST = {f"label-{number}": "" for number in range(10_000)}
+
+
+@pytest.mark.parametrize(
+    ("state", "changes"),
+    [
+        (running(STARTED), {}),
+        (terminated(3, message="x" * 4096), {"phase": "Failed"}),
+        (terminated(0, message="{}"), {"phase": "Succeeded"}),
+        (waiting("ErrImagePull", "no"), {"conditions": [DISRUPTED]}),
+    ],
+)
+def test_a_listed_pod_without_ballast_says_the_same(state: Json, changes: Json) -> None:
+    pod = live_pod(state, **changes)
+    report = {"manager": "kubelet", "time": at(3), "fieldsV1": {"f:status": {"f:containerStatuses": BALLAST}}}
+    pod["metadata"] |= {"managedFields": [report], "finalizers": ["a/b"], "deletionTimestamp": at(9)}
+    plain = json.loads(json.dumps(pod))
+    pod["metadata"]["labels"] |= BALLAST
+    pod["metadata"]["annotations"] = {"note": "x" * 200_000}
+    pod["spec"]["tolerations"] = [{"operator": "Exists"}] * 10_000
+    slim = slim_pod(pod)
+    assert len(json.dumps(slim)) < 8 * 1024
+    for rule in (
+        shape_of_pod,
+        controller_of,
+        container_clock.started_at,
+        pod_state.container_end,
+        pod_state.is_disrupted,
+        pod_state.is_vanishing,
+        pod_state.may_run,
+        pod_state.node_of,
+        pod_state.phase,
+        pod_state.silent_since,
+        pod_state.waiting_reason,
+    ):
+        assert rule(slim) == rule(plain), rule
+    assert shape_of_pod(slim)
+
+
+def test_a_listed_event_without_ballast_says_the_same() -> None:
+    started = event("Started", "started") | {
+        "firstTimestamp": at(2),
+        "involvedObject": {"fieldPath": "spec.containers{inference}"},
+    }
+    failed = event("FailedMount", "x" * 5000)
+    for one in (started, failed):
+        one["metadata"]["labels"] = BALLAST
+    slim = [slim_event(one) for one in (started, failed)]
+    assert len(json.dumps(slim)) < 4 * 1024
+    assert container_clock.start_in(slim) == container_clock.start_in([started, failed]) == at(2)
+    assert trim_events(slim) == trim_events([started, failed])
 
 
 def test_a_trimmed_run_can_be_parsed_and_keeps_the_times_of_its_conditions() -> None:

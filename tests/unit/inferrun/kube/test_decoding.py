@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from inferrun.kube.decoding import MALFORMED, Page, read_event, read_object, read_page
-from inferrun.kube.errors import Gone, KubeError, Overloaded
+from inferrun.kube.decoding import MALFORMED, MAX_PAGE_MEMBERS, Page, read_event, read_object, read_page
+from inferrun.kube.errors import Gone, KubeError, Overloaded, PageTooLarge
 from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, RUNS, unreadable_because
 
 DEEP = '{"a":' * 1500 + "1" + "}" * 1500
@@ -103,6 +103,15 @@ def test_a_deep_item_leaves_the_others_as_they_are(text: str) -> None:
     found = read_page(page(written, item("deep", DEEP), written), RUNS)
     assert found.items == [other, other]
     assert found.malformed == [STUB]
+
+
+def test_a_page_of_too_many_small_members_is_not_parsed() -> None:
+    """Labels of three letters take twelve times as much memory as JSON."""
+    small = json.dumps([""] * (MAX_PAGE_MEMBERS // 2), separators=(",", ":"))
+    one = f'{{"metadata":{{"name":"a","resourceVersion":"1"}},"spec":{small}}}'
+    assert len(read_page(page(one), RUNS).items) == 1
+    with pytest.raises(PageTooLarge):
+        read_page(page(one, one, one), RUNS)
 
 
 LARGE = json.dumps({f"key{number}": number for number in range(60_000)}, separators=(",", ":"))

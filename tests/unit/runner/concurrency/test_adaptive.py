@@ -38,13 +38,24 @@ def adaptive(start: int) -> AdaptiveLimit:
     return AdaptiveLimit(start=start, maximum=MAXIMUM)
 
 
-def test_the_first_rejection_lowers_the_limit_below_the_requests_in_flight() -> None:
+def test_the_first_rejection_stops_the_growth_and_the_next_one_lowers_the_limit_below_the_requests_in_flight() -> None:
     limit = adaptive(8)
     tickets = [limit.ticket(number) for number in range(1, 9)]
     assert limit.rejected(tickets[6]) is False
+    assert limit.number == 7
+    assert limit.rejected(limit.ticket(7)) is False
     assert limit.number == 6
     assert limit.rejected(tickets[7]) is False
     assert limit.number == 6
+
+
+def test_a_rejection_without_another_one_is_a_fault() -> None:
+    limit = adaptive(8)
+    limit.rejected(limit.ticket(7))
+    assert (limit.number, limit.may_grow) == (7, True)
+    for _ in range(4):
+        limit.grow()
+    assert limit.number == 8
 
 
 def test_if_a_single_request_is_rejected_nothing_should_be_sent_for_a_while() -> None:

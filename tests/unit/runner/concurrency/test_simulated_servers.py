@@ -22,7 +22,7 @@ def client_of(server: Server, *, start: int = 1, seed: int = 1) -> Client:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 16])
-@pytest.mark.parametrize("start", [1, 6])
+@pytest.mark.parametrize("start", [1, 4, 6])
 def test_all_workers_of_a_server_are_busy(workers: int, start: int) -> None:
     client = client_of(Server(workers, constant(SECONDS)), start=start)
     client.run(requests=100 * workers)

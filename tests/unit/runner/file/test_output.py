@@ -19,6 +19,7 @@ from inferrun.plugins import (
     RecordError,
     RecordFormat,
     ResultCounts,
+    SharedStore,
     StoreContext,
 )
 from runner.file.output import open_output
@@ -117,6 +118,63 @@ async def test_a_volume_that_cannot_publish_exclusively_is_rejected_at_the_start
     with pytest.raises(OutputError, match="the volume of claim 'claim' supports neither hard links nor") as rejected:
         await predict(tmp_path, pod="pod-1", chunks=[0])
     assert not rejected.value.is_retryable
+
+
+DOCUMENTS = ("run.json", "manifest.json", ".commits/000000.json")
+
+
+async def started(claim: Path) -> Path:
+    """The folder of a run with one committed chunk."""
+    await predict(claim, pod="pod-1", chunks=[0])
+    return run_folder(claim)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+async def test_a_pipe_or_a_link_in_place_of_a_document_is_refused(tmp_path: Path, document: str, kind: str) -> None:
+    """A pipe would be read without end, and a link may lead to a token."""
+    claim, token = tmp_path / "claim", tmp_path / "token"
+    claim.mkdir()
+    token.write_text("c4nary")
+    path = await started(claim) / document
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(token)
+    with pytest.raises(OutputError, match="on claim 'claim'") as refused:
+        await predict(claim, pod="pod-2", chunks=[1])
+    assert "c4nary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["file", "errors", "attempt"])
+@pytest.mark.parametrize(
+    "place", ["../inf-b/manifest.json", "/data/x", "predictions/../../x", "predictions/", "other/x"]
+)
+async def test_a_commit_that_names_a_file_outside_the_run_is_refused(tmp_path: Path, field: str, place: str) -> None:
+    """Whoever can write to the claim could have a file of another run replaced, or read."""
+    commit = await started(tmp_path) / ".commits" / "000000.json"
+    document = orjson.loads(commit.read_bytes())
+    if field == "attempt":
+        document["attempt"] = place
+    elif field == "file":
+        document["part"]["file"] = place
+    else:
+        document["part"]["errors"] = {**document["part"], "file": place}
+    commit.write_bytes(orjson.dumps(document))
+    with pytest.raises(OutputError, match="contains a file that this runner did not write"):
+        await predict(tmp_path, pod="pod-2", chunks=[1])
+
+
+async def test_a_foreign_name_among_the_commits_of_shards_is_ignored(tmp_path: Path) -> None:
+    folder = await started(tmp_path)
+    async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as store:
+        assert isinstance(store, SharedStore)
+        await store.open()
+        for name in ("x.json", "-1.json", "١٢٣٤٥٦.json"):
+            (folder / ".commits" / name).write_text("{}")
+        survey = await store.survey()
+    assert survey.committed == {0}
 
 
 @pytest.mark.parametrize("place", ["out", "out/inf-a", "out/inf-a/predictions", "out/inf-a/.attempts"])
