@@ -89,10 +89,11 @@ def run_against(port: int, scenario: Scenario, folder: Path) -> float:
 
 def run_killed(scenario: Scenario, folder: Path, *, kills: int, every: float) -> Measured:
     """Run the runner, kill it several times with SIGKILL after so many seconds, and start it again."""
+    quiet = subprocess.DEVNULL
     with _server(scenario) as server, _prepared(scenario, folder, port=server.port) as environment:
         for number in range(kills + 1):
             variables = {**os.environ, **environment, "INFERRUN_ATTEMPT": str(number + 1)}
-            with subprocess.Popen(_command("runner"), cwd=CHECKOUT, env=variables, stderr=subprocess.DEVNULL) as child:
+            with subprocess.Popen(_command("runner"), cwd=CHECKOUT, env=variables, stdout=quiet, stderr=quiet) as child:
                 try:
                     code = child.wait(every if number < kills else scenario.limit)
                 except subprocess.TimeoutExpired:

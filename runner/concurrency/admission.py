@@ -17,6 +17,13 @@ TOLERATED: Final = 0.02
 OVERLOADED: Final = 0.5
 """Share of rejections among the latest requests that shows an overload nevertheless, if it is twice the usual share."""
 
+INTOLERABLE: Final = 0.2
+"""Share of rejections that cannot be faults: the requests in flight are not counted as the server counts them, for example because
+its responses arrive late. The limit is lowered, and the share is measured anew."""
+
+_ENOUGH: Final = 32
+"""Requests from which the share is known."""
+
 _SHARE_WEIGHT: Final = 1 / 64
 _RECENT_WEIGHT: Final = 1 / 16
 
@@ -26,10 +33,10 @@ _LONGEST_PAUSE: Final = 1024
 """Accepted requests between two trials: few before the first one, then more, doubled with each refusal. In the end one request in
 a thousand is a trial."""
 
-_DOUBTED: Final = 3
+_DOUBTED: Final = 6
 """Pauses between two raises of the limit without a second rejection that show that the first one was a fault."""
 
-_NEXT: Final = 2
+_NEXT: Final = 4
 """Requests after a rejection of which another one must be rejected: if a limit is the reason, that is the very next one."""
 
 _BEYOND_DOUBT: Final = 4
@@ -131,6 +138,9 @@ class Admission:
             self._recent += _RECENT_WEIGHT * (1 - self._recent)
         if self._recent >= max(OVERLOADED, 2 * self._share):
             self._refusals = 0
+            self._cut(in_flight * 3 // 4)
+        elif self._share >= INTOLERABLE and self._seen >= _ENOUGH:
+            self._share, self._seen = 0.0, 0
             self._cut(in_flight * 3 // 4)
         elif self._share > TOLERATED:
             self._reject_among_faults(in_flight)

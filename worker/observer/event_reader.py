@@ -28,11 +28,6 @@ namespace for each of them: thousands of Jobs that a quota blocks would make it 
 NAMESPACE_PAUSE = 5.0
 """Seconds between two reads of all Events of a namespace."""
 
-READ_SHARE = 20
-MAX_PAUSE = 60.0
-"""A read that takes long is followed by a pause of so many times its duration, up to so many seconds: with thousands of Events
-on a busy API server, reads would otherwise take a large part of its time."""
-
 ListEvents = Callable[[str, str], Awaitable[list[Object]]]
 """The Events in that namespace of the object of that UID, or of all objects if it is empty. Raises KubeError."""
 
@@ -64,22 +59,15 @@ class EventReader:
 
     def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
         """Read the Events of an object in the Job's namespace soon; a request that is pending is replaced."""
-        namespace = key[0]
+        namespace, now = key[0], asyncio.get_running_loop().time()
         self._requests.setdefault(namespace, {})[key] = subject_uid, on_events
-        if not self._is_paused(namespace):
-            self._queue.add(namespace)
-
-    def _is_paused(self, namespace: str) -> bool:
-        """Whether the namespace has a pause, after which its requests are read."""
-        now = asyncio.get_running_loop().time()
         pause = self._paused.get(namespace, now) - now
         if pause > 0:
             self._queue.add_within(namespace, pause)
-        return pause > 0
+        else:
+            self._queue.add(namespace)
 
     async def _read(self, namespace: str) -> None:
-        if self._is_paused(namespace):  # since the request, which came during a read
-            return
         await self._rate.wait()
         requests = self._requests.pop(namespace, {})
         if len(requests) > FEW:
@@ -94,11 +82,10 @@ class EventReader:
 
     async def _read_all(self, namespace: str, requests: dict[Key, tuple[str, OnEvents]]) -> None:
         """One read for all objects that wait in the namespace."""
-        began = asyncio.get_running_loop().time()
         found = await self._list(namespace, "")
         now = asyncio.get_running_loop().time()
         self._paused = {one: until for one, until in self._paused.items() if until > now}
-        self._paused[namespace] = now + max(NAMESPACE_PAUSE, min(READ_SHARE * (now - began), MAX_PAUSE))
+        self._paused[namespace] = now + NAMESPACE_PAUSE
         by_subject: dict[str, list[Object]] = {}
         for event in found or ():
             by_subject.setdefault(str((event.get("involvedObject") or {}).get("uid", "")), []).append(event)

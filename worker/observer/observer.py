@@ -17,7 +17,6 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, Object
-from inferrun.wellknown import RUN_KIND
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import ProgressReader
@@ -28,10 +27,6 @@ from worker.observer.workload_watch import WorkloadWatch
 
 logger = logging.getLogger(__name__)
 
-COMMON_EVENTS = ("SuccessfulCreate", "Scheduled", "Created", "Started", "Completed")
-OF_A_CROWD = ",".join((f"involvedObject.kind!={RUN_KIND}", *(f"reason!={reason}" for reason in COMMON_EVENTS)))
-"""Field selector of a read of all Events of a namespace: without those on runs, and those of every Job and Pod. None of these
-is the reason for a wait, and in a crowd there are thousands."""
 
 PAGE = "500"
 PAGE_BYTES = 4 * 1024 * 1024
@@ -110,7 +105,7 @@ class Observer:
         if subject_uid:
             return await list_events(self._client, namespace, {"metadata": {"uid": subject_uid}})
         events: list[Object] = []
-        params = {"limit": PAGE, "fieldSelector": OF_A_CROWD}
+        params = {"limit": PAGE}
         with suppress(PageTooLarge):
             for _ in range(MAX_PAGES):
                 page = await self._client.page(EVENTS, namespace, max_bytes=PAGE_BYTES, **params)

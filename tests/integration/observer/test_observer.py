@@ -2,8 +2,6 @@
 
 from contextlib import AsyncExitStack
 
-import pytest
-
 from activities.cluster.events import EventRecorder
 from activities.rules.observation import Launch
 from activities.rules.trimming import trim_run
@@ -16,7 +14,6 @@ from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
 from tests.integration.observer.leading import RecordedSignals, leading
 from worker.observer import StatusWriter, WorkloadWatch
-from worker.observer.event_reader import FEW
 from worker.observer.status_writer import Progress
 from workflows.signals import Ended
 
@@ -46,11 +43,9 @@ async def test_a_pod_that_no_node_accepts_is_reported_with_an_event(
     await eventually(look, what="the Event")
 
 
-@pytest.mark.parametrize("count", [1, FEW + 2], ids=["one", "a crowd"])
 async def test_a_quota_that_rejects_the_pod_is_read_from_the_jobs_events(
-    api: KubeClient, leader: WorkloadWatch, namespace: str, make_launch: MakeLaunch, count: int
+    api: KubeClient, leader: WorkloadWatch, namespace: str, make_launch: MakeLaunch
 ) -> None:
-    """The Events of a crowd are read at once, without those that say no reason for a wait."""
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     quotas = Resource("v1", "resourcequotas")
     await api.create(quotas, namespace, quota)
@@ -60,9 +55,9 @@ async def test_a_quota_that_rejects_the_pod_is_read_from_the_jobs_events(
         return stored if (stored.get("status") or {}).get("hard") else None
 
     await eventually(counted, what="the quota to be in force")
-    for launch in [await make_launch() for _ in range(count)]:
-        run = await launch.says("QuotaExceeded")
-        assert "exceeded quota" in (run.status.message or "")
+    launch = await make_launch()
+    run = await launch.says("QuotaExceeded")
+    assert "exceeded quota" in (run.status.message or "")
 
 
 async def test_a_start_is_signalled_once_and_then_written(

@@ -76,6 +76,9 @@ class Client:
     sizer: BatchSizer | None = None
     """If there is one, `Server.time` is that of a record, and a request has as many records as it says."""
 
+    jitter: float = 0.0
+    """Mean of the seconds by which a message may be late, as on a machine that has too much to do."""
+
     now: float = 0.0
     in_flight: int = 0
     completed: int = 0
@@ -110,7 +113,7 @@ class Client:
             self.in_flight += 1
             records = self.sizer.rows if self.sizer else 1
             sent = Sent(self.limit.ticket(self.in_flight), self.now, records)
-            self._after(LINK_SECONDS / 2, self._arrival(sent))
+            self._after(self._late(LINK_SECONDS / 2), self._arrival(sent))
 
     def _arrival(self, sent: Sent) -> Callable[[], None]:
         def arrive() -> None:
@@ -118,7 +121,7 @@ class Client:
             admitted = server.admitted
             is_full = admitted is not None and server.busy + len(server.queue) >= admitted
             if is_full or self._chance.random() < server.rejected:
-                self._after(REJECTION_SECONDS, self._rejection(sent.ticket))
+                self._after(self._late(REJECTION_SECONDS), self._rejection(sent.ticket))
             else:
                 server.queue.append(sent)
                 self._work()
@@ -139,7 +142,7 @@ class Client:
         def complete() -> None:
             self.server.busy -= 1
             self._work()
-            self._after(LINK_SECONDS / 2, receive)
+            self._after(self._late(LINK_SECONDS / 2), receive)
 
         def receive() -> None:
             self.in_flight -= 1
@@ -180,6 +183,9 @@ class Client:
             self.in_flight -= 1
 
         return reject
+
+    def _late(self, seconds: float) -> float:
+        return seconds + (self._chance.expovariate(1 / self.jitter) if self.jitter else 0.0)
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self._order += 1

@@ -53,7 +53,7 @@ def test_a_rejection_without_another_one_is_a_fault() -> None:
     limit = adaptive(8)
     limit.rejected(limit.ticket(7))
     assert (limit.number, limit.may_grow) == (7, True)
-    for _ in range(4):
+    for _ in range(7):
         limit.grow()
     assert limit.number == 8
 

@@ -95,3 +95,15 @@ def test_a_server_that_admits_only_some_requests_is_recognised_among_faults(shar
     found = outcome(Server(MANY, constant(0.02), admitted=16, rejected=share), requests=3200, best=16)
     assert found.ratio >= goal
     assert found.rejected <= share + 0.02
+
+
+@pytest.mark.parametrize("admitted", [4, 16])
+@pytest.mark.parametrize(("jitter", "rejected"), [(0.002, 0.1), (0.005, 0.2)])
+def test_rejections_do_not_go_on_if_messages_are_late(admitted: int, jitter: float, rejected: float) -> None:
+    """What the server counts is then not what the client has in flight, so the client sends too much or too little."""
+    server, requests = Server(MANY, constant(0.02), admitted=admitted), 200 * admitted
+    for seed in SEEDS:
+        reference = Client(FixedLimit(admitted), copy_of(server), seed=seed, jitter=jitter)
+        client = Client(AdaptiveLimit(start=START, maximum=4096), copy_of(server), seed=seed, jitter=jitter)
+        assert client.run(requests=requests) >= 0.85 * reference.run(requests=requests)
+        assert client.refused <= rejected * (requests + client.refused)

@@ -1,7 +1,6 @@
 """Events and logs are read within a budget, and an object that cannot be read delays no other."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +12,7 @@ from inferrun.kube.objects import Object
 from inferrun.runner_report import Progress, RecordCounts
 from tests.unit.objects import event
 from tests.unit.worker.observer.fakes import FakeTime, settle
-from worker.observer.event_reader import READ_SHARE, EventReader
+from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import READERS, ProgressReader
 
 PROGRESS = '{"event": "progress", "records": {"total": 9, "completed": %d}}'
@@ -125,26 +124,6 @@ async def test_events_are_trimmed_and_read_within_twenty_reads_per_second(clock:
     assert len(asked) == 100
     assert received[0] is not None
     assert [one["reason"] for one in received[0]] == ["FailedCreate"]
-
-
-async def test_reads_of_a_namespace_that_take_long_are_followed_by_longer_pauses(clock: FakeTime) -> None:
-    clock.freeze()
-    asked: list[float] = []
-
-    async def read(_namespace: str, _subject: str) -> list[Object]:
-        asked.append(clock.now())
-        await asyncio.sleep(1)
-        return []
-
-    reader = EventReader(read)
-    async with reading(reader.run):
-        for _ in range(60):
-            for number in range(5):
-                reader.request(("models", str(number)), str(number), lambda _key, _events: None)
-            await clock.pass_by(1, step=0.5)
-    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
-    assert len(pauses) >= 2
-    assert all(READ_SHARE <= pause <= READ_SHARE + 5 for pause in pauses)
 
 
 async def test_many_objects_of_a_namespace_are_read_at_once_and_not_too_often(clock: FakeTime) -> None:
