@@ -36,9 +36,13 @@ class Stopped(RunnerError):
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Select the error to report from an exception or exception group: the first RunnerError, otherwise the first of any type."""
+    """Select the error to report from an exception or exception group: the first RunnerError that another attempt would meet
+    again, otherwise the first RunnerError, otherwise the first of any type.
+    """
     leaves = list(_leaves(error))
-    return next((leaf for leaf in leaves if isinstance(leaf, RunnerError)), leaves[0])
+    found = [leaf for leaf in leaves if isinstance(leaf, RunnerError)]
+    final = (one for one in found if not one.is_retryable)
+    return next(final, found[0] if found else leaves[0])
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

@@ -8,7 +8,7 @@ from inferrun.exitcodes import ExitCode
 from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError
 from inferrun.reasons import Reason
 from inferrun.runner_report import MESSAGE_LIMIT, parse_result
-from runner.errors import DeadlineReached, Stopped, first_error
+from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
 from runner.termination_message import failure, write_result
 
 CODES = {
@@ -60,3 +60,8 @@ def test_a_runner_error_is_selected_from_a_group() -> None:
     assert str(first_error(group)) == "b"
     assert str(first_error(ExceptionGroup("tasks", [ValueError("a"), KeyError("b")]))) == "a"
     assert str(first_error(InputError("c"))) == "c"
+
+
+def test_an_error_that_another_attempt_would_meet_again_is_selected_first() -> None:
+    group = ExceptionGroup("tasks", [OutputError("the server is busy"), TooManyErrors("6 of 100 records failed")])
+    assert str(first_error(group)) == "6 of 100 records failed"
