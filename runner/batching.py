@@ -2,8 +2,30 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from inferrun.plugins import Batch, Block
+
+
+@dataclass(slots=True)
+class _Held:
+    """A block, of which the first records may have been taken. What is left is not copied for each request."""
+
+    block: Batch
+    size: int
+    """The memory of what is left."""
+
+    start: int = 0
+    """The position of the first record that is left."""
+
+    def __len__(self) -> int:
+        return len(self.block) - self.start
+
+    def take(self, count: int) -> Batch:
+        taken = self.block.part(self.start, self.start + count)
+        self.start += count
+        self.size = max(0, self.size - taken.nbytes)
+        return taken
 
 
 class Batching:
@@ -16,7 +38,7 @@ class Batching:
     def __init__(self, wanted: Callable[[], int], *, max_bytes: int) -> None:
         self._wanted = wanted
         self._max_bytes = max_bytes
-        self._held: deque[Batch] = deque()
+        self._held: deque[_Held] = deque()
         self._records = 0
         self._size = 0
         self._next = 0
@@ -24,9 +46,10 @@ class Batching:
     def add(self, block: Block, *, first: int) -> None:
         """Hold a block whose first record has the index `first`."""
         batch = Batch(first=first, records=block.records, ids=block.ids, copied=block.copied)
-        self._held.append(batch)
-        self._records += len(batch)
-        self._size += batch.nbytes
+        held = _Held(batch, batch.nbytes)
+        self._held.append(held)
+        self._records += len(held)
+        self._size += held.size
         self._next = first + len(batch)
 
     def has_gap(self, first: int) -> bool:
@@ -56,21 +79,19 @@ class Batching:
 
     def _next_size(self) -> int:
         """Return the usual size of a record in the first block."""
-        return self._held[0].nbytes // len(self._held[0])
+        return self._held[0].size // len(self._held[0])
 
     def _take(self, count: int, max_bytes: int) -> Batch:
         """Take up to `count` records of the first block, and about `max_bytes`."""
-        block = self._held.popleft()
-        size = block.nbytes
-        fitting = max(1, len(block) * max_bytes // max(size, 1))
-        stop = min(count, fitting, len(block))
-        taken = block.part(0, stop)
-        self._size -= size
-        if stop < len(block):
-            rest = block.part(stop, len(block))
-            self._held.appendleft(rest)
-            self._size += rest.nbytes
-        self._records -= stop
+        held = self._held[0]
+        before = held.size
+        fitting = max(1, len(held) * max_bytes // max(before, 1))
+        taken = held.take(min(count, fitting, len(held)))
+        if not held:
+            self._held.popleft()
+            held.size = 0
+        self._records -= len(taken)
+        self._size += held.size - before
         return taken
 
 

@@ -6,7 +6,7 @@ than a small run.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -28,13 +28,19 @@ class JsonRecords:
 
     texts: Sequence[bytes]
 
+    _nbytes: int = field(default=-1, init=False, repr=False, compare=False)
+    """The memory of the texts once it has been asked for, because several limits depend on it."""
+
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
     def nbytes(self) -> int:
         """The memory of the texts."""
-        return sum(map(len, self.texts)) + _BYTES_PER_OBJECT * len(self.texts)
+        if self._nbytes < 0:
+            size = sum(map(len, self.texts)) + _BYTES_PER_OBJECT * len(self.texts)
+            object.__setattr__(self, "_nbytes", size)
+        return self._nbytes
 
     def part(self, start: int, stop: int) -> "JsonRecords":
         """Return the records from position `start` up to `stop`."""
