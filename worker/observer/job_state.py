@@ -11,6 +11,9 @@ from worker.observer.status_writer import Progress
 
 EVENTS_FIRST_SECONDS = 5.0
 EVENTS_MAX_SECONDS = 300.0
+EVENTS_POSTPONED_SECONDS = 20.0
+"""How long changes of a Job or its Pods, which say more than Events, put off a read of its Events."""
+
 SIGNAL_FIRST_SECONDS = 10.0
 SIGNAL_MAX_SECONDS = 300.0
 
@@ -54,6 +57,8 @@ class JobState:
     events: tuple[Object, ...] = field(default=())
     events_due: float = 0.0
     events_pause: float = EVENTS_FIRST_SECONDS
+    unread_since: float = NEVER
+    """When a change first put off the next read of Events."""
 
     signal: WantedSignal | None = None
     signal_due: float = 0.0
@@ -85,13 +90,18 @@ class JobState:
         return all(one is other for one, other in zip(inputs, self.inputs, strict=True))
 
     def observe_version(self, version: tuple[str, ...], *, now: float) -> None:
-        """Take note of the objects' versions; a change starts the waits for Events anew."""
+        """Take note of the objects' versions; a change starts the waits for Events anew, unless it is one of very many."""
         if version == self.version:
             return
         self.version = version
         self.changed_at = now
         self.events_pause = EVENTS_FIRST_SECONDS
-        self.events_due = now + EVENTS_FIRST_SECONDS
+        self.unread_since = min(self.unread_since, now)
+        self.events_due = min(now + EVENTS_FIRST_SECONDS, self.unread_since + EVENTS_POSTPONED_SECONDS)
+
+    def expect_no_events(self) -> None:
+        """Events have nothing to add to what the objects say."""
+        self.events, self.events_due, self.unread_since = (), NEVER, NEVER
 
     def observe_reason(self, reason: Reason, *, now: float) -> None:
         """Take note of why it waits; a new reason makes the reads of Events frequent again."""
@@ -104,6 +114,7 @@ class JobState:
 
     def receive_events(self, events: tuple[Object, ...] | None, *, now: float) -> None:
         """Keep what was read, if it could be, and plan the next read."""
+        self.unread_since = NEVER
         if events is not None:
             self.events = events
         self.events_due = now + self.events_pause

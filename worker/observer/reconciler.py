@@ -263,7 +263,7 @@ class Reconciler:
         state.observe_reason(wait.reason, now=now)
         subject = event_subject(job, pods)
         if subject is None:
-            state.events, state.events_due = (), NEVER
+            state.expect_no_events()
         elif now >= state.events_due:
             state.events_due = NEVER
             self._events.request(key, subject["metadata"]["uid"], self._on_events)
