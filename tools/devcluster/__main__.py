@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, cluster, docker, images, packages, test_servers, venv, volumes
+from . import archives, cluster, docker, images, packages, servers_for_tests, venv, volumes
 from .console import error as print_error
 from .console import info
 from .errors import DevClusterError
@@ -81,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
             folders = [(name, Path(folder).resolve()) for name, folder in arguments.image]
             docker.serve([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
         case "test-servers":
-            test_servers.provide()
+            servers_for_tests.provide()
         case "test-packages":
             packages.install_missing(packages.REQUIRED_FOR_TESTS)
         case "venv":

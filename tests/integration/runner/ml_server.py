@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tools.devcluster.test_servers import mlserver_python
+from tools.devcluster.servers_for_tests import mlserver_python
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "model-server"
 
