@@ -186,6 +186,8 @@ class Reconciler:
             warm_up=state.warm_up,
         )
         state.recheck_due = NEVER if seen.lost_in is None else now + seen.lost_in
+        if seen.wait is None:
+            state.wait_reason = None  # nothing waits for Events
         if seen.doing is Doing.RUNNING:
             self._plan_running(key, state, seen, run=run, now=now)
         elif seen.doing is Doing.WAITING:
@@ -223,7 +225,6 @@ class Reconciler:
             state.progress = None  # why it waited is outdated, and Running is written after the signal was accepted
             return
         state.want_signal(None, now=now)
-        state.wait_reason = None
         if state.launch.is_builtin:
             self._progress.follow(key, seen.pod_name, self._on_progress)
         reason = Reason.RUNNING

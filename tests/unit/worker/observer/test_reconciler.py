@@ -705,3 +705,17 @@ async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_writte
         assert leader.signals.sent_ended == []
         assert leader.reasons == ["Running"]
         assert leader.progress.followed[KEY][0] == f"{JOB_NAME}-pod-b"
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["an end", "a start"])
+async def test_a_signal_that_nobody_acknowledges_keeps_no_processor_busy(leader: Stage, *, is_over: bool) -> None:
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
+    await leader.time.pass_by(1)
+    leader.signals.accepts = False
+    if is_over:
+        await leader.deliver(job=live_job(clock=60, condition="Failed", version=2))
+    else:
+        await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    reads = leader.workloads.reads
+    await leader.time.pass_by(60)
+    assert leader.workloads.reads - reads < 20
