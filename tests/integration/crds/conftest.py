@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -16,6 +17,8 @@ from deploy.crds.definitions import inference_config, inference_run
 from tests.integration.crds.server import NotServed, Rejected, Server, apply_definition, call, connected
 
 ESTABLISHED_WITHIN_SECONDS = 30
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +64,11 @@ def _serves_our_rules(server: Server) -> bool:
     return False
 
 
-def wait_until(is_so: Callable[[], bool], *, what: str) -> None:
-    """Wait until `is_so` is true; fail the test after a deadline."""
+def wait_until(answer: Callable[[], T], *, what: str) -> T:
+    """Return the first answer that is true; fail the test after a deadline."""
     deadline = time.monotonic() + ESTABLISHED_WITHIN_SECONDS
-    while not is_so():
+    while not (given := answer()):
         if time.monotonic() > deadline:
             pytest.fail(f"waited {ESTABLISHED_WITHIN_SECONDS} s for {what}")
         time.sleep(0.1)
+    return given

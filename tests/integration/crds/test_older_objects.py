@@ -34,21 +34,27 @@ def without_a_schema(definition: Json) -> Json:
 
 
 @pytest.fixture(scope="module")
-def older(client: httpx.Client, namespace: str) -> Iterator[Callable[[str, Json], Server]]:
-    """Stores a resource under a definition without rules, then installs the one with rules."""
+def server(client: httpx.Client, namespace: str) -> Server:
+    """The API server, as used by these tests."""
+    return Server(client, namespace=namespace, group=GROUP)
+
+
+@pytest.fixture(scope="module")
+def older(client: httpx.Client, server: Server) -> Iterator[Callable[[str, Json], str]]:
+    """Stores a resource under a definition without rules, installs the one with rules, and returns the resource's name."""
     moved = {
         wellknown.CONFIG_KIND: of_another_group(inference_config()),
         wellknown.RUN_KIND: of_another_group(inference_run()),
     }
-    server = Server(client, namespace=namespace, group=GROUP)
 
-    def stored(kind: str, spec: Json) -> Server:
+    def stored(kind: str, spec: Json) -> str:
+        name = f"old-{token_hex(4)}"
         apply_definition(client, without_a_schema(moved[kind]))
         wait_until(lambda: accepts(server, kind, spec), what="the definition without rules to be served")
-        server.create(kind, spec, name="old")
+        server.create(kind, spec, name=name)
         apply_definition(client, moved[kind])
         wait_until(lambda: not accepts(server, kind, spec), what="the rules to be served")
-        return server
+        return name
 
     yield stored
     for definition in moved.values():
@@ -64,7 +70,9 @@ def accepts(server: Server, kind: str, spec: Json) -> bool:
     return True
 
 
-def test_the_status_of_a_run_that_violates_later_rules_can_be_written(older: Callable[[str, Json], Server]) -> None:
+def test_the_status_of_a_run_that_violates_later_rules_can_be_written(
+    older: Callable[[str, Json], str], server: Server
+) -> None:
     spec = {
         "configRef": {"name": "Not_A_Name"},
         "timeoutSeconds": -1,
@@ -72,13 +80,15 @@ def test_the_status_of_a_run_that_violates_later_rules_can_be_written(older: Cal
         "parameters": {"job_uid": "forged"},
         "timeZone": "Local",
     }
-    server = older(wellknown.RUN_KIND, spec)
-    stored = server.patch_status(wellknown.RUN_KIND, "old", {"phase": "Failed", "reason": "InvalidSchedule"})
+    name = older(wellknown.RUN_KIND, spec)
+    stored = server.patch_status(wellknown.RUN_KIND, name, {"phase": "Failed", "reason": "InvalidSchedule"})
     assert stored["status"] == {"phase": "Failed", "reason": "InvalidSchedule"}
     assert stored["spec"] == spec
 
 
-def test_the_status_of_a_config_that_violates_later_rules_can_be_written(older: Callable[[str, Json], Server]) -> None:
+def test_the_status_of_a_config_that_violates_later_rules_can_be_written(
+    older: Callable[[str, Json], str], server: Server
+) -> None:
     spec = {
         "kserve": {"modelName": "a", "modelVersion": "v9"},
         "modelName": "b",
@@ -86,9 +96,9 @@ def test_the_status_of_a_config_that_violates_later_rules_can_be_written(older: 
         "autoDeletePolicy": "Sometimes",
         "storage": {"input": {"file": {"path": "../x"}}},
     }
-    server = older(wellknown.CONFIG_KIND, spec)
+    name = older(wellknown.CONFIG_KIND, spec)
     condition = {"type": "Ready", "status": "False", "reason": "InvalidStorage", "message": "path climbs"}
-    assert server.patch_status(wellknown.CONFIG_KIND, "old", {"conditions": [condition]})["status"] == {
+    assert server.patch_status(wellknown.CONFIG_KIND, name, {"conditions": [condition]})["status"] == {
         "conditions": [condition]
     }
 
@@ -107,24 +117,25 @@ def owners_of_status(stored: Json) -> list[Json]:
 
 
 def test_the_status_of_a_run_whose_fields_had_an_owner_each_can_be_written(
-    client: httpx.Client, namespace: str, older: Callable[[str, Json], Server]
+    client: httpx.Client, older: Callable[[str, Json], str], server: Server
 ) -> None:
     definition = of_another_group(inference_run())
-    server = Server(client, namespace=namespace, group=GROUP)
     apply_definition(client, with_an_owner_of_each_field(definition))
     spec = {"configRef": {"name": "a"}}
     wait_until(lambda: accepts(server, wellknown.RUN_KIND, spec), what="the earlier definition to be served")
-    server.create(wellknown.RUN_KIND, spec, name="granular")
 
-    def is_granular() -> bool:
-        stored = server.patch_status(wellknown.RUN_KIND, "granular", {"phase": "Pending", "message": token_hex(4)})
-        return owners_of_status(stored) == [{"f:status": {".": {}, "f:message": {}, "f:phase": {}}}]
+    def new_and_granular() -> str:
+        """The name of a new run, if the fields of its status have an owner each."""
+        name = f"granular-{token_hex(4)}"
+        server.create(wellknown.RUN_KIND, spec, name=name)
+        stored = server.patch_status(wellknown.RUN_KIND, name, {"phase": "Pending", "message": "written before"})
+        return name if owners_of_status(stored) == [{"f:status": {".": {}, "f:message": {}, "f:phase": {}}}] else ""
 
     def is_whole() -> bool:
-        stored = server.patch_status(wellknown.RUN_KIND, "granular", {"phase": "Running", "message": token_hex(4)})
+        stored = server.patch_status(wellknown.RUN_KIND, old, {"phase": "Running", "message": token_hex(4)})
         assert stored["status"]["phase"] == "Running"
         return owners_of_status(stored) == [{"f:status": {}}]
 
-    wait_until(is_granular, what="the earlier definition to be in force")
+    old = wait_until(new_and_granular, what="the earlier definition to be in force")
     apply_definition(client, definition)
     wait_until(is_whole, what="the current definition to be in force")
