@@ -34,6 +34,7 @@ from activities.rules.object_metadata import uid_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
+from activities.stop_launch import TurnOf
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import ended_status
@@ -77,6 +78,7 @@ class OutcomeRecorder:
         prune: Prune,
         afterwards: Follow = execute_at_once,
         watched_job: WatchedJob = lambda _namespace, _name: None,
+        turn_of: TurnOf = lambda _namespace: 0.0,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -89,10 +91,15 @@ class OutcomeRecorder:
         self._prune = prune
         self._afterwards = afterwards
         self._watched_job = watched_job
+        self._turn_of = turn_of
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
         """Write the outcome, then start what follows from it."""
+        if request.takes_turn and not await self._runs.is_gone(request.run):
+            seconds = self._turn_of(request.run.namespace)
+            if seconds > 0:
+                return StatusResult(turn_in_seconds=seconds)
         snapshot = await self._snapshot(request)
         auto_delete = await self._auto_delete(request.run, snapshot)
         known = self._runs.watched(request.run)

@@ -49,6 +49,10 @@ WatchedOrphans = Callable[[str], Sequence[Object]]
 """The Pods that the Job with this UID left behind, as far as the watch has seen them."""
 
 
+TurnOf = Callable[[str], float]
+"""Seconds until the next run of a namespace may be stopped, or end without a Job; whoever asks has that turn."""
+
+
 class LaunchStopper:
     """One instance serves all runs of a worker."""
 
@@ -60,9 +64,11 @@ class LaunchStopper:
         *,
         defaults: Callable[[], Defaults],
         watched_orphans: WatchedOrphans = lambda _job_uid: (),
+        turn_of: TurnOf = lambda _namespace: 0.0,
     ) -> None:
         self._api = api
         self._watched_orphans = watched_orphans
+        self._turn_of = turn_of
         self._defaults = defaults
         self._runs = runs
         self._launches = launches
@@ -73,6 +79,8 @@ class LaunchStopper:
         """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
         if await self._runs.is_gone(request.run):
             return await self._abandon(request)
+        if request.takes_turn and (seconds := self._turn_of(request.run.namespace)) > 0:
+            return StopLaunchResult(report=LaunchReport(stage=LaunchStage.WAITING), turn_in_seconds=seconds)
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = self._report(request, objects, snapshot)

@@ -6,6 +6,7 @@ to repeat the request; it is retried until the run's starting deadline.
 """
 
 from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 
 from temporalio import activity
 
@@ -16,6 +17,7 @@ from activities.rules.late_runs import missed_because
 from activities.rules.launch_blocked import creation_rejected
 from activities.rules.object_metadata import name_of
 from activities.rules.submission_status import adopted, rejected, status_of
+from activities.stop_launch import TurnOf
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -27,6 +29,9 @@ from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, utc_now
 from workflows import activity_options
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+
+TURN_MARGIN = 3.0
+"""Seconds from the turn of a run until it is created, at most."""
 
 
 class RunSubmitter:
@@ -44,6 +49,7 @@ class RunSubmitter:
         namespaces: frozenset[str] | None,
         labels: Callable[[], Collection[str]],
         excluded_annotations: Callable[[], Collection[str]],
+        turn_of: TurnOf = lambda _namespace: 0.0,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -52,6 +58,7 @@ class RunSubmitter:
         self._namespaces = namespaces
         self._labels = labels
         self._excluded_annotations = excluded_annotations
+        self._turn_of = turn_of
 
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit_run(self, request: SubmitInput) -> SubmissionStatus:
@@ -97,12 +104,20 @@ class RunSubmitter:
         if missed is not None:
             await self._events.record(schedule.ref, reason=Reason.MISSED, message=missed, is_warning=True)
             return rejected(Reason.MISSED, missed)
+        if request.takes_turn and (seconds := self._seconds_to_wait(schedule, due=due)) > 0:
+            return SubmissionStatus(standing=SubmissionState.UNDER_WAY, turn_in_seconds=seconds)
         try:
             return await self._create(namespace, wanted)
         except Forbidden as error:
             blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
             await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
+
+    def _seconds_to_wait(self, schedule: InferenceRun, *, due: datetime) -> float:
+        """Seconds until it is the turn of the schedule's namespace; 0 if the run would be missed then."""
+        seconds = self._turn_of(schedule.metadata.namespace)
+        then = utc_now() + timedelta(seconds=seconds + TURN_MARGIN)
+        return seconds if missed_because(schedule, nominal_time=due, now=then) is None else 0.0
 
     async def _find(self, namespace: str, name: str) -> InferenceRun | None:
         try:

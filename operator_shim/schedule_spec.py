@@ -20,6 +20,10 @@ DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 MIN_CATCH_UP_SECONDS: Final = 10
 """The minimum of the server, which raises smaller values to it."""
 
+SPREAD_SECONDS: Final = 20
+"""Schedules fire up to this much after their nominal time, each at another moment. Those that are due in the same minute would
+otherwise start all at once, and delay the runs of other namespaces until Temporal and the worker have dealt with them."""
+
 EVERY_DAY_OF_MONTH: Final = tuple(range(1, 32))
 EVERY_DAY_OF_WEEK: Final = tuple(range(7))
 
@@ -61,6 +65,7 @@ class RunSchedule:
     time_zone: str
     policy: ConcurrencyPolicy
     catch_up_seconds: int
+    spread_seconds: int
     is_paused: bool
     note: str
 
@@ -70,7 +75,8 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
     metadata, spec = run.metadata, run.spec
     expression = spec.schedule or ""
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
-    deadline = spec.starting_deadline_seconds
+    given = spec.starting_deadline_seconds
+    deadline = STARTING_DEADLINE_SECONDS if given is None else given
     return RunSchedule(
         id=schedule_id(run.ref),
         namespace=metadata.namespace,
@@ -79,7 +85,8 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
         calendars=calendars_of(parse_schedule(expression)),
         time_zone=time_zone,
         policy=spec.concurrency_policy or ConcurrencyPolicy.FORBID,
-        catch_up_seconds=max(STARTING_DEADLINE_SECONDS if deadline is None else deadline, MIN_CATCH_UP_SECONDS),
+        catch_up_seconds=max(deadline, MIN_CATCH_UP_SECONDS),
+        spread_seconds=min(SPREAD_SECONDS, deadline // 2),
         is_paused=bool(spec.suspend),
         note=_note(expression, time_zone=time_zone, is_suspended=bool(spec.suspend)),
     )

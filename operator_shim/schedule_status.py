@@ -22,10 +22,12 @@ def schedule_status(
     children: Iterable[InferenceRun],
     now: datetime,
 ) -> InferenceRunStatus:
-    """The status of an active or suspended schedule; the times come from Temporal."""
+    """The status of an active or suspended schedule. The times come from Temporal, which fires up to `SPREAD_SECONDS` after the
+    nominal times; the status shows these.
+    """
     created = _created(run, children)
     is_suspended = bool(run.spec.suspend)
-    shown = () if is_suspended else tuple(sorted(next_times)[:NEXT_TIMES_SHOWN])
+    shown = () if is_suspended else tuple(_nominal(moment) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN])
     return status_after(
         run,
         phase=Phase.SUSPENDED if is_suspended else Phase.SCHEDULED,
@@ -35,7 +37,9 @@ def schedule_status(
         read_generation=run.metadata.generation,
         next_schedule_times=shown,
         last_schedule_time=_latest(
-            run.status.last_schedule_time, last_time, *(scheduled_time(child) for child in created)
+            run.status.last_schedule_time,
+            _nominal(last_time) if last_time is not None else None,
+            *(scheduled_time(child) for child in created),
         ),
         last_successful_time=_latest(
             run.status.last_successful_time,
@@ -82,6 +86,11 @@ def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
     ]
     under_way.sort(key=lambda metadata: metadata.name)
     return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in under_way[:ACTIVE_LIMIT])
+
+
+def _nominal(moment: datetime) -> datetime:
+    """The time for which a schedule fires: schedules are due at whole minutes."""
+    return moment.replace(second=0, microsecond=0)
 
 
 def _latest(*moments: datetime | None) -> datetime | None:

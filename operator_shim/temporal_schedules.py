@@ -48,7 +48,7 @@ POLICIES = {overlap: policy for policy, overlap in OVERLAPS.items()}
 
 @dataclass(frozen=True)
 class ScheduleTimes:
-    """The next fire times of a schedule in ascending order, and the nominal time for which it last started a run."""
+    """When a schedule fires next, in ascending order, and when it last did: after the nominal times, by less than a minute."""
 
     next_times: tuple[datetime, ...]
     last_time: datetime | None
@@ -160,7 +160,7 @@ class TemporalSchedules:
             spec=ScheduleSpec(
                 calendars=[_calendar_spec(calendar) for calendar in _ordered(wanted)],
                 time_zone_name=wanted.time_zone,
-                jitter=timedelta(0),
+                jitter=timedelta(seconds=wanted.spread_seconds),
             ),
             policy=SchedulePolicy(
                 overlap=OVERLAPS[wanted.policy], catchup_window=timedelta(seconds=wanted.catch_up_seconds)
@@ -176,7 +176,7 @@ def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
 def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
     """The stored schedule in the form of the wanted one; None if it cannot be expressed in that form."""
     spec, state = found.spec, found.state
-    is_plain = not (spec.intervals or spec.cron_expressions or spec.skip or spec.start_at or spec.end_at or spec.jitter)
+    is_plain = not (spec.intervals or spec.cron_expressions or spec.skip or spec.start_at or spec.end_at)
     calendars = [_calendar(calendar) for calendar in spec.calendars]
     policy = POLICIES.get(found.policy.overlap)
     window = found.policy.catchup_window
@@ -191,6 +191,7 @@ def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
         time_zone=spec.time_zone_name or "",
         policy=policy,
         catch_up_seconds=round(window.total_seconds()),
+        spread_seconds=round(spec.jitter.total_seconds()) if spec.jitter is not None else 0,
         is_paused=state.paused,
         note=state.note or "",
     )

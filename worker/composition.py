@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -38,6 +39,7 @@ from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
+from inferrun.control.pace import Pace
 from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
@@ -62,6 +64,12 @@ from workflows.activity_options import follower_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.submit import SubmitInferenceRun
+
+AT_ONCE = 4
+PER_SECOND = 5.0
+"""Runs of a namespace that are stopped, or end without a Job, because of one of their clocks or a cancellation, and those that its
+schedules create. A namespace determines these moments for hundreds of runs at once, and workflows execute what follows in the order
+in which it arrives, whatever their namespace."""
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +121,8 @@ class WorkerProcess:
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         self._afterwards = Afterwards()
+        self._ends = Pace(burst=AT_ONCE, per_second=PER_SECOND)
+        self._fires = Pace(burst=AT_ONCE, per_second=PER_SECOND)
         self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
         self._origins = OriginChecker(client, task_queue=common.task_queue)
         run_activities = self._run_activities()
@@ -226,6 +236,7 @@ class WorkerProcess:
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
             afterwards=self._afterwards.add,
             watched_job=self._watch.jobs.get,
+            turn_of=self._turn_of,
         )
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [
@@ -239,6 +250,7 @@ class WorkerProcess:
                 launches,
                 defaults=self._defaults.current,
                 watched_orphans=self._watch.orphans_of,
+                turn_of=self._turn_of,
             ).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
             SpecReader(self._runs).read_spec,
@@ -254,6 +266,9 @@ class WorkerProcess:
         own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
         return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
 
+    def _turn_of(self, namespace: str) -> float:
+        return self._ends.wait_seconds(namespace, now=time.monotonic())
+
     def _ended_pods(self, job_uid: str) -> list[Object]:
         return [end.as_pod() for end in self._watch.remembered_ends(job_uid)]
 
@@ -267,6 +282,7 @@ class WorkerProcess:
             namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
             excluded_annotations=lambda: self._defaults.current().excluded_annotations,
+            turn_of=lambda namespace: self._fires.wait_seconds(namespace, now=time.monotonic()),
         )
         return [
             submitter.submit_run,

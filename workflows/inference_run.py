@@ -22,7 +22,7 @@ from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
 from workflows.activity_execution import execute, execute_locally, start
 from workflows.activity_options import ActivityOptions
-from workflows.launch_following import LaunchFollowing
+from workflows.launch_following import TURN_SUMMARY, LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.launch_supervision import STOP_GRACE, LaunchSupervision
 from workflows.messages import (
@@ -60,6 +60,9 @@ FIRST_RECHECK_SECONDS = 15
 
 SUSPENDED_RECHECK_SECONDS = 6 * 3600
 """The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
+
+ENDS_OF_CROWDS = (Reason.PENDING_TIMEOUT, Reason.CANCELLED)
+"""The outcomes of runs without a Job for which no queue of ours determines the moment."""
 
 UNWATCHED_WAITS = (
     Reason.QUOTA_EXCEEDED,
@@ -372,7 +375,23 @@ class InferenceRun:
         return stopped.verdict
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
-        """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect."""
+        """The status after the outcome was recorded. A cancellation that arrives meanwhile has no effect.
+
+        Hundreds of runs that wait without a Job may end at the same moment: most of them wait for the turn of their namespace.
+        """
+        if not (self._is_signalled and self._state.job is None and outcome.reason in ENDS_OF_CROWDS):
+            return await self._record_at_once(outcome)
+        recorded = await self._record_at_once(outcome.model_copy(update={"takes_turn": True}))
+        if recorded.turn_in_seconds <= 0:
+            return recorded
+        waiting = asyncio.create_task(workflow.sleep(recorded.turn_in_seconds, summary=TURN_SUMMARY))
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            await waiting
+        return await self._record_at_once(outcome)
+
+    async def _record_at_once(self, outcome: RecordInput) -> StatusResult:
         summary = f"record {outcome.phase} ({outcome.reason})"
         recording = self._begin(activity_options.RECORD, outcome, StatusResult, summary=summary)
         try:

@@ -38,6 +38,8 @@ VANISHING_CHECKS = 4
 """How often to look again, two seconds each, for the objects of Pods whose containers have ended: users who see that a run
 has ended expect to see no Pod."""
 
+TURN_SUMMARY = "many runs of the namespace end at the same moment"
+
 FORCED_STOP_SECONDS = 10
 """How long to wait for Pods after their deletion was forced. Then they count as fenced off: a kubelet that has lost its
 API server, or a finalizer, keeps the objects, but the API server accepts nothing more from them."""
@@ -60,6 +62,8 @@ class LaunchFollowing:
         """The Pods whose loss was dealt with: more than one observer may signal it."""
         self._hinted_pod_uid = ""
         """The Pod that the latest `ended` names: without a limit no start is signalled, but its loss is."""
+        self._has_turn = False
+        """Whether the launch has waited until it was the turn of its namespace to stop one."""
         self._successor: Started | None = None
         """The start of another Pod than the one that is known to run: the loss of that one has not been dealt with."""
 
@@ -89,13 +93,27 @@ class LaunchFollowing:
             only_waiting=only_waiting,
             only_after_seconds=only_after_seconds,
         )
-        first = await self._stop_once(request, because=because)
+        first = await self._stop_in_turn(request, because=because)
         if not first.is_stopped:
             return first
         last = await self._until_no_pod_is_left(request, first, because=because)
         before, end = first.report.verdict, last.report.verdict
         verdict = _with_end(end, before) if before is not None else end
         return first.model_copy(update={"report": first.report.model_copy(update={"verdict": verdict})})
+
+    async def _stop_in_turn(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
+        """The first stop of the launch. Of hundreds that a namespace stops at the same moment, most wait here, so that the runs of
+        others do not wait for them. A stop with conditions is then left to the caller, because they may have changed meanwhile.
+        """
+        stopped = await self._stop_once(request.model_copy(update={"takes_turn": not self._has_turn}), because=because)
+        if stopped.turn_in_seconds <= 0:
+            return stopped
+        self._has_turn = True
+        if request.only_waiting or request.only_after_seconds is not None:
+            await self._wait(stopped.turn_in_seconds, summary=TURN_SUMMARY)
+            return stopped
+        await workflow.sleep(stopped.turn_in_seconds, summary=TURN_SUMMARY)
+        return await self._stop_once(request, because=because)
 
     async def _until_no_pod_is_left(
         self, request: StopLaunchInput, stopped: StopLaunchResult, *, because: str
@@ -143,19 +161,20 @@ class LaunchFollowing:
             if left is not None and left <= 0:
                 return _Event.EXPIRED
             self._limit_history()
-            await self._wait(left)
+            name = "timeoutSeconds" if self._state.started_at else "pendingTimeoutSeconds"
+            await self._wait(left, summary=f"{name} of the run")
 
     def _limit_history(self) -> None:
         """Continue as new if the history is long, because of many replaced Pods, edits or signals. The Job lives on."""
         if workflow.info().is_continue_as_new_suggested():
             workflow.continue_as_new(self._state.continued(following=self._launched))
 
-    async def _wait(self, seconds: float | None) -> None:
+    async def _wait(self, seconds: float | None, *, summary: str) -> None:
+        """Wait for a signal, or until the time is up."""
         seen = self._state.signal_count
-        name = "timeoutSeconds" if self._state.started_at else "pendingTimeoutSeconds"
         try:
             await workflow.wait_condition(
-                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=f"{name} of the run"
+                lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=summary
             )
         except TimeoutError:
             return
@@ -302,6 +321,8 @@ class LaunchFollowing:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
         is_running = self._state.started_at is not None
         stopped = await (self._stop_at_deadline() if is_running else self._stop_waiting())
+        if stopped.turn_in_seconds > 0:
+            return None
         if not stopped.is_stopped:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
@@ -359,10 +380,7 @@ class LaunchFollowing:
         return None if left is None else max(1, round(left))
 
     def _seconds_left(self) -> float | None:
-        now = workflow.now()
-        if self._state.started_at is not None:
-            return self._state.running_seconds_left(now=now)
-        return self._state.pending_seconds_left(self._launched, now=now)
+        return self._state.expires_in(self._launched, now=workflow.now())
 
 
 def _with_end(end: Verdict | None, verdict: Verdict) -> Verdict:

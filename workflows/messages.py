@@ -305,6 +305,9 @@ class StopLaunchInput(InspectInput):
     grace_seconds: int
     only_waiting: bool = False
     only_after_seconds: float | None = None
+    takes_turn: bool = Field(
+        default=False, description="Do nothing but say when, if many runs of the namespace are stopped at the moment"
+    )
 
 
 class StopLaunchResult(Frozen):
@@ -318,6 +321,9 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
+    turn_in_seconds: float = Field(
+        default=0.0, description="Nothing was done: it is the turn of others; ask again in so many seconds"
+    )
 
 
 class VerifyInput(Frozen):
@@ -386,6 +392,7 @@ class RecordInput(Frozen):
     )
     only_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
+    takes_turn: bool = Field(default=False, description="As in StopLaunchInput")
 
 
 class StatusResult(Frozen):
@@ -396,6 +403,7 @@ class StatusResult(Frozen):
     reason: Reason = Reason.RUN_DELETED
     message: Text = ""
     duration: str = ""
+    turn_in_seconds: float = Field(default=0.0, description="As in StopLaunchResult")
 
 
 class SpecChanged(Frozen):
@@ -453,6 +461,7 @@ class SubmitInput(Frozen):
     workflow_id: str
     execution_run_id: str
     nominal_time: str | None = Field(default=None, description="Scheduled time, RFC 3339; None without a schedule")
+    takes_turn: bool = Field(default=False, description="As in StopLaunchInput, for runs of schedules")
 
 
 class CancelRunInput(Frozen):
@@ -487,3 +496,4 @@ class SubmissionStatus(Frozen):
     result: RunResult | None = None
     reason: Reason = Reason.ACCEPTED
     message: Text = ""
+    turn_in_seconds: float = Field(default=0.0, description="As in StopLaunchResult")

@@ -4,6 +4,7 @@ Pure: the current time is a parameter. A limit of 0 means no limit, and so does 
 """
 
 from datetime import datetime
+from zlib import crc32
 
 from inferrun.resources import InferenceRunSpec
 from inferrun.timestamps import parse
@@ -13,6 +14,11 @@ CLOCK_TOLERANCE = 2.0
 runner rounds its deadline down, so a launch that used all of its time may appear to have a little left. The verdict on an
 exit at the deadline and the decision about another launch share this value: with two different ones, launches of a second
 could follow each other."""
+
+
+MAX_SPREAD_SECONDS = 3.0
+SPREAD_SHARE = 0.02
+"""The clocks of runs expire up to so much later than their limits say; short limits are kept more precisely."""
 
 
 def seconds_between(start: str, end: str) -> float:
@@ -31,6 +37,14 @@ def running_seconds_left(limit: int, *, used: float, started_at: str | None, now
 def pending_seconds_left(limit: int, *, since: str, now: datetime) -> float | None:
     """Seconds for which the run may go on waiting, None without a limit."""
     return limit - (now - parse(since)).total_seconds() if limit else None
+
+
+def spread_seconds(limit: int, *, uid: str) -> float:
+    """By how much later than its limit says a run's clock expires: always the same for a run, and different for different runs.
+
+    Of hundreds of runs that reach a limit at the same moment, not all are then dealt with at that moment.
+    """
+    return min(MAX_SPREAD_SECONDS, limit * SPREAD_SHARE) * crc32(uid.encode()) / 2**32
 
 
 def is_expired(seconds_left: float | None) -> bool:

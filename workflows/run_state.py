@@ -28,7 +28,7 @@ from workflows.messages import (
     VerifyInput,
     Woken,
 )
-from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between
+from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between, spread_seconds
 
 ATTEMPT_MESSAGE_LIMIT = 256
 """Characters of a message in the list of attempts, which the workflow carries along."""
@@ -255,8 +255,20 @@ class RunState:
         return running_seconds_left(self.timeout_seconds, used=used, started_at=self.started_at, now=now)
 
     def pending_seconds_left(self, launched: LaunchResult, *, now: datetime) -> float | None:
-        """Seconds left of pendingTimeoutSeconds, None without a limit."""
-        return pending_seconds_left(launched.pending_timeout_seconds, since=self.pending_since(launched), now=now)
+        """Seconds left until the clock of pendingTimeoutSeconds expires, None without a limit."""
+        limit = launched.pending_timeout_seconds
+        left = pending_seconds_left(limit, since=self.pending_since(launched), now=now)
+        return None if left is None else left + self._spread(limit)
+
+    def expires_in(self, launched: LaunchResult, *, now: datetime) -> float | None:
+        """Seconds until the clock that counts for the launch expires, None without a limit."""
+        if self.started_at is None:
+            return self.pending_seconds_left(launched, now=now)
+        left = self.running_seconds_left(now=now)
+        return None if left is None else left + self._spread(self.timeout_seconds)
+
+    def _spread(self, limit: int) -> float:
+        return spread_seconds(limit, uid=self.run.uid) if self.lifecycle >= SIGNALLED_LIFECYCLE else 0.0
 
     def follow_input(self, launched: LaunchResult, until: FollowUntil) -> FollowInput:
         """Follow the Job of a launch."""

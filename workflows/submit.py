@@ -28,7 +28,7 @@ from inferrun.submission import (
 )
 from inferrun.text import code_span, one_line, shell_command
 from workflows import activity_options, messages
-from workflows.activity_execution import execute, execute_locally, start
+from workflows.activity_execution import execute, execute_locally
 from workflows.messages import (
     CancelRunInput,
     DeleteScheduleInput,
@@ -116,7 +116,7 @@ class SubmitInferenceRun:
             execution_run_id=info.run_id,
             nominal_time=due.isoformat() if due else None,
         )
-        creating = start(activity_options.SUBMIT, request, SubmissionStatus, summary="create the InferenceRun")
+        creating = asyncio.create_task(_create_in_turn(request))
         try:
             return await asyncio.shield(creating)
         except asyncio.CancelledError:
@@ -192,6 +192,22 @@ class SubmitInferenceRun:
         )
         request = DeleteScheduleInput(parent=parent)
         await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
+
+
+async def _create_in_turn(request: SubmitInput) -> SubmissionStatus:
+    """The run, created or found. Of hundreds of schedules that fire in the same minute, most wait for the turn of their
+    namespace.
+    """
+    takes_turn = request.submission.parent is not None
+    status = await _create(request.model_copy(update={"takes_turn": takes_turn}))
+    if status.turn_in_seconds <= 0:
+        return status
+    await workflow.sleep(status.turn_in_seconds, summary="many schedules of the namespace fire at the same moment")
+    return await _create(request)
+
+
+async def _create(request: SubmitInput) -> SubmissionStatus:
+    return await execute(activity_options.SUBMIT, request, SubmissionStatus, summary="create the InferenceRun")
 
 
 def _parse(request: RawValue) -> Submission:

@@ -6,6 +6,7 @@ problem names the field, its value and what is allowed.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -37,6 +38,9 @@ from inferrun.resources.storage import (
 )
 from inferrun.resources.store_rules import End, store_faults
 from inferrun.text import one_line, public_url
+
+API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
+"""Audiences that API servers accept by default: the names of their Service."""
 
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
@@ -345,6 +349,12 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             field="spec.kserve.tokenAudience",
             value=shown(model.token_audience),
             allowed="but serviceAccountName is not set, whose token it would be",
+        )
+    if model.token_audience and API_SERVER_AUDIENCE.match(model.token_audience):
+        yield Problem(
+            field="spec.kserve.tokenAudience",
+            value=shown(model.token_audience),
+            allowed="is an audience of the API server: with the token, the model server could act as the service account",
         )
     if model.service_ref is not None and model.model_url:
         yield Problem(

@@ -4,6 +4,10 @@
 - `creations`: 300 runs are created at the same moment.
 - `ends`: the containers of 300 runs end at the same moment.
 - `pending timeouts`: 300 runs whose Pods cannot be scheduled reach their `pendingTimeoutSeconds` within a second.
+- `waits`: 300 runs that wait for a config, and have no Job, reach their `pendingTimeoutSeconds` within a second.
+- `timeouts`: 300 running runs reach their `timeoutSeconds` within a second.
+- `schedules`: 300 schedules fire in the same minute.
+- `cancellations`: 300 running runs are cancelled at the same moment.
 - `held`: 60 Pods that are to be stopped are held by a finalizer.
 - `dead node`: the kubelet of the node with 60 running Pods stops, and all of their runs are cancelled.
 
@@ -21,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from activities.rules.manifests import CONTAINER
@@ -28,6 +33,7 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.timestamps import parse
 from tests.faults.node import Container, PlayedNode, run_of
 from tests.faults.page import PAGE, machine, replace_section
 from tests.faults.scenarios import success_message
@@ -38,14 +44,31 @@ SYSTEM = "crowds-system"
 QUIET = "quiet"
 TOLERATED_SECONDS = 1.0
 PASSES = 5
+MOST_PASSES = 20
+"""During a crowd that takes long, lone runs are measured until it is over, or so many of them."""
 BURST = 20
 LIMIT_SECONDS = 600.0
 FINALIZER = "example.com/held"
 CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
-SIZES = {"deletes": 500, "creations": 300, "ends": 300, "pending timeouts": 300, "held": 60, "dead node": 60}
+SIZES = {
+    "deletes": 500,
+    "creations": 300,
+    "ends": 300,
+    "pending timeouts": 300,
+    "waits": 300,
+    "timeouts": 300,
+    "schedules": 300,
+    "cancellations": 300,
+    "held": 60,
+    "dead node": 60,
+}
 WAITING = "waiting"
 PENDING_SECONDS = 120
 """From the creation of the first run that waits until all time out: their Jobs exist by then, and lone runs were measured."""
+TIMEOUT_SECONDS = 60
+"""From the moment at which all runs are running until all reach their limit: it is edited, and lone runs are measured."""
+FIRE_SECONDS = 90
+"""At least as long from the creation of the first schedule until all fire."""
 NEVER = 1e6
 
 
@@ -112,6 +135,10 @@ class Crowds:
             "creations": (self._prepare_nothing, self._create_all),
             "ends": (self._run_all, self._end_all),
             "pending timeouts": (self._let_wait, self._time_out_all),
+            "waits": (self._let_wait_for_config, self._time_out_all),
+            "timeouts": (self._limit_all, self._reach_limits),
+            "schedules": (self._schedule_all, self._fire_all),
+            "cancellations": (self._run_all, self._cancel_at_once),
             "held": (self._run_all, self._hold_and_cancel),
             "dead node": (self._run_all, self._kill_node),
         }[crowd]
@@ -121,7 +148,7 @@ class Crowds:
         await asyncio.sleep(max(0.0, self._gathers_at - time.monotonic()))
         gathering = asyncio.create_task(gather(namespace, names))
         await asyncio.sleep(0.2)
-        crowded = await self._passes()
+        crowded = await self._passes(during=gathering)
         await gathering
         return Delay(crowd, size, alone, crowded)
 
@@ -137,16 +164,60 @@ class Crowds:
         await self._create_in_bursts(namespace, names, pending_until=self._gathers_at)
         await self._until_all(namespace, names, "Unschedulable")
 
+    async def _let_wait_for_config(self, namespace: str, names: Sequence[str]) -> None:
+        self._gathers_at = time.monotonic() + PENDING_SECONDS
+        await self._create_in_bursts(namespace, names, pending_until=self._gathers_at, config="missing")
+        await self._until_all(namespace, names, "ConfigNotFound")
+
+    async def _limit_all(self, namespace: str, names: Sequence[str]) -> None:
+        """Their limits are set when they run, so that all end together although they did not start together."""
+        await self._create_in_bursts(namespace, names, limit={"timeoutSeconds": 3600})
+        await self._until_all(namespace, names, "Running")
+        self._gathers_at = time.monotonic() + TIMEOUT_SECONDS
+        end = datetime.now(UTC) + timedelta(seconds=TIMEOUT_SECONDS)
+        for name in names:
+            run: Object = self._ground.recorder.run_named(namespace, name) or {}
+            seconds = round((end - parse(run["status"]["startTime"])).total_seconds())
+            await self._user.patch(RUNS, namespace, name, {"spec": {"timeoutSeconds": seconds}})
+
+    async def _reach_limits(self, namespace: str, names: Sequence[str]) -> None:
+        await self._until_all(namespace, names, "DeadlineExceeded")
+
+    async def _schedule_all(self, namespace: str, names: Sequence[str]) -> None:
+        now = datetime.now(UTC)
+        due = (now + timedelta(seconds=FIRE_SECONDS + len(names) / 5 + 60)).replace(second=0, microsecond=0)
+        self._gathers_at = time.monotonic() + (due - now).total_seconds()
+        schedule = {"schedule": f"{due.minute} {due.hour} * * *"}
+        await self._create_in_bursts(namespace, names, limit=schedule)
+        await self._until_all(namespace, names, "Scheduled")
+
+    async def _fire_all(self, namespace: str, names: Sequence[str]) -> None:
+        await self._until_all(namespace, names, "Running")
+
+    async def _cancel_at_once(self, namespace: str, names: Sequence[str]) -> None:
+        await self._cancel_all(namespace, names)
+        await self._until_all(namespace, names, "Cancelled")
+
     async def _create_in_bursts(
-        self, namespace: str, names: Sequence[str], *, pending_until: float | None = None
+        self,
+        namespace: str,
+        names: Sequence[str],
+        *,
+        pending_until: float | None = None,
+        config: str = "iris",
+        limit: Object | None = None,
     ) -> None:
         for start in range(0, len(names), BURST):
-            seconds = None if pending_until is None else round(pending_until - time.monotonic())
-            await self._create_all(namespace, names[start : start + BURST], pending_seconds=seconds)
+            spec = {} if limit is None else limit
+            if pending_until is not None:
+                spec = {"pendingTimeoutSeconds": round(pending_until - time.monotonic())}
+            await self._create_all(namespace, names[start : start + BURST], config=config, spec=spec)
 
-    async def _create_all(self, namespace: str, names: Sequence[str], *, pending_seconds: int | None = None) -> None:
-        limit: Object = {} if pending_seconds is None else {"pendingTimeoutSeconds": pending_seconds}
-        await asyncio.gather(*(create_run(self._user, namespace, name, config="iris", **limit) for name in names))
+    async def _create_all(
+        self, namespace: str, names: Sequence[str], *, config: str = "iris", spec: Object | None = None
+    ) -> None:
+        created = (create_run(self._user, namespace, name, config=config, **(spec or {})) for name in names)
+        await asyncio.gather(*created)
 
     async def _end_all(self, namespace: str, names: Sequence[str]) -> None:
         for name in names:
@@ -163,8 +234,11 @@ class Crowds:
 
         await self._until(f"{len(names)} runs are {reason}", is_so)
 
-    async def _passes(self) -> tuple[Pass, ...]:
-        return tuple([await self._pass() for _ in range(PASSES)])
+    async def _passes(self, *, during: "asyncio.Task[None] | None" = None) -> tuple[Pass, ...]:
+        passes: list[Pass] = []
+        while len(passes) < PASSES or (during is not None and not during.done() and len(passes) < MOST_PASSES):
+            passes.append(await self._pass())
+        return tuple(passes)
 
     async def _pass(self) -> Pass:
         self._lone += 1
@@ -270,7 +344,7 @@ async def release_held(ground: World) -> None:
 def section_of(delays: Sequence[Delay]) -> str:
     """The delays as a section of the page."""
     lines = [
-        f"{machine()}; median (maximum) of {PASSES} passes.",
+        f"{machine()}; median (maximum) of {PASSES} passes or more.",
         "",
         "| Crowd | Size | A bare Job, without and with the crowd | A lone run, without and with the crowd | Delay |",
         "| --- | --- | --- | --- | --- |",
@@ -296,10 +370,11 @@ def main() -> int:
     """Measure; the exit code is 0 if no crowd delays a run by more than a second."""
     parser = argparse.ArgumentParser(prog="tests.faults.crowds", description="Measure what a crowd costs others")
     parser.add_argument("--crowds", nargs="*", default=list(SIZES), choices=list(SIZES), help="crowds (default: all)")
+    parser.add_argument("--size", type=int, help="runs of each crowd (default: up to 500, see above)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inferrun-crowds-") as folder:
-        delays = asyncio.run(measure(Path(folder), sizes={crowd: SIZES[crowd] for crowd in given.crowds}))
+        delays = asyncio.run(measure(Path(folder), sizes={crowd: given.size or SIZES[crowd] for crowd in given.crowds}))
     section = section_of(delays)
     sys.stdout.write(f"{section}\n")
     if given.record:

@@ -244,6 +244,9 @@ class Cluster:
     pods_left: int = 0
     """How many Pods a stop leaves, until its deletion is forced."""
     stops: list[StopLaunchInput] = field(default_factory=list)
+    turn_in_seconds: float = 0.0
+    """How long a run has to wait because many others of its namespace end at the same moment."""
+    waited_for_turn: int = 0
     is_stop_unclear: bool = False
     """Whether a container that is stopped leaves no readable result."""
     finding: OutputFinding = NOT_COMMITTED
@@ -513,6 +516,11 @@ class Cluster:
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
         now = await self._tick()
+        if request.takes_turn and self.turn_in_seconds:
+            self.waited_for_turn += 1
+            return StopLaunchResult(
+                report=LaunchReport(stage=LaunchStage.WAITING), turn_in_seconds=self.turn_in_seconds
+            )
         self.stops.append(request)
         report = self._report(request, now)
         if self.found_by_stop is not None:
@@ -577,6 +585,9 @@ class Cluster:
     @activity.defn(name=activity_options.RECORD.name)
     async def record(self, request: RecordInput) -> StatusResult:
         await self._tick()
+        if request.takes_turn and self.turn_in_seconds:
+            self.waited_for_turn += 1
+            return StatusResult(turn_in_seconds=self.turn_in_seconds)
         self.recording.set()
         await self.may_record.wait()
         self.records += 1

@@ -51,6 +51,7 @@ class Runs:
     looks: list[datetime] = field(default_factory=list)
     asked: list[SubmitInput] = field(default_factory=list)
     answer: SubmissionStatus | None = None
+    turn_in_seconds: float = 0.0
     may_create: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -59,6 +60,8 @@ class Runs:
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit(self, request: SubmitInput) -> SubmissionStatus:
         self.asked.append(request)
+        if request.takes_turn and self.turn_in_seconds:
+            return SubmissionStatus(standing=SubmissionState.UNDER_WAY, turn_in_seconds=self.turn_in_seconds)
         await self.may_create.wait()
         if self.answer is not None:
             return self.answer

@@ -46,6 +46,13 @@ def test_the_status_lists_the_next_times_and_the_unfinished_runs() -> None:
     assert [active.name for active in status.active] == ["a", "b"]
 
 
+def test_the_status_shows_nominal_times_although_temporal_fires_some_seconds_later() -> None:
+    late = [moment + timedelta(seconds=17, milliseconds=345) for moment in NEXT]
+    status = schedule_status(schedule(), next_times=late, last_time=NOW.replace(second=13), children=[], now=NOW)
+    assert status.next_schedule_times == NEXT[:5]
+    assert status.last_schedule_time == NOW.replace(second=0)
+
+
 def test_the_last_times_are_kept_after_the_runs_are_deleted() -> None:
     first = schedule_status(schedule(), next_times=NEXT, last_time=None, children=CHILDREN, now=NOW)
     assert first.last_schedule_time == datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

@@ -42,6 +42,27 @@ def test_a_token_for_the_model_server_needs_a_service_account() -> None:
     assert config_problems(config(kserve=model, serviceAccountName="caller")) == ()
 
 
+@pytest.mark.parametrize(
+    "audience",
+    [
+        "https://kubernetes.default.svc",
+        "https://kubernetes.default.svc.cluster.local",
+        "kubernetes.default.svc.example:443",
+        "https://kubernetes.default/",
+        "kubernetes",
+    ],
+)
+def test_a_token_for_the_api_server_is_not_sent_to_a_model(audience: str) -> None:
+    model = {**MODEL, "tokenAudience": audience}
+    [problem] = config_problems(config(kserve=model, serviceAccountName="caller"))
+    assert (problem.field, "API server" in problem.allowed) == ("spec.kserve.tokenAudience", True)
+
+
+@pytest.mark.parametrize("audience", ["models", "https://kubernetes.example", "kubernetes-models"])
+def test_a_token_for_another_audience_is_allowed(audience: str) -> None:
+    assert config_problems(config(kserve={**MODEL, "tokenAudience": audience}, serviceAccountName="caller")) == ()
+
+
 def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
     custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"custom": {"s3": {"any": "thing"}}}})
     assert config_problems(custom) == ()
