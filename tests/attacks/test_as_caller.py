@@ -1,12 +1,24 @@
 """Attacks by somebody who may start workflows in the Temporal namespace."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.api.common.v1 import Payload
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    WorkflowFailureError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import RawValue
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from inferrun.names import recover_workflow_id, run_workflow_id
@@ -309,6 +321,88 @@ async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Clie
         await asyncio.wait_for(handle.result(), 15)
     assert getattr(failure.value.cause, "type", "") == "RequestRefused"
     assert len(str(failure.value.cause)) < 4096
+
+
+DEEP = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b'{"a":' * 30_000 + b"1" + b"}" * 30_000))
+LARGE = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=json.dumps({"name": "x" * 1_500_000}).encode()))
+BINARY = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=bytes(range(256))))
+
+
+@pytest.mark.parametrize("kind", ["InferenceRun", "InferenceRunCleanup", "SubmitInferenceRun"])
+@pytest.mark.parametrize("payload", [DEEP, LARGE, BINARY], ids=["deep", "large", "binary"])
+async def test_a_payload_that_is_no_input_disturbs_nobody(
+    victim: Victim, caller: Client, kind: str, payload: RawValue
+) -> None:
+    """Whether its workflow fails or is tried again: the runs of others go on."""
+    handle = await caller.start_workflow(kind, payload, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    name = f"beside-{uuid.uuid4().hex[:6]}"
+    await asyncio.to_thread(victim.space.apply, run(name, "actor"))
+    await asyncio.to_thread(victim.space.wait_for, name, phase="Succeeded", seconds=60)
+    if (await handle.describe()).close_time is None:
+        await handle.terminate()
+
+
+@pytest.mark.parametrize("signal", ["started", "ended", "look_again", "spec_changed", "run_ended"])
+@pytest.mark.parametrize("payload", [DEEP, LARGE], ids=["deep", "large"])
+async def test_a_signal_with_a_payload_that_is_no_input_disturbs_no_run(
+    victim: Victim, caller: Client, signal: str, payload: RawValue
+) -> None:
+    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
+    await caller.get_workflow_handle(run_workflow_id(ref)).signal(signal, payload)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+
+
+async def test_an_update_that_no_workflow_handles_is_refused(victim: Victim, caller: Client) -> None:
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    for name in ("cancel", "run"):
+        with pytest.raises((WorkflowUpdateFailedError, RPCError)):
+            await asyncio.wait_for(handle.execute_update(name, {"phase": "Succeeded"}), 90)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+
+
+async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim, caller: Client) -> None:
+    name = f"yearly-{uuid.uuid4().hex[:6]}"
+    await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
+    parent = ref_of(victim.space, name)
+    request = {"namespace": victim.space.name, "parent": {"name": name, "uid": parent.uid}}
+    identity = f"x-{uuid.uuid4().hex}"
+    action = ScheduleActionStartWorkflow("SubmitInferenceRun", request, id=identity, task_queue=QUEUE)
+    forged = await caller.create_schedule(identity, Schedule(action=action, spec=ScheduleSpec()))
+    try:
+        await forged.trigger()
+        for _ in range(60):
+            recent = (await forged.describe()).info.recent_actions
+            if recent:
+                break
+            await asyncio.sleep(0.5)
+        assert recent, "the schedule was triggered"
+        action_taken = recent[0].action
+        assert isinstance(action_taken, ScheduleActionExecutionStartWorkflow)
+        started = action_taken.workflow_id
+        with pytest.raises(WorkflowFailureError):
+            await asyncio.wait_for(caller.get_workflow_handle(started).result(), 30)
+    finally:
+        await forged.delete()
+    children = [item for item in victim.space.items("inferenceruns") if item["metadata"]["name"].startswith(f"{name}-")]
+    assert children == []
+    victim.space.kubectl("delete", "inferencerun", name)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("shards", 0), ("shards", 10**9), ("retryOf", "../x"), ("pendingTimeoutSeconds", -1)],
+    ids=str,
+)
+async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_field(
+    victim: Victim, caller: Client, field: str, value: object
+) -> None:
+    request = {"namespace": victim.space.name, "configRef": "actor", field: value}
+    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    assert getattr(failure.value.cause, "type", "") == "RequestRefused"
+    assert field in str(failure.value.cause)
 
 
 async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, caller: Client) -> None:

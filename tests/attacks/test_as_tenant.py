@@ -23,7 +23,10 @@ SECONDS = 30
 def ours(name: str, **spec: Any) -> Object:  # Any: free-form spec
     """A config of the built-in runner."""
     kserve = {"modelName": "m", "modelUrl": "http://model.invalid", "modelVersion": "v2", "modelInputName": "i"}
-    storage = {"input": {"file": {"claimName": "c", "path": "in.jsonl"}}, "output": {"file": {"claimName": "c"}}}
+    storage = {
+        "input": {"file": {"claimName": "c", "path": "in.jsonl"}},
+        "output": {"file": {"claimName": "c", "path": "out"}},
+    }
     body = config(name, **{"kserve": kserve, "storage": storage, **spec})
     del body["spec"]["image"]
     return body
@@ -83,8 +86,11 @@ def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: V
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a\x00b", "..", "a\nb"])
 def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> None:
-    storage = {"input": {"file": {"claimName": "c", "path": path}}, "output": {"file": {"claimName": "c"}}}
-    assert "path" in rejection(tenant, ours("escape", storage=storage))
+    storage = {
+        "input": {"file": {"claimName": "c", "path": path}},
+        "output": {"file": {"claimName": "c", "path": "out"}},
+    }
+    assert "storage.input.file.path" in rejection(tenant, ours("escape", storage=storage))
 
 
 @pytest.mark.parametrize("account", ["default", "user", "kube-system:clusterrole-aggregation-controller"])

@@ -87,6 +87,16 @@ async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, m
     assert not set(outside_code(rendered)) & set("<>[]!`$&")
 
 
+@pytest.mark.parametrize("code", ["0", "5"])
+def test_a_huge_log_is_not_read(tenant: Space, code: str) -> None:
+    """30 MB that look like the progress of our runner."""
+    tenant.apply(run("loud", "actor", parameters={"lines": "30000", "exit": code, "sleep": "2"}))
+    status = tenant.wait_for("loud", phase="Succeeded" if code == "0" else "Failed", seconds=120)
+    assert status["exitCode"] == int(code)
+    assert "records" not in status
+    assert "padding" not in json.dumps(status)
+
+
 @pytest.mark.parametrize("code", ["255", "137", "143", "77"])
 def test_any_exit_code_is_a_failure_with_that_code(tenant: Space, code: str) -> None:
     tenant.apply(run("exit", "actor", parameters={"exit": code}))

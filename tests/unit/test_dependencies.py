@@ -118,3 +118,16 @@ def test_a_lock_file_names_no_registry() -> None:
 
 def test_what_builds_the_project_is_what_is_locked_for_building() -> None:
     assert PROJECT["build-system"]["requires"] == PROJECT["dependency-groups"]["build"]
+
+
+def test_every_declared_dependency_has_its_reason_in_a_comment() -> None:
+    lines = (CHECKOUT / "pyproject.toml").read_text().splitlines()
+    tables = ("[project]", "[project.optional-dependencies]", "[dependency-groups]")
+    table, declared = "", []
+    for line in lines:
+        table = line if line.startswith("[") else table
+        is_entry = re.match(r'\s+"[A-Za-z]', line) or re.match(r'\w+ = \["', line)
+        if table in tables and is_entry and not line.startswith("license"):
+            declared.append(line)
+    assert len(declared) >= 30
+    assert [line for line in declared if not re.search(r"#\s+\S+", line)] == []

@@ -1,5 +1,5 @@
 """Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`, `ignore` SIGTERM, `memory` (MiB),
-`say`, `exit`."""
+print `lines` of progress, `say`, `exit`."""
 
 import json
 import os
@@ -23,6 +23,9 @@ if parameters.get("probe") == "yes":
 print(f"sleeps for {parameters.get('sleep', '0')} s", flush=True)  # noqa: T201
 ballast = bytearray(int(parameters.get("memory", "0")) << 20)
 ballast[::4096] = b"x" * len(ballast[::4096])
+for number in range(int(parameters.get("lines", "0"))):
+    progress = {"event": "progress", "records": {"total": 1, "completed": number, "failed": 0}, "padding": "x" * 900}
+    print(json.dumps(progress))  # noqa: T201
 time.sleep(float(parameters.get("sleep", "0")))
 if "say" in parameters:
     Path("/dev/termination-log").write_text(parameters["say"])
