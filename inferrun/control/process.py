@@ -6,11 +6,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn, Protocol, TypeVar
 
-import uvloop
 from aiohttp import web
 
 from inferrun.control.settings import CommonSettings
@@ -57,8 +56,15 @@ S = TypeVar("S", bound=Settings)
 P = TypeVar("P", bound=Program)
 
 
-def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], AbstractAsyncContextManager[P]]) -> int:
-    """Run a program until SIGTERM. Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error."""
+def run_program(
+    read: Callable[[Mapping[str, str]], S],
+    start: Callable[[S], AbstractAsyncContextManager[P]],
+    *,
+    run: Callable[[Coroutine[None, None, None]], None],
+) -> int:
+    """Run a program until SIGTERM, in the event loop of `run`. Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any
+    other error.
+    """
     try:
         settings = read(os.environ)
     except ValueError as error:
@@ -68,7 +74,7 @@ def run_program(read: Callable[[Mapping[str, str]], S], start: Callable[[S], Abs
     log_as_json(sys.stdout, level=settings.common.log_level)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
-        uvloop.run(_serve(settings, start))
+        run(_serve(settings, start))
     except (KubeError, RuntimeError, OSError, ExceptionGroup) as error:
         logger.exception("the program failed", extra={"error": str(error)[:1000]})
         return 1
