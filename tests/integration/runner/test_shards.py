@@ -217,7 +217,8 @@ async def test_too_many_errors_end_all_pods_with_the_same_reason(world: World, m
     model.before = rejecting(every=20)
     world.machine.contract["errorThreshold"] = "1%"
     ended = await end(await start(world, PATIENT))
-    assert [(one.code, one.result.reason) for one in ended] == [(4, "ErrorThresholdExceeded")] * SHARDS
+    reasons = [(one.code, one.result.reason) for one in ended]
+    assert reasons == [(4, "ErrorThresholdExceeded")] * SHARDS, [(one.message, one.stderr) for one in ended]
     assert not any(one.result.retryable for one in ended)
     assert not (world.folder / "manifest.json").exists()
 
