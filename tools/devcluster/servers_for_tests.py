@@ -17,15 +17,20 @@ NEWEST_PYTHON_OF_MLSERVER = (3, 12)
 
 def provide() -> None:
     """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
-    if not binaries.missing((binaries.S3,)):
-        pass
-    elif shutil.which("go") is None:
+    if binaries.missing((binaries.S3,)):
+        _provide_s3()
+    if not mlserver_python().exists():
+        _provide_mlserver()
+
+
+def _provide_s3() -> None:
+    if shutil.which("go") is None:
         info("Go is not installed: the tests that need an S3 server are skipped")
     else:
-        binaries.require_go()
-        binaries.build(binaries.S3)
-    if mlserver_python().exists():
-        return
+        binaries.build_missing(modules=(binaries.S3,))
+
+
+def _provide_mlserver() -> None:
     if sys.version_info[:2] > NEWEST_PYTHON_OF_MLSERVER:
         newest = ".".join(map(str, NEWEST_PYTHON_OF_MLSERVER))
         info(f"MLServer does not support Python newer than {newest}: the tests that need it are skipped")

@@ -164,7 +164,7 @@ class Stage:
         return items
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("canaries")
     with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane, ExitStack() as ends:
@@ -231,7 +231,7 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
 
 
 async def until_reported(stage: Stage, configs: list[str]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         for name in configs:
             while not await stage.is_reported(name):  # noqa: ASYNC110 -- the API server has no event for it
                 await asyncio.sleep(0.2)
