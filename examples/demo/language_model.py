@@ -10,19 +10,19 @@ from examples.demo.terminal import DemoFailed, Terminal
 
 TITLE = "Scene 7 of 7 · A batch of requests to a language model"
 STORY = """
-An input file of OpenAI's Batch API in an S3 bucket: 3,000 chat completions and embeddings, one of which is invalid. llama.cpp's
+An input file of OpenAI's Batch API in an S3 bucket: 1,500 chat completions and embeddings, one of which is invalid. llama.cpp's
 server answers them (the model is tiny and its weights are random, so its answers are noise). The Pod is killed midway; what is
 committed is not requested again. The output and error files have OpenAI's format.
 """
 RUN = "llm-batch"
-REQUESTS = 3_000
+REQUESTS = 1_500
 INVALID = REQUESTS // 2
 INPUT = "s3://records/in/batch.jsonl"
 MAKE_BATCH = f".venv/bin/python examples/llm-batch/make_batch.py {REQUESTS}"
 S3CMD = f"kubectl exec -i -n {runs.NAMESPACE} deploy/s3 -- s3cmd"
 METRICS = f"kubectl get --raw /api/v1/namespaces/{runs.NAMESPACE}/services/llm:8000/proxy/metrics"
-REPEATED_AT_MOST = 0.15
-"""Of all tokens. A chunk is a 35th of this input, and a few are in progress; starting again would repeat at least a third."""
+REPEATED_AT_MOST = 0.25
+"""Of all tokens. A chunk is a 20th of this input, and a few are in progress; starting again would repeat at least a third."""
 
 
 def play(terminal: Terminal) -> None:

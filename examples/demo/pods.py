@@ -23,7 +23,7 @@ def wait_until_predicted(terminal: Terminal, run: str, *, records: int) -> None:
             raise DemoFailed(f"the run ended before it could be disturbed: {runs.summary(terminal, run)}")
         return _predicted(terminal, run) >= records or None
 
-    terminal.wait(f"{records} records are predicted", probe, timeout=90, state=lambda: runs.summary(terminal, run))
+    terminal.wait(f"{records} records are predicted", probe, timeout=180, state=lambda: runs.summary(terminal, run))
 
 
 def _predicted(terminal: Terminal, run: str) -> int:

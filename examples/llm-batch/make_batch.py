@@ -1,6 +1,6 @@
 """Prints an input file of OpenAI's Batch API: chat completions, an embedding as each tenth request, and a request without content.
 
-python make_batch.py 3000 > batch.jsonl
+python make_batch.py 1500 > batch.jsonl
 """
 
 import json
@@ -15,7 +15,7 @@ def request(number: int, *, count: int) -> dict[str, object]:
     if number % 10 == 9:
         return line(number, "/v1/embeddings", {"input": question})
     message = {"role": "user"} if number == count // 2 else {"role": "user", "content": question}
-    return line(number, "/v1/chat/completions", {"messages": [message], "max_tokens": 16, "temperature": 0})
+    return line(number, "/v1/chat/completions", {"messages": [message], "max_tokens": 48, "temperature": 0})
 
 
 def line(number: int, url: str, body: dict[str, object]) -> dict[str, object]:

@@ -72,7 +72,8 @@ def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
 
 
 def test_the_config_of_the_language_model_uses_its_server_and_the_s3_server() -> None:
-    config = parse_config(yaml.safe_load((EXAMPLES / "llm-batch" / "config.yaml").read_text()))
+    manifest: Object = yaml.safe_load((EXAMPLES / "llm-batch" / "config.yaml").read_text())
+    config = parse_config(manifest)
     run = parse_run(yaml.safe_load((EXAMPLES / "llm-batch" / "run.yaml").read_text()))
     assert config_problems(config) == ()
     assert run.spec.config_ref.name == config.metadata.name
@@ -81,5 +82,5 @@ def test_the_config_of_the_language_model_uses_its_server_and_the_s3_server() ->
         for one in objects(kind="Service")
         for port in one["spec"]["ports"]
     }
-    storage = (config.spec.storage.input, config.spec.storage.output)
-    assert {config.spec.model.model_url, *(dict(side)["s3"]["endpoint"] for side in storage)} <= ports
+    endpoints = {side["s3"]["endpoint"] for side in manifest["spec"]["storage"].values()}
+    assert {str(config.spec.model.model_url), *endpoints} <= ports
