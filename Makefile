@@ -90,7 +90,7 @@ conformance: venv ## run the conformance tests of all stores
 
 workflow: venv ## run the workflow tests on a Temporal server
 	@$(DEVCLUSTER) test-packages
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q tests/workflow
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) tests/workflow
 
 integration: venv ## run the tests against the API server
 	@$(DEVCLUSTER) test-servers

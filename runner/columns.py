@@ -109,9 +109,7 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
     check_copied(columns.copied_of(schema.names), file)
     for name in columns.fed_of(schema.names):
         field = schema.field(name)
-        if not (
-            _is_number(field.type) or (columns.fed and _is_text(field.type)) or (columns.fed and _is_array(field.type))
-        ):
+        if not (_is_number(field.type) or (columns.fed and (_is_text(field.type) or _is_array(field.type)))):
             allowed = (
                 "numbers, booleans, strings, and lists of numbers"
                 if columns.fed

@@ -27,14 +27,10 @@ def columns_of(contract: Contract) -> ColumnSelection:
     copied = contract.pass_through_columns
     if contract.join_source and copied:
         raise ContractError("joinSource: Input copies all columns; remove passThroughColumns, or set joinSource: None")
-    _check_members(copied, field="passThroughColumns")
+    if fault := copied_fault(copied):
+        raise ContractError(f"passThroughColumns: {fault}")
     names = [name for tensor in contract.tensors.inputs for name in tensor.columns]
     return ColumnSelection(tuple(dict.fromkeys(names)), copied, copies_all=bool(contract.join_source))
-
-
-def _check_members(copied: Sequence[str], *, field: str) -> None:
-    if fault := copied_fault(copied):
-        raise ContractError(f"{field}: {fault}")
 
 
 def copied_fault(copied: Sequence[str]) -> str:

@@ -62,11 +62,12 @@ def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
 def root_certificates_of(model: Model, endpoints: Path) -> bytes | None:
     """The same for gRPC, in PEM: all authorities to trust, because gRPC's own ones are replaced by them."""
     context_of(model, endpoints)
-    if not _own_authorities(model, endpoints):
+    own = _own_authorities(model, endpoints)
+    if not own:
         return None
     known = Path(os.environ.get(VARIABLES[0], IMAGE_AUTHORITIES))
     texts = [known.read_text(encoding="utf-8")] if known.exists() else []
-    return "\n".join([*texts, *_own_authorities(model, endpoints)]).encode()
+    return "\n".join([*texts, *own]).encode()
 
 
 def client_certificate_of(endpoints: Path) -> tuple[bytes, bytes] | None:

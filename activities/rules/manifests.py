@@ -129,11 +129,7 @@ def job(
             "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run, or of a shard, at a time
-            "podFailurePolicy": {
-                "rules": [
-                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                ]
-            },
+            "podFailurePolicy": {"rules": [_ignored_disruption()]},
             **(_of_shards(snapshot) if snapshot.shards > 1 else {}),
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
@@ -143,6 +139,11 @@ def job(
     }
 
 
+def _ignored_disruption() -> Object:
+    """The rule that an evicted or preempted Pod does not count as a failure."""
+    return {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
 def _of_shards(snapshot: Snapshot) -> Object:
     """What makes a Job create one Pod per shard. The first Pod that succeeds has found the run committed, and ends it.
 
@@ -150,13 +151,12 @@ def _of_shards(snapshot: Snapshot) -> Object:
     the launch as failed once no shard is left.
     """
     reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
-    ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     return {
         "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededCount": 1}]},
         "backoffLimit": MAX_FAILURES,
         "backoffLimitPerIndex": snapshot.backoff_limit,
-        "podFailurePolicy": {"rules": [ignored, {"action": "FailIndex", "onExitCodes": reported}]},
+        "podFailurePolicy": {"rules": [_ignored_disruption(), {"action": "FailIndex", "onExitCodes": reported}]},
     }
 
 
@@ -379,9 +379,9 @@ def _volumes(compiled: CompiledRun) -> list[Object]:
         {"name": "contract", "configMap": contract},
     ]
     for endpoint in snapshot.endpoints:
-        # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
         if endpoint.end == "model" and snapshot.model_token_audience:
-            continue
+            continue  # _model_token has it
+        # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
         secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
         volumes.append({"name": f"endpoint-{endpoint.end}", "secret": secret})
     if snapshot.model_token_audience:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import cast
 
@@ -94,11 +95,16 @@ async def generate(port: int, *, requests: int, rows: int, connections: int) -> 
     sys.stdout.write(json.dumps({"cpu_seconds": time.process_time() - started}) + "\n")
 
 
-if __name__ == "__main__":
+def main(send: Callable[..., Coroutine[None, None, None]]) -> None:
+    """Send the requests that the command line describes with a function such as `generate`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--connections", type=int, required=True)
     given = parser.parse_args()
-    uvloop.run(generate(given.port, requests=given.requests, rows=given.rows, connections=given.connections))
+    uvloop.run(send(given.port, requests=given.requests, rows=given.rows, connections=given.connections))
+
+
+if __name__ == "__main__":
+    main(generate)

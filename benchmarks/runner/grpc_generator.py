@@ -1,14 +1,13 @@
 """`python -m benchmarks.runner.grpc_generator`: as `benchmarks.runner.generator`, for V2 over gRPC with values as bytes."""
 
-import argparse
 import asyncio
 import json
 import sys
 import time
 
 import grpc.aio
-import uvloop
 
+from benchmarks.runner.generator import main
 from benchmarks.runner.grpc_messages import INFER, request
 
 
@@ -31,10 +30,4 @@ async def generate(port: int, *, requests: int, rows: int, connections: int) -> 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("port", type=int)
-    parser.add_argument("--requests", type=int, required=True)
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--connections", type=int, required=True)
-    given = parser.parse_args()
-    uvloop.run(generate(given.port, requests=given.requests, rows=given.rows, connections=given.connections))
+    main(generate)

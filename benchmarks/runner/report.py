@@ -29,11 +29,15 @@ def _introduction(passes: Sequence[Pass]) -> list[str]:
         "its first request to its last response. Server and client have one core each. The byte code of the programs is",
         "compiled before, as in the image.",
         "",
-        f"{len(passes)} passes, mean ± standard deviation (minimum to maximum).",
+        f"{_counted(passes)}, mean ± standard deviation (minimum to maximum).",
         "",
         f"{machine()}.",
         "",
     ]
+
+
+def _counted(passes: Sequence[Pass]) -> str:
+    return "1 pass" if len(passes) == 1 else f"{len(passes)} passes"
 
 
 def _rates_part(passes: Sequence[Pass]) -> list[str]:
@@ -78,7 +82,7 @@ def _tuning_part(passes: Sequence[Pass], mild: Pass | None) -> list[str]:
         "The runner begins with four requests at a time. The load generator has two connections more than the server has workers,",
         "or as many as the server admits. Both meet the same share of faults: 503, lost connections, or responses that take ten",
         "times as long. The rate contains the time in which the runner finds the concurrency. Ten rows per request; with OpenAI's",
-        f"API one. {len(tuned)} of the passes.",
+        f"API one. Measured in {_counted(tuned)}.",
         "",
         "| server | load generator, records/s | runner, records/s | runner / generator | target | rejected |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -1,13 +1,15 @@
 """A bucket, as the s3 input and output use it. Only this module imports obstore.
 
 obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
-object: the caller compares the content. Credentials come from the mounted Secret only: without one, requests are not signed, and
-neither the environment nor a metadata address is asked. All connections go through the gate, which judges their addresses.
+object, so the content is compared. A conflict (409) means that another request for the key is in progress at the same time. obstore
+takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret only:
+without one, requests are not signed, and neither the environment nor a metadata address is asked. All connections go through the
+gate, which judges their addresses.
 """
 
 import io
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,10 +20,11 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
-from inferrun.plugins import Limits, RunnerError
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from runner.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network_failures import describe_refusal
 from runner.ranged_reader import open_ranges
+from runner.retries import with_blocking_retries
 from runner.s3.gate import Gate, Server, open_gate
 from runner.s3.spec import S3Spec
 
@@ -34,6 +37,9 @@ _KEYS = {
     "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
 }
 """The keys of the Secret, each under our name and under the name of Amazon's variables."""
+
+_SHORTEST_RETRY_SECONDS = 1.0
+"""Even without retries for the model server, a failure of a moment must not end an attempt."""
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
@@ -50,8 +56,11 @@ class StoredObject:
 class Bucket:
     """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
 
-    def __init__(self, spec: S3Spec, store: S3Store, gate: Gate, *, side: str, error: type[RunnerError]) -> None:
+    def __init__(
+        self, spec: S3Spec, store: S3Store, gate: Gate, *, side: str, error: type[RunnerError], retry_seconds: float
+    ) -> None:
         self._spec = spec
+        self._retry_seconds = retry_seconds
         self._store = store
         self._gate = gate
         self._side = side
@@ -88,22 +97,37 @@ class Bucket:
 
     def create(self, key: str, content: bytes) -> bool:
         """Store an object unless the key exists; False if it does, with another content."""
-        with self._errors(key):
-            try:
-                obstore.put(self._store, key, content, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                return self.read(key) == content  # the response to an earlier try may have been lost
-            return True
+
+        def attempt() -> bool:
+            with self._errors(key):
+                try:
+                    obstore.put(self._store, key, content, mode="create", use_multipart=False)
+                except AlreadyExistsError as error:
+                    found = self.read(key)
+                    if found is None:
+                        raise self._conflict(key, error) from error
+                    return found == content  # the response to an earlier try may have been lost
+                return True
+
+        return with_blocking_retries(attempt, budget=self._retry_seconds)
 
     def replace(self, key: str, content: bytes) -> None:
         """Store an object, whether or not the key exists."""
-        with self._errors(key):
-            obstore.put(self._store, key, content, use_multipart=False)
+        self._overwrite(key, lambda: obstore.put(self._store, key, content, use_multipart=False))
 
     def upload(self, key: str, path: Path) -> None:
         """Store a file, in parts if it is large."""
-        with self._errors(key):
-            obstore.put(self._store, key, path)
+        self._overwrite(key, lambda: obstore.put(self._store, key, path))
+
+    def _overwrite(self, key: str, put: Callable[[], object]) -> None:
+        def attempt() -> None:
+            with self._errors(key):
+                try:
+                    put()
+                except AlreadyExistsError as error:
+                    raise self._conflict(key, error) from error
+
+        with_blocking_retries(attempt, budget=self._retry_seconds)
 
     def delete(self, keys: list[str]) -> None:
         """Delete objects; a missing one is ignored."""
@@ -113,7 +137,7 @@ class Bucket:
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        where = f"{self._side}.s3: s3://{self._spec.bucket}/{key}"
+        where = self._where(key)
         try:
             yield
         except (PermissionDeniedError, UnauthenticatedError) as error:
@@ -127,6 +151,12 @@ class Bucket:
             ) from error
         except (BaseError, OSError) as error:
             raise self._error(f"{where}: {self._failure(error)}") from error
+
+    def _where(self, key: str) -> str:
+        return f"{self._side}.s3: s3://{self._spec.bucket}/{key}"
+
+    def _conflict(self, key: str, error: AlreadyExistsError) -> Fault:
+        return Fault(self._error(f"{self._where(key)}: {self._failure(error)}"), kind=FaultKind.BUSY)
 
     def _failure(self, error: Exception) -> str:
         """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
@@ -177,10 +207,12 @@ async def open_bucket(
         text = describe_refusal(refused)
         raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
     with open_gate(server, connections) as gate:
-        yield Bucket(spec, _store(spec, config, limits, proxy=gate.url), gate, side=side, error=error)
+        budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
+        store = _store(spec, config, limits, proxy=gate.url, retry_seconds=budget)
+        yield Bucket(spec, store, gate, side=side, error=error, retry_seconds=budget)
 
 
-def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, proxy: str) -> S3Store:
+def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, proxy: str, retry_seconds: float) -> S3Store:
     return S3Store(
         spec.bucket,
         config=config,
@@ -190,7 +222,7 @@ def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, proxy: str) -> S
             "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
             "proxy_url": proxy,
         },
-        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=max(limits.retry_seconds, 1.0))},
+        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=retry_seconds)},
     )
 
 

@@ -28,13 +28,13 @@ _BEATS_PER_PATIENCE: Final = 6
 """Signs of life in the time without one after which a Pod counts as lost."""
 
 _IDLE_SECONDS: Final = 2.0
-"""Maximum seconds after which a Pod without work looks whether there is any, or whether the run is committed."""
+"""Maximum seconds between two surveys of a Pod that has nothing to do."""
 
 _SURVEY_SHARE: Final = 0.2
 """Share of the time that surveys may take: those of an input with many chunks take seconds."""
 
-_FAREWELL_SECONDS: Final = 1.0
-"""Seconds that a Pod which ends takes to say so."""
+_LAST_REPORT_SECONDS: Final = 1.0
+"""Maximum seconds that a Pod takes to report that it ends."""
 
 
 class RunCommittedElsewhere(RunnerError):
@@ -86,7 +86,7 @@ class SharedWork:
         return None
 
     async def wait_for_more(self) -> bool:
-        """Wait until other Pods have done something, or too little."""
+        """Wait until there is a chunk to claim. Returns False once all chunks are committed."""
         self._is_waiting = True
         self._survey_if_idle()
         while not self._allocation.is_complete:
@@ -143,9 +143,9 @@ class SharedWork:
                 self._is_over = True
                 self._wants_survey.set()
         except BaseException as error:
-            await self._say_farewell(error)
+            await self._report_end(error)
             raise
-        await self._say_farewell(None)
+        await self._report_end(None)
 
     async def _learn(self) -> None:
         """Give a sign of life, and take note of what the others have done. Raises TooManyErrors and RunCommittedElsewhere."""
@@ -182,7 +182,7 @@ class SharedWork:
             except OutputError as error:
                 if not error.is_retryable:
                     raise
-                _log.warning("the other Pods cannot be seen", extra={"error": str(error)})
+                _log.warning("what the other Pods have done cannot be read", extra={"error": str(error)})
             self._has_changed.set()
             wanted = min(self._pause, _IDLE_SECONDS) if self._is_idle else self._pause
             pause = max(wanted, (_now() - began) / _SURVEY_SHARE)
@@ -203,7 +203,7 @@ class SharedWork:
     def _is_idle(self) -> bool:
         return self._is_waiting and self._in_progress == 0
 
-    async def _say_farewell(self, error: BaseException | None) -> None:
+    async def _report_end(self, error: BaseException | None) -> None:
         """Free what this Pod has claimed, so that the others do not have to wait."""
         cause = first_error(error) if error is not None else None
         if isinstance(cause, RunCommittedElsewhere):
@@ -211,7 +211,7 @@ class SharedWork:
         verdict = str(cause) if isinstance(cause, TooManyErrors) else ""
         own = replace(self._own, beat=self._own.beat + 1, has_ended=True, verdict=verdict)
         with suppress(RunnerError, TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
+            async with asyncio.timeout(_LAST_REPORT_SECONDS):
                 await self._store.report(own)
 
 

@@ -16,8 +16,9 @@ WAITING_RUNS = 260
 HELD_PODS = 60
 """More than the slots for stops."""
 
-MARGIN_SECONDS = 20
-"""What a busy machine may take for a Pod's start and end, besides the time that the run itself takes."""
+MARGIN_SECONDS = 40
+"""What a busy machine may take for a Pod's start and end, besides the time that the run itself takes. A slot that a waiting run
+holds is free after minutes."""
 
 
 @pytest.fixture
@@ -31,7 +32,8 @@ def crowd(stage: Stage) -> Iterator[Space]:
     finally:
         _release_pods(space)
         space.kubectl("delete", "inferenceruns", "--all", "--wait=false", check=False)
-        stage.kubectl("delete", "namespace", name, "--wait=false", check=False)
+        # The next test, or a second attempt, must not begin while hundreds of runs are being deleted.
+        stage.kubectl("delete", "namespace", name, "--timeout=180s", check=False, seconds=200)
 
 
 def test_runs_whose_pods_cannot_be_scheduled_delay_nobody_else(crowd: Space, space: Space) -> None:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
 
-RERUNS = 3
-"""Times that a test is executed again after a defect of the time-skipping server, which few tests meet."""
+ATTEMPTS = 4
+"""At most so many of a test that meets a defect of the time-skipping server each time, which few tests do."""
 
 HAS_FAILED = pytest.StashKey[bool]()
 """Whether a test's call failed, for its fixtures."""
@@ -34,11 +35,17 @@ CONTINUE_AS_NEW_AFTER = 200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Execute a test again if a defect of the time-skipping server made it fail, and only then."""
-    again = pytest.mark.flaky(reruns=RERUNS, only_rerun=[ServerDefect.__name__])
+    """Execute a test on the time-skipping server again after each of its defects, and after another failure as any test: once."""
     for item in items:
         if "skipping" in getattr(item, "fixturenames", ()):
-            item.add_marker(again)
+            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, condition=partial(may_be_repeated, item)))
+
+
+def may_be_repeated(item: pytest.Item, error: BaseException | None) -> bool:
+    """Whether a failed attempt is followed by another one."""
+    has_second_attempt = item.config.getoption("reruns") is not None
+    attempt: int = getattr(item, "execution_count")  # noqa: B009  set by pytest-rerunfailures
+    return isinstance(error, ServerDefect) or (has_second_attempt and attempt == 1)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -61,10 +61,11 @@ async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: 
 
 
 async def test_a_run_that_has_ended_already_is_answered_at_once(temporal: Client, task_queue: str) -> None:
-    run = RunRef(namespace="team", name="done", uid="u-1")
-    runs = Runs(made={"done": run}, results={"u-1": result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)})
+    key = f"done-{uuid.uuid4().hex[:8]}"
+    run = RunRef(namespace="team", name=key, uid="u-1")
+    runs = Runs(made={key: run}, results={"u-1": result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)})
     async with served(temporal, task_queue, runs):
-        handle = await start(temporal, task_queue, key="done")
+        handle = await start(temporal, task_queue, key=key)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["uid"] == "u-1"
 

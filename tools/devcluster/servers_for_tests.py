@@ -17,19 +17,27 @@ NEWEST_PYTHON_OF_MLSERVER = (3, 12)
 
 def provide() -> None:
     """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
-    if not binaries.missing((binaries.S3,)):
-        pass
-    elif shutil.which("go") is None:
+    if binaries.missing((binaries.S3,)):
+        _provide_s3()
+    if not llama_python().exists():
+        _install(llama_python(), lock=_lock("llm-server"), title="llama.cpp")
+    if not mlserver_python().exists():
+        _provide_mlserver()
+
+
+def _provide_s3() -> None:
+    if shutil.which("go") is None:
         info("Go is not installed: the tests that need an S3 server are skipped")
     else:
-        binaries.require_go()
-        binaries.build(binaries.S3)
-    _install(llama_python(), lock=_lock("llm-server"), title="llama.cpp")
-    if sys.version_info[:2] <= NEWEST_PYTHON_OF_MLSERVER:
-        _install(mlserver_python(), lock=_lock("model-server"), title="MLServer")
-    elif not mlserver_python().exists():
+        binaries.build_missing(modules=(binaries.S3,))
+
+
+def _provide_mlserver() -> None:
+    if sys.version_info[:2] > NEWEST_PYTHON_OF_MLSERVER:
         newest = ".".join(map(str, NEWEST_PYTHON_OF_MLSERVER))
         info(f"MLServer does not support Python newer than {newest}: the tests that need it are skipped")
+    else:
+        _install(mlserver_python(), lock=_lock("model-server"), title="MLServer")
 
 
 def mlserver_python(layout: Layout = LAYOUT) -> Path:
@@ -53,8 +61,6 @@ def _lock(example: str, layout: Layout = LAYOUT) -> Path:
 
 def _install(python: Path, *, lock: Path, title: str, layout: Layout = LAYOUT) -> None:
     """Only a complete installation gets its final name."""
-    if python.exists():
-        return
     folder = python.parent.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
     uv = uv_program(layout)

@@ -12,7 +12,7 @@ from worker.observer.status_writer import Progress
 EVENTS_FIRST_SECONDS = 5.0
 EVENTS_MAX_SECONDS = 300.0
 EVENTS_POSTPONED_SECONDS = 20.0
-"""How long changes of a Job or its Pods, which say more than Events, put off a read of its Events."""
+"""Maximum seconds by which changes of a Job or its Pods postpone a read of its Events."""
 
 SIGNAL_FIRST_SECONDS = 10.0
 SIGNAL_MAX_SECONDS = 300.0
@@ -90,7 +90,7 @@ class JobState:
         return all(one is other for one, other in zip(inputs, self.inputs, strict=True))
 
     def observe_version(self, version: tuple[str, ...], *, now: float) -> None:
-        """Take note of the objects' versions; a change starts the waits for Events anew, unless it is one of very many."""
+        """Take note of the objects' versions; a change restarts the wait for Events, within a limit."""
         if version == self.version:
             return
         self.version = version

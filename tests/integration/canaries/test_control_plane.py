@@ -164,7 +164,7 @@ class Stage:
         return items
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Path, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("canaries")
     with control_plane(folder, binaries=CLUSTER_FILES / "bin") as plane, ExitStack() as ends:

@@ -203,27 +203,22 @@ def test_only_immutable_config_maps_of_runs_are_admitted(worker: Worker, namespa
 
 
 def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worker, namespace: str) -> None:
-    foreign = copy.deepcopy(job())
-    foreign["metadata"] = {"name": "foreign"}
-    foreign["spec"] = {**foreign["spec"], "suspend": True}
-    call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", foreign)
-    path = f"/apis/batch/v1/namespaces/{namespace}/jobs/foreign"
-    assert "controlled by" in worker.try_to("DELETE", path)
-    unscheduled = {"metadata": {"name": "foreign"}, "spec": {"nodeName": "none", **_pod_spec()}}
-    call(client, "POST", f"/api/v1/namespaces/{namespace}/pods", unscheduled)
-    pod = f"/api/v1/namespaces/{namespace}/pods/foreign"
-    assert "only Pods of its Jobs" in worker.try_to("DELETE", pod)
-    orphan = {
-        "metadata": {"name": "orphan", "labels": {wellknown.LABEL_MANAGED_BY: "inferrun"}},
-        "spec": unscheduled["spec"],
-    }
-    call(client, "POST", f"/api/v1/namespaces/{namespace}/pods", orphan)
-    assert (
-        worker.try_to("DELETE", f"/api/v1/namespaces/{namespace}/pods/orphan") == ""
-    )  # its Job was deleted without it
-    assert "must not create" in worker.try_to("POST", f"/api/v1/namespaces/{namespace}/pods", _pod("second"))
-    for path in (pod, f"/api/v1/namespaces/{namespace}/pods/orphan"):
-        call(client, "DELETE", path, params={"gracePeriodSeconds": "0"})
+    foreign, orphan = f"foreign-{token_hex(4)}", f"orphan-{token_hex(4)}"
+    body = copy.deepcopy(job())
+    body["metadata"] = {"name": foreign}
+    body["spec"] = {**body["spec"], "suspend": True}
+    call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
+    assert "controlled by" in worker.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    unscheduled = {"nodeName": "none", **_pod_spec()}
+    call(client, "POST", pods, {"metadata": {"name": foreign}, "spec": unscheduled})
+    assert "only Pods of its Jobs" in worker.try_to("DELETE", f"{pods}/{foreign}")
+    labels = {wellknown.LABEL_MANAGED_BY: "inferrun"}
+    call(client, "POST", pods, {"metadata": {"name": orphan, "labels": labels}, "spec": unscheduled})
+    assert worker.try_to("DELETE", f"{pods}/{orphan}") == ""  # its Job was deleted without it
+    assert "must not create" in worker.try_to("POST", pods, _pod("second"))
+    for name in (foreign, orphan):
+        call(client, "DELETE", f"{pods}/{name}", params={"gracePeriodSeconds": "0"})
 
 
 def _pod_spec() -> Manifest:

@@ -136,6 +136,14 @@ class Launched:
         found = await self.api.list(EVENTS, self.namespace, fieldSelector=selector)
         return [(item["reason"], item["type"]) for item in found["items"]]
 
+    async def has_event(self, reason: str, severity: str) -> None:
+        """Wait until there is such an Event on the run, which is created after the status is written."""
+
+        async def look() -> bool | None:
+            return (reason, severity) in await self.events() or None
+
+        await eventually(look, what=f"an Event {reason}")
+
 
 async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T:
     """What `look` finds, once it finds something."""

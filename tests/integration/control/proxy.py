@@ -77,7 +77,7 @@ class Proxy:
     """A Job with the label of a queue is created suspended, as by the webhook of Kueue."""
     is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
     is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
-    _watches: set[web.StreamResponse] = field(default_factory=set)
+    _watches: dict[web.StreamResponse, Request] = field(default_factory=dict)
     _streams: set[asyncio.Task[None]] = field(default_factory=set)
 
     def sent(self, method: str) -> list[Request]:
@@ -99,13 +99,18 @@ class Proxy:
         """The number of watches that are open."""
         return len(self._watches)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the latest watch is open. Earlier ones may be as well: that their client has gone is noticed later."""
+        return bool(self.watches) and any(opened is self.watches[-1] for opened in self._watches.values())
+
     async def say(self, event: Json) -> None:
         """Insert an event into every open watch."""
         await self.say_text(json.dumps(event) + "\n")
 
     async def say_text(self, text: str) -> None:
         """Insert text into every open watch."""
-        for watch in self._watches:
+        for watch in list(self._watches):
             with suppress(ConnectionResetError):  # one that the client has just closed
                 await watch.write(text.encode())
 
@@ -114,7 +119,7 @@ class Proxy:
         ended = set(self._watches)
         for task in list(self._streams):
             task.cancel()
-        await until(lambda: not ended & self._watches, what="the watches to end")
+        await until(lambda: not ended & self._watches.keys(), what="the watches to end")
 
     def cut(self) -> None:
         """Break the connection of every watch."""
@@ -155,9 +160,9 @@ class Proxy:
         if request.method == "PATCH" and self.before_patch is not None:
             meddle, self.before_patch = self.before_patch, None
             await meddle()
-        return await self._forward(request, body, is_watch=seen.is_watch)
+        return await self._forward(request, body, seen)
 
-    async def _forward(self, request: web.Request, body: bytes, *, is_watch: bool) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, body: bytes, seen: Request) -> web.StreamResponse:
         kept = {name: value for name, value in request.headers.items() if name in ("Content-Type", "Accept")}
         url = f"{self.upstream}{request.path_qs}"
         async with self.session.request(request.method, url, data=body or None, headers=kept) as answer:
@@ -165,14 +170,14 @@ class Proxy:
                 request.transport.abort()
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
             await response.prepare(request)
-            if is_watch:
-                await self._stream(answer, response)
+            if seen.is_watch:
+                await self._stream(answer, response, seen)
             else:
                 await response.write(await answer.read())
             await response.write_eof()
             return response
 
-    async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+    async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse, seen: Request) -> None:
         async def pass_on() -> None:
             async for chunk in answer.content.iter_any():
                 if not self.is_silent:
@@ -180,13 +185,13 @@ class Proxy:
 
         task = asyncio.create_task(pass_on())
         self._streams.add(task)
-        self._watches.add(response)
+        self._watches[response] = seen
         try:
             await asyncio.wait([task])
         finally:
             task.cancel()
             self._streams.discard(task)
-            self._watches.discard(response)
+            self._watches.pop(response, None)
 
 
 def _held(job: Json) -> Json:

@@ -95,7 +95,7 @@ async def test_an_unschedulable_pod_is_reported_in_the_status_and_as_an_event(
         run = await job.says(Reason.UNSCHEDULABLE)
         assert run.status.phase is Phase.PENDING
         assert "cannot be scheduled" in (run.status.message or "")
-    assert ("Unschedulable", "Warning") in await job.events()
+        await job.has_event("Unschedulable", "Warning")
 
 
 async def test_the_start_of_the_container_ends_the_first_follower(
@@ -109,7 +109,7 @@ async def test_the_start_of_the_container_ends_the_first_follower(
     status = (await job.now()).status
     assert (status.phase, status.reason) == (Phase.RUNNING, "Running")
     assert status.start_time is not None
-    assert ("Running", "Normal") in await job.events()
+    await job.has_event("Running", "Normal")
 
 
 async def test_a_finished_job_is_judged_by_the_runners_result(api: KubeClient, watch: JobWatch, job: Launched) -> None:

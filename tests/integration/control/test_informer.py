@@ -71,9 +71,7 @@ class Followed:
         await until(lambda: self.names == wanted, what=f"the cache to hold {sorted(wanted)}")
 
     async def watches(self, *, times: int = 1) -> None:
-        await until(
-            lambda: len(self.proxy.watches) >= times and self.proxy.open_watches >= 1, what=f"watch number {times}"
-        )
+        await until(lambda: len(self.proxy.watches) >= times and self.proxy.is_watched, what=f"watch number {times}")
 
     async def expire(self) -> None:
         """End the watch with 410, so that the collection is listed again."""
@@ -460,10 +458,11 @@ async def test_a_listener_that_fails_for_one_object_does_not_affect_the_others(
         heard.append(key[1])
 
     heard: list[str] = []
-    informer = Informer(api, CONFIG_MAPS, namespace=namespace, selector="heard", listener=fails_for_first)
+    label = f"heard-{token_hex(4)}"
+    informer = Informer(api, CONFIG_MAPS, namespace=namespace, selector=label, listener=fails_for_first)
     task = asyncio.create_task(informer.run())
     for name in ("first", "second"):
-        body = {"metadata": {"name": f"{name}-{token_hex(4)}", "labels": {"heard": "yes"}}}
+        body = {"metadata": {"name": f"{name}-{token_hex(4)}", "labels": {label: "yes"}}}
         await api.create(CONFIG_MAPS, namespace, body)
     await until(lambda: len(heard) == 1, what="the change after the failure")
     assert len(informer.keys()) == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from secrets import token_hex
 
 import pytest
 from temporalio.testing import ActivityEnvironment
@@ -93,20 +94,21 @@ async def test_runs_that_have_waited_are_read_and_share_the_read_of_their_config
 async def test_runs_that_were_woken_for_the_same_cause_are_not_read_and_share_one_read_of_their_config(
     launches: Launches, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:
-    runs = [await make_run(configRef={"name": "late"}) for _ in range(3)]
+    late = f"late-{token_hex(4)}"
+    runs = [await make_run(configRef={"name": late}) for _ in range(3)]
     for run in runs:
         launches.deliver(await launches.stored(run))
         assert (await launches.launch(run)).state is LaunchState.WAITING
         launches.deliver(await launches.stored(run))
     template = await launches.api.get(CONFIGS, namespace, await make_config())
-    metadata = {"name": "late", "annotations": template["metadata"]["annotations"]}
+    metadata = {"name": late, "annotations": template["metadata"]["annotations"]}
     await launches.api.create(CONFIGS, namespace, {**template, "metadata": metadata})
     before = len(proxy.requests)
-    woken = Woken(cause=f"InferenceConfig {namespace}/late 1", generation=1)
+    woken = Woken(cause=f"InferenceConfig {namespace}/{late} 1", generation=1)
     for run in runs:
         assert (await launches.launch(run, woken=woken, is_repeated=True)).state is LaunchState.LAUNCHED
     read = [request.path for request in proxy.requests[before:] if request.method == "GET"]
-    assert [path.rpartition("/")[2] for path in read] == ["late"]
+    assert [path.rpartition("/")[2] for path in read] == [late]
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,12 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
     tmp_path: Path,
 ) -> None:
     system, first = [await create_namespace(name) for name in ("system", "first")]
-    stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
     claim = {"file": {"claimName": "data", "path": "rows.jsonl"}}
     spec = {"modelUrl": "http://model/v2/models/a/infer", "storage": {"input": claim, "output": claim}}
     config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "ours"}, "spec": spec}
     await api.create(CONFIGS, first, config)
     release = await install(api, plane, render, namespace=system, watched=(first,), folder=tmp_path)
+    stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
     try:
         async with running(release, until):
             await create_run(api, first, config="ours")

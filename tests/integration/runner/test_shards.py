@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +100,29 @@ async def end(pods: Sequence[Pod]) -> list[Ended]:
     return list(await asyncio.gather(*(pod.end() for pod in pods)))
 
 
+def hold_requests(world: World, model: CountingModel, *, commits: int) -> asyncio.Event:
+    """Let the model answer no request once so many chunks are committed, until the returned event is set."""
+    released = asyncio.Event()
+
+    async def hold(_: web.Request) -> web.StreamResponse | None:
+        if len(world.commits) >= commits:
+            await released.wait()
+        return None
+
+    model.before = hold
+    return released
+
+
+def rejecting(*, every: int) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """What a model does that rejects requests with one of these records."""
+
+    async def fail(request: web.Request) -> web.StreamResponse | None:
+        rows = orjson.loads(await request.read())["inputs"][0]["data"]
+        return web.Response(status=400) if any(rows[at] % every == 0 for at in range(0, len(rows), 2)) else None
+
+    return fail
+
+
 async def test_several_pods_divide_a_run_and_all_report_it(world: World, model: CountingModel) -> None:
     ended = await end(await start(world, PATIENT))
     assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
@@ -126,14 +149,7 @@ async def test_all_pods_take_part(world: World, model: CountingModel) -> None:
 
 
 async def test_a_killed_pod_costs_only_its_uncommitted_chunks(world: World, model: CountingModel) -> None:
-    killed = asyncio.Event()
-
-    async def hold(_: web.Request) -> web.StreamResponse | None:
-        if len(world.commits) >= 6:
-            await killed.wait()
-        return None
-
-    model.before = hold
+    killed = hold_requests(world, model, commits=6)
     pods = await start(world, SMALL)
     await until(lambda: len(world.commits) >= 6 and model.in_flight >= 2 * SHARDS, seconds=60)
     pods[1].signal(signal.SIGKILL)
@@ -147,14 +163,7 @@ async def test_a_killed_pod_costs_only_its_uncommitted_chunks(world: World, mode
 async def test_a_killed_pod_is_replaced_and_its_chunks_are_predicted_at_once(
     world: World, model: CountingModel
 ) -> None:
-    killed = asyncio.Event()
-
-    async def hold(_: web.Request) -> web.StreamResponse | None:
-        if len(world.commits) >= 6:
-            await killed.wait()
-        return None
-
-    model.before = hold
+    killed = hold_requests(world, model, commits=6)
     pods = await start(world, PATIENT)
     await until(lambda: len(world.commits) >= 6 and model.in_flight >= 2 * SHARDS, seconds=60)
     pods[2].signal(signal.SIGKILL)
@@ -169,14 +178,7 @@ async def test_a_killed_pod_is_replaced_and_its_chunks_are_predicted_at_once(
 async def test_a_run_whose_pods_are_all_killed_continues_with_the_next_launch(
     world: World, model: CountingModel
 ) -> None:
-    killed = asyncio.Event()
-
-    async def hold(_: web.Request) -> web.StreamResponse | None:
-        if len(world.commits) >= 9:
-            await killed.wait()
-        return None
-
-    model.before = hold
+    killed = hold_requests(world, model, commits=9)
     pods = await start(world, PATIENT)
     await until(lambda: len(world.commits) >= 9 and model.in_flight >= SHARDS, seconds=60)
     for pod in pods:
@@ -194,14 +196,7 @@ async def test_a_run_whose_pods_are_all_killed_continues_with_the_next_launch(
 
 
 async def test_sigterm_frees_the_chunks_of_a_pod(world: World, model: CountingModel) -> None:
-    stopped = asyncio.Event()
-
-    async def hold(_: web.Request) -> web.StreamResponse | None:
-        if len(world.commits) >= 6:
-            await stopped.wait()
-        return None
-
-    model.before = hold
+    stopped = hold_requests(world, model, commits=6)
     pods = await start(world, PATIENT)
     await until(lambda: len(world.commits) >= 6 and model.in_flight >= 2 * SHARDS, seconds=60)
     pods[0].signal(signal.SIGTERM)
@@ -219,24 +214,17 @@ async def test_one_pod_of_several_completes_the_run_alone(world: World) -> None:
 
 
 async def test_too_many_errors_end_all_pods_with_the_same_reason(world: World, model: CountingModel) -> None:
-    async def fail(request: web.Request) -> web.StreamResponse | None:
-        rows = orjson.loads(await request.read())["inputs"][0]["data"]
-        return web.Response(status=400) if any(rows[at] % 20 == 0 for at in range(0, len(rows), 2)) else None
-
-    model.before = fail
+    model.before = rejecting(every=20)
     world.machine.contract["errorThreshold"] = "1%"
     ended = await end(await start(world, PATIENT))
-    assert [(one.code, one.result.reason) for one in ended] == [(4, "ErrorThresholdExceeded")] * SHARDS
+    reasons = [(one.code, one.result.reason) for one in ended]
+    assert reasons == [(4, "ErrorThresholdExceeded")] * SHARDS, [(one.message, one.stderr) for one in ended]
     assert not any(one.result.retryable for one in ended)
     assert not (world.folder / "manifest.json").exists()
 
 
 async def test_errors_of_all_pods_are_in_the_manifest(world: World, model: CountingModel) -> None:
-    async def fail(request: web.Request) -> web.StreamResponse | None:
-        rows = orjson.loads(await request.read())["inputs"][0]["data"]
-        return web.Response(status=400) if any(rows[at] % 500 == 0 for at in range(0, len(rows), 2)) else None
-
-    model.before = fail
+    model.before = rejecting(every=500)
     world.machine.contract["errorThreshold"] = str(COUNT // 500)
     ended = await end(await start(world, PATIENT))
     assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]

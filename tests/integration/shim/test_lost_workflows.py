@@ -72,7 +72,7 @@ async def test_the_resync_replaces_a_workflow_that_is_gone(
         async def is_recovered() -> bool:
             return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
 
-        await until(is_recovered, seconds=10)
+        await until(is_recovered, seconds=20)
 
 
 @pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])

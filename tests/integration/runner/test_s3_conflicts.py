@@ -1,0 +1,98 @@
+"""A server answers 409 to a write if another request for the same key is in progress; the write is then repeated."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from inferrun.plugins import Limits, OutputError
+from runner.s3.bucket import Bucket, open_bucket
+from runner.s3.spec import S3Spec
+
+KEY = "out/members/pod-1.json"
+CONFLICT = (
+    "<Error><Code>ConditionalRequestConflict</Code><Message>A conflicting operation is in progress.</Message></Error>"
+)
+
+
+@dataclass
+class Server:
+    """Stores objects after a number of conflicts."""
+
+    conflicts: int
+    stored: dict[str, bytes] = field(default_factory=dict)
+    writes: int = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Write or read an object."""
+        key, content = request.match_info["key"], await request.read()
+        if request.method == "GET":
+            found = self.stored.get(key)
+            return web.Response(status=404) if found is None else web.Response(body=found, headers={"ETag": '"a"'})
+        self.writes += 1
+        if self.writes <= self.conflicts:
+            return web.Response(status=409, text=CONFLICT, content_type="application/xml")
+        if key in self.stored and "If-None-Match" in request.headers:
+            return web.Response(status=412)
+        self.stored[key] = content
+        return web.Response(headers={"ETag": '"a"'})
+
+
+@asynccontextmanager
+async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) -> AsyncIterator[Bucket]:
+    """The bucket of a server on loopback."""
+    app = web.Application()
+    app.router.add_route("*", "/records/{key:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    spec = S3Spec(bucket="records", path="out", endpoint=site.name.replace("localhost", "127.0.0.1"))
+    limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=retry_seconds)
+    try:
+        async with open_bucket(spec, folder, limits, side="output", error=OutputError) as bucket:
+            yield bucket
+    finally:
+        await runner.cleanup()
+
+
+async def test_an_object_is_replaced_after_a_conflict(tmp_path: Path) -> None:
+    server = Server(conflicts=2)
+    async with bucket_of(server, tmp_path) as bucket:
+        await asyncio.to_thread(bucket.replace, KEY, b"beat 2")
+    assert (server.stored, server.writes) == ({KEY: b"beat 2"}, 3)
+
+
+async def test_a_file_is_uploaded_after_a_conflict(tmp_path: Path) -> None:
+    server = Server(conflicts=1)
+    (tmp_path / "part").write_bytes(b"predictions")
+    async with bucket_of(server, tmp_path) as bucket:
+        await asyncio.to_thread(bucket.upload, KEY, tmp_path / "part")
+    assert (server.stored, server.writes) == ({KEY: b"predictions"}, 2)
+
+
+async def test_an_object_is_created_after_a_conflict(tmp_path: Path) -> None:
+    """Nothing is stored yet, so nobody else has won."""
+    server = Server(conflicts=1)
+    async with bucket_of(server, tmp_path) as bucket:
+        assert await asyncio.to_thread(bucket.create, KEY, b"ours")
+    assert (server.stored, server.writes) == ({KEY: b"ours"}, 2)
+
+
+async def test_an_object_that_another_request_has_created_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    server = Server(conflicts=1, stored={KEY: b"theirs"})
+    async with bucket_of(server, tmp_path) as bucket:
+        assert not await asyncio.to_thread(bucket.create, KEY, b"ours")
+    assert server.stored == {KEY: b"theirs"}
+
+
+async def test_a_conflict_that_does_not_end_is_reported_with_its_status(tmp_path: Path) -> None:
+    server = Server(conflicts=1000)
+    async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
+        with pytest.raises(OutputError, match="the server returned 409"):
+            await asyncio.to_thread(bucket.replace, KEY, b"beat 2")
+    assert server.stored == {}
