@@ -1,6 +1,7 @@
 """Reads the InferenceConfig of a run and checks whether the run may use it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -21,6 +22,16 @@ from inferrun.resources.validation import config_problems, describe, parse_probl
 from inferrun.text import one_line
 
 
+@dataclass(frozen=True)
+class _Parsed:
+    """An object that was read, and what came of it under the settings of that time."""
+
+    stored: Object
+    allowed: Allowed
+    config: InferenceConfig | None
+    problems: str
+
+
 class ConfigReader:
     """Applies the operator's current settings: `defaults`, and `runner_account`, the SA_RUNNER setting or empty."""
 
@@ -29,6 +40,7 @@ class ConfigReader:
         self._reads = ObjectReads(api)
         self._defaults = defaults
         self._runner_account = runner_account
+        self._latest: _Parsed | None = None
 
     @property
     def _allowed(self) -> Allowed:
@@ -40,10 +52,17 @@ class ConfigReader:
         The reference must have been checked. Raises LaunchBlocked if the config is missing, invalid or not accessible.
         """
         name, namespace = run.spec.config_ref.name, run.config_namespace
-        config, problems = _parse(await self._get(name, namespace, after=after), allowed=self._allowed)
+        config, problems = self._parse(await self._get(name, namespace, after=after))
         if problems or config is None:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {name}: {problems}")
         return config
+
+    def _parse(self, stored: Object) -> tuple[InferenceConfig | None, str]:
+        """The same object is parsed once: launches share reads, and most launches in a row are of one config."""
+        latest, allowed = self._latest, self._allowed
+        if latest is None or latest.stored is not stored or latest.allowed != allowed:
+            latest = self._latest = _Parsed(stored, allowed, *_parse(stored, allowed=allowed))
+        return latest.config, latest.problems
 
     async def find(self, run: InferenceRun) -> InferenceConfig | None:
         """The run's config, even if runs cannot use it; None if it is missing, not accessible or cannot be parsed."""

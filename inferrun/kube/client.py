@@ -6,9 +6,10 @@ be preserved. Raises the errors in `inferrun.kube.errors`.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,6 +18,7 @@ import aiohttp
 import orjson
 import yaml
 from kubernetes.aio import client, config
+from kubernetes.aio.client.rest import RESTClientObject
 
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
 from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
@@ -43,7 +45,7 @@ class KubeClient:
 
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
-        self._rest = client.ApiClient(configuration).rest_client
+        self._connections = _Connections(configuration)
 
     @property
     def address(self) -> str:
@@ -52,7 +54,7 @@ class KubeClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._rest.close()
+        await self._connections.close()
 
     async def version(self) -> Object:
         """The version of the API server."""
@@ -216,14 +218,45 @@ class KubeClient:
         if token := await _token_of(self._configuration):
             headers["Authorization"] = token
         url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
+        data = None if body is None else encode(body)
         try:
-            answer = (await self._rest.request(method, url, headers, body, _request_timeout=timeout)).response
-            async with answer:
+            async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
                 if answer.status >= 300:
                     raise error_of(answer.status, await answer.read())
                 yield answer
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+class _Connections(RESTClientObject):
+    """The official client's TLS settings, proxy and connection pool. It would encode bodies with `json`, which takes eight times as
+    long as orjson.
+    """
+
+    def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], data: bytes | None, timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Send a request; the body has been encoded."""
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        return self.pool_manager.request(
+            method,
+            url,
+            headers=headers,
+            data=data,
+            timeout=timeout,
+            proxy=self.proxy,
+            proxy_headers=self.proxy_headers,
+            server_hostname=self.configuration.tls_server_name,
+        )
+
+
+def encode(body: Object) -> bytes:
+    """A request body. Texts from outside may contain what only `json` encodes, such as one half of a surrogate pair."""
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        return json.dumps(body).encode()
 
 
 async def connect(*, kubeconfig: Path | None, context: str | None = None) -> KubeClient:

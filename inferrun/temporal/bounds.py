@@ -57,13 +57,18 @@ class BoundedJsonConverter(PydanticJSONPlainPayloadConverter):
         return payload
 
 
+_CONVERTERS: Final = tuple(
+    BoundedJsonConverter() if isinstance(one, JSONPlainPayloadConverter) else one
+    for one in DefaultPayloadConverter.default_encoding_payload_converters
+)
+"""Shared by all instances: the SDK makes one for every workflow, and each JSON converter would build its validators again."""
+
+
 class BoundedPayloadConverter(CompositePayloadConverter):
     """The default converters, with JSON as in `BoundedJsonConverter`."""
 
     def __init__(self) -> None:
-        converters = DefaultPayloadConverter.default_encoding_payload_converters
-        replaced = (BoundedJsonConverter() if isinstance(one, JSONPlainPayloadConverter) else one for one in converters)
-        super().__init__(*replaced)
+        super().__init__(*_CONVERTERS)
 
 
 class BoundedFailureConverter(DefaultFailureConverter):

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import uvloop
 from temporalio.client import Client
 
 from inferrun.control.installation import installation_id
@@ -67,5 +68,5 @@ async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "shim":
-        leave(run_program(ShimSettings.read, _shim))
-    leave(run_program(WorkerSettings.read, _worker))
+        leave(run_program(ShimSettings.read, _shim, run=uvloop.run))
+    leave(run_program(WorkerSettings.read, _worker, run=uvloop.run))

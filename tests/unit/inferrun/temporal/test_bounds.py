@@ -12,7 +12,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.submission import MAX_PAYLOAD_BYTES
-from inferrun.temporal.bounds import PayloadTooLarge, bounded_data_converter
+from inferrun.temporal.bounds import BoundedPayloadConverter, PayloadTooLarge, bounded_data_converter
 from workflows.messages import LaunchResult, LaunchState, RecordInput
 
 RUN = RunRef(namespace="n" * 63, name="r" * 253, uid="5be07ada-0000-0000-0000-000000000000")
@@ -91,3 +91,8 @@ def test_a_validation_error_fails_without_the_invalid_value() -> None:
     failure = failure_of(wrapped)
     assert CANARY not in str(failure)
     assert failure.cause.message.startswith("Sample: number: Input should be a valid integer")
+
+
+def test_the_converter_of_each_workflow_uses_validators_that_were_built_before() -> None:
+    first, second = BoundedPayloadConverter(), BoundedPayloadConverter()
+    assert list(first.converters.values()) == list(second.converters.values())
