@@ -1,8 +1,8 @@
 """Sends the requests of an input file of OpenAI's Batch API to a server with OpenAI's API.
 
 Chat completions, completions, responses and embeddings. One record is one request; the server batches. A request that the server
-rejects is a failed record, with the response in its place, and so is one whose response is no JSON object, such as an embedding with
-NaN. Each call is one try; the pipeline retries.
+rejects is a failed record, with the response in its place, and so is one whose response is no JSON object, such as an embedding
+with NaN. Each call is one try; the pipeline retries.
 """
 
 from collections.abc import AsyncIterator
