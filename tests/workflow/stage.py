@@ -25,7 +25,7 @@ from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.messages import RunInput, SpecChanged
 
-DEADLINE_SECONDS = 40
+DEADLINE_SECONDS = 60
 """Real seconds that anything may take; the server's own time is skipped."""
 
 

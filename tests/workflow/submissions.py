@@ -31,7 +31,7 @@ from workflows.messages import (
 )
 from workflows.submit import SubmitInferenceRun
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 REQUEST = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}}
 
 

@@ -29,7 +29,7 @@ from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
 from workflows.submit import SCHEDULED_START_TIME
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 
 
 def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec: object) -> RunSchedule:

@@ -231,7 +231,7 @@ async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage
 
 
 async def until_reported(stage: Stage, configs: list[str]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         for name in configs:
             while not await stage.is_reported(name):  # noqa: ASYNC110 -- the API server has no event for it
                 await asyncio.sleep(0.2)

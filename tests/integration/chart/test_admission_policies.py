@@ -22,7 +22,7 @@ from tests.unit.objects import config, run
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-ACTIVE_SECONDS = 30
+ACTIVE_SECONDS = 90
 
 
 @dataclass(frozen=True)

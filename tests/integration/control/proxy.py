@@ -265,7 +265,7 @@ def _file(entry: Json, key: str, folder: Path) -> str:
     return str(path)
 
 
-async def until(is_so: Callable[[], bool], *, what: str, seconds: float = 30) -> None:
+async def until(is_so: Callable[[], bool], *, what: str, seconds: float = 60) -> None:
     """Wait until the condition holds, or fail."""
     try:
         async with asyncio.timeout(seconds):

@@ -16,7 +16,7 @@ import pytest
 from deploy.crds.definitions import inference_config, inference_run
 from tests.integration.crds.server import NotServed, Rejected, Server, apply_definition, call, connected
 
-ESTABLISHED_WITHIN_SECONDS = 30
+ESTABLISHED_WITHIN_SECONDS = 90
 
 T = TypeVar("T")
 

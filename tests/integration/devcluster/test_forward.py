@@ -26,7 +26,7 @@ async def target_port() -> AsyncIterator[int]:
 
 
 async def _exchange(port: int, text: bytes) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection(OTHER_ADDRESS, port)
         writer.write(text)
         response = await reader.readline()

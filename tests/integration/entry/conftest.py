@@ -52,7 +52,7 @@ async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path
     stopped = asyncio.Event()
     running = asyncio.create_task(process.run_until(stopped))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not process.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
                 await asyncio.sleep(0.05)
         yield process

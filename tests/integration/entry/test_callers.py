@@ -36,7 +36,7 @@ from worker.composition import WorkerProcess
 from workflows import activity_options, messages
 from workflows.messages import CleanupInput, DeleteScheduleInput, RunInput, SpecChanged
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 FORGED = {
     "launch": 7,
     "attempt": 7,

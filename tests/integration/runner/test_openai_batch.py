@@ -118,7 +118,15 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     assert (invalid["custom_id"], invalid["error"]["code"]) == (None, "invalid_input")
 
 
-NO_JSON = (b"", b"<html>", b"[]", b'{"data": [{"embedding": [NaN]}]}', b'{"choices": "\xff"}', b'{"choices": [', b"{" * 2000)
+NO_JSON = (
+    b"",
+    b"<html>",
+    b"[]",
+    b'{"data": [{"embedding": [NaN]}]}',
+    b'{"choices": "\xff"}',
+    b'{"choices": [',
+    b"{" * 2000,
+)
 
 
 @pytest.mark.parametrize("body", NO_JSON)

@@ -81,7 +81,7 @@ async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, mo
     pod = await krateo.start(environment={"INFERRUN_BATCH_ROWS": "10"})
     await until(lambda: model.in_flight > 0)
     pod.signal(signal.SIGTERM)
-    ended = await asyncio.wait_for(pod.end(), 10)
+    ended = await asyncio.wait_for(pod.end(), 30)
     assert (ended.code, ended.result.reason) == (143, "Stopped")
     assert ended.result.records.total == 1000
 

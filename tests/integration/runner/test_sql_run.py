@@ -238,11 +238,11 @@ async def test_a_user_without_the_right_to_create_tables_can_use_existing_ones(
     machine: Machine, server: Postgres
 ) -> None:
     assert (await machine.pod()).code == 0
-    server.execute("drop role if exists writer")
-    server.execute("create role writer login password 'writer'")
-    server.execute("grant select, insert on predictions, inferrun_chunks to writer")
-    server.execute("grant select, insert, update on inferrun_runs to writer")
-    machine.endpoint("output", {"username": "writer", "password": "writer"})
+    writer = f"writer_{uuid.uuid4().hex[:8]}"
+    server.execute(f"create role {writer} login password 'writer'")
+    server.execute(f"grant select, insert on predictions, inferrun_chunks to {writer}")
+    server.execute(f"grant select, insert, update on inferrun_runs to {writer}")
+    machine.endpoint("output", {"username": writer, "password": "writer"})
     machine.contract["runId"] = str(uuid.uuid4())
     ended = await machine.pod()
     assert ended.code == 0, ended.message

@@ -19,7 +19,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from operator_shim.schedules import Schedules
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 
 
 async def create(api: KubeClient, namespace: str, *, name: str = "nightly", **spec: object) -> InferenceRun:

@@ -68,7 +68,7 @@ async def api(plane: ControlPlane) -> AsyncIterator[KubeClient]:
             await made.create(DEFINITIONS, None, definition)
         except AlreadyExists:
             continue
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         for resource in (CONFIGS, RUNS):
             while True:
                 try:
@@ -156,7 +156,7 @@ def start_shim(
         )
         task = asyncio.create_task(shim.run())
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while not shim.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
                     await asyncio.sleep(0.02)
             yield shim

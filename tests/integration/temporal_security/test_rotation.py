@@ -131,7 +131,11 @@ async def test_a_worker_goes_on_with_a_certificate_that_was_replaced(
 
         rotation = CredentialRotation(client.service_client, on_change=reconnect, interval=0.2)
         async with worker:
-            assert await echoes(client, queue)
+
+            async def goes_on() -> bool:
+                return await echoes(client, queue)
+
+            await until(goes_on, seconds=SECONDS)
             door.admit_only("second")
 
             async def is_rejected() -> bool:
@@ -140,10 +144,6 @@ async def test_a_worker_goes_on_with_a_certificate_that_was_replaced(
             await until(is_rejected, seconds=SECONDS)
             following = asyncio.create_task(rotation.run())
             authority.issue("second", certificate=certificate, key=key)
-
-            async def goes_on() -> bool:
-                return await echoes(client, queue)
-
             await until(goes_on, seconds=SECONDS)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
