@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import Launch, Process, free_port, listens, serve
+from inferrun.temporal.connection import ATTRIBUTES
 
 TOKEN = "benchmark"
 """A fixed token is sufficient for a server that listens on loopback for a few minutes."""
@@ -90,7 +91,11 @@ def _check(binaries: Path) -> None:
 
 
 def _temporal(folder: Path, binaries: Path, port: int, metrics: int) -> list[str]:
-    """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck."""
+    """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck.
+
+    The development server reads the registered search attributes from its database for every request, so that new ones are known
+    at once. Here it caches them, as a deployed server does by default; ours are registered when it starts.
+    """
     flags = [
         "--ip",
         "127.0.0.1",
@@ -102,6 +107,9 @@ def _temporal(folder: Path, binaries: Path, port: int, metrics: int) -> list[str
         "--log-level",
         "error",
     ]
+    flags += ["--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=false"]
+    for attribute in ATTRIBUTES:
+        flags += ["--search-attribute", f"{attribute.name}=Keyword"]
     storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
     return [
         str(binaries / "temporal"),

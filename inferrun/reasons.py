@@ -74,6 +74,9 @@ class Reason(StrEnum):
     REQUEST_REFUSED = "RequestRefused"
     REQUEST_MISMATCH = "RequestMismatch"
 
+    # Installations.
+    NAMESPACE_SERVED = "NamespaceServed"
+
     # Schedules and configs.
     SCHEDULED = "Scheduled"
     SUSPENDED = "Suspended"

@@ -8,9 +8,12 @@ from typing import Self
 
 from temporalio.client import Client
 
+from activities.cluster.events import EventRecorder
+from activities.cluster.refusal_events import RefusalEvents
 from inferrun.control.installation import installation_id
 from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults_folder import DefaultsFolder
+from inferrun.control.territory import Territory
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.monitor import TemporalMonitor
@@ -38,6 +41,12 @@ class ShimProcess:
         self._workflows = RunWorkflows(
             client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
         )
+        self._territory = Territory(
+            api,
+            watched=common.watched,
+            installation=installation,
+            report=RefusalEvents(EventRecorder(api, reporter=common.identity, component="shim")).report,
+        )
         self._shim = Shim(
             api,
             workflows=self._workflows,
@@ -45,12 +54,14 @@ class ShimProcess:
                 api, client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
             ),
             namespaces=common.watched,
+            served=self._territory,
             workers=settings.workers,
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
             runner_account=settings.runner_account,
             identity=common.identity,
         )
+        self._territory.subscribe(self._shim.begin)
 
     @classmethod
     @asynccontextmanager
@@ -71,10 +82,23 @@ class ShimProcess:
     @property
     def is_ready(self) -> bool:
         """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
-        return self._shim.is_ready and self._monitor.is_ready and self._workflows.is_ready
+        is_serving = self._shim.is_ready and self._territory.is_ready
+        return is_serving and self._monitor.is_ready and self._workflows.is_ready
+
+    @property
+    def refusals(self) -> str:
+        """The namespaces that another installation serves."""
+        return self._territory.refusals
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until `stopped` is set; if a task fails, the process ends."""
         logger.info("shim started")
-        parts: list[Part] = [self._shim, self._defaults, self._monitor, self._attributes, *self._rotations]
+        parts: list[Part] = [
+            self._territory,
+            self._shim,
+            self._defaults,
+            self._monitor,
+            self._attributes,
+            *self._rotations,
+        ]
         await work_until(stopped, [asyncio.create_task(part.run()) for part in parts])

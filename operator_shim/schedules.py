@@ -11,7 +11,7 @@ from typing import Final
 from temporalio.client import Client
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import Served
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
@@ -69,7 +69,7 @@ class Schedules:
         """Delete the schedule of a deleted run."""
         await self._schedules.delete(schedule_id(run.ref))
 
-    async def sweep(self, known: Collection[str], *, namespaces: Namespaces) -> None:
+    async def sweep(self, known: Collection[str], *, namespaces: Served) -> None:
         """Delete schedules whose InferenceRun was deleted while no shim was watching.
 
         `known` contains the UIDs of all watched runs; the API server is queried only for other runs, in the

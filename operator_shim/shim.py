@@ -21,7 +21,7 @@ from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Key
 from inferrun.kube.namespaced_informers import NamespacedInformers
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import ALL, Namespaces, Served
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -56,6 +56,7 @@ class Shim:
         workflows: RunWorkflows,
         schedules: Schedules,
         namespaces: Namespaces,
+        served: Served = ALL,
         workers: int,
         resync_seconds: int,
         defaults: Callable[[], Defaults],
@@ -65,7 +66,7 @@ class Shim:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
         self._run_watch = NamespacedInformers(
-            api, RUNS, namespaces=namespaces, transform=trim_run, listener=self._on_run_event
+            api, RUNS, namespaces=namespaces, served=served, transform=trim_run, listener=self._on_run_event
         )
         self._config_watch = NamespacedInformers(
             api,
@@ -74,6 +75,7 @@ class Shim:
             transform=digest_config,
             listener=self._on_config_event,
             keeps_stubs=True,
+            served=served,
         )
 
         def rules() -> RunRules:
@@ -117,7 +119,7 @@ class Shim:
             schedules,
             watch=self._run_watch,
             ensure_again=self._executions.ensure_again,
-            namespaces=namespaces,
+            namespaces=served if served is not ALL else namespaces,
         )
 
     @property
@@ -128,6 +130,11 @@ class Shim:
     def models_in_memory(self) -> dict[str, list[Key]]:
         """The objects of KServe that are kept, by the kinds that are watched."""
         return self._models.in_memory()
+
+    def begin(self, namespace: str) -> None:
+        """The namespace is served from now on; empty: all that are."""
+        self._config_watch.begin(namespace)
+        self._run_watch.begin(namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from inferrun import wellknown
 from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import Served
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
@@ -81,7 +81,7 @@ class Sweep:
         *,
         watch: WatchedRuns,
         ensure_again: EnsureAgain,
-        namespaces: Namespaces,
+        namespaces: Served,
     ) -> None:
         self._runs = runs
         self._workflows = workflows

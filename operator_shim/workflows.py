@@ -17,7 +17,7 @@ from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
 from inferrun.temporal.errors import ignore_not_found
-from inferrun.temporal.run_workflows import cancel_run, signal_run, workflow_ids
+from inferrun.temporal.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.temporal.submissions import notify_submitter
 from inferrun.text import code_span, shell_command
@@ -99,7 +99,7 @@ class RunWorkflows:
     async def recheck(self, run: InferenceRun, *, cause: str) -> None:
         """Tell the run's workflow to check again what it is waiting for; `cause` is empty if it is not known what has changed."""
         woken = Woken(cause=cause, generation=run.metadata.generation) if cause else None
-        await signal_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL, woken)
+        await wake_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL, woken)
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Send the run's workflow the fields that take effect during execution."""

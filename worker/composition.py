@@ -21,6 +21,7 @@ from activities.cluster.job_watch import JobWatch
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.cluster.progress_publisher import ProgressPublisher
+from activities.cluster.refusal_events import RefusalEvents
 from activities.cluster.submission_history import SubmissionHistory
 from activities.delete_run import RunDeleter
 from activities.delete_schedule import ScheduleDeleter
@@ -41,6 +42,7 @@ from inferrun.control.installation import installation_id
 from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
+from inferrun.control.territory import Territory
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import Object
@@ -69,6 +71,11 @@ WORKFLOW_TASKS = 16
 """Workflow tasks at a time. One process executes them on one CPU: more would only wait here, where they have no order, instead
 of in Temporal, which gives namespaces their turns."""
 
+WORKFLOW_POLLS = 8
+SHARE_OF_NEW_WORKFLOWS = 0.5
+"""The requests that wait for workflow tasks, and how many of them wait for those of new workflows. By default, one of the SDK's 5
+does: while it delivered a task, Temporal wrote those of other new runs to its database, for 4 of 10 runs in a burst (measured).
+"""
 
 STICKY_SECONDS = timedelta(seconds=5)
 """How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
@@ -98,7 +105,11 @@ class WorkerProcess:
             signing_key=settings.signing_key.encode() or token_bytes(32),
         )
         self._job_watch = JobWatch(api, namespaces=common.watched, selector=manifests.SELECTOR)
-        self._watch = WorkloadWatch(api, namespaces=common.watched, installation=installation)
+        self._territory = Territory(
+            api, watched=common.watched, installation=installation, report=RefusalEvents(self._events).report
+        )
+        self._watch = WorkloadWatch(api, namespaces=common.watched, installation=installation, served=self._territory)
+        self._territory.subscribe(self._watch.begin)
         self._runs = RunStore(api, watched=self._watch.run_of)
         self._election = LeaderElection(
             api, namespace=common.namespace, name=f"{common.release}-worker", identity=common.identity
@@ -141,12 +152,18 @@ class WorkerProcess:
     def is_ready(self) -> bool:
         """Whether all Temporal workers poll, the watch has listed its objects and Temporal answers."""
         is_polling = all(worker.is_running for worker in (self._main, self._followers, *self._lanes))
-        return self._observer.is_ready and is_polling and self._monitor.is_ready
+        return self._observer.is_ready and self._territory.is_ready and is_polling and self._monitor.is_ready
+
+    @property
+    def refusals(self) -> str:
+        """The namespaces that another installation serves."""
+        return self._territory.refusals
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
         await self._api_servers.read()
         parts: list[Part] = [
+            self._territory,
             self._watch,
             self._job_watch,
             self._election,
@@ -187,6 +204,8 @@ class WorkerProcess:
             interceptors=[self._callers],
             max_concurrent_activities=settings.activity_slots,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
+            max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
+            nonsticky_to_sticky_poll_ratio=SHARE_OF_NEW_WORKFLOWS,
             max_cached_workflows=settings.cached_workflows,
             sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
             graceful_shutdown_timeout=settings.shutdown_seconds,

@@ -279,7 +279,7 @@ class InferenceRun:
         left = self._state.pending_seconds_left(launched, now=workflow.now())
         if left is not None and left <= 0:
             return False
-        recheck = self._recheck_seconds(launched.reason)
+        recheck = self._recheck_seconds(launched)
         seconds = recheck if left is None else min(recheck, left)
         try:
             await workflow.wait_condition(
@@ -304,9 +304,9 @@ class InferenceRun:
         self._state.wait_since(rfc3339(workflow.now()))
         self._limit_history()
 
-    def _recheck_seconds(self, reason: Reason) -> int:
+    def _recheck_seconds(self, launched: LaunchResult) -> int:
         first, last = RECHECK_SECONDS, MAX_RECHECK_SECONDS
-        if reason in UNWATCHED_WAITS:
+        if launched.is_unwatched or launched.reason in UNWATCHED_WAITS:
             first, last = FIRST_RECHECK_SECONDS, RECHECK_SECONDS
         return int(min(first * 2 ** min(self._vain_checks, 30), last))
 

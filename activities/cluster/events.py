@@ -22,12 +22,13 @@ MESSAGE_LIMIT = 1000
 
 @dataclass(frozen=True)
 class Subject:
-    """The run or config that an Event is about."""
+    """The object that an Event is about: a run or config, unless `api_version` says otherwise."""
 
     kind: str
     namespace: str
     name: str
     uid: str
+    api_version: str = wellknown.API_VERSION
 
     @classmethod
     def of_run(cls, run: RunRef) -> Self:
@@ -85,7 +86,7 @@ def event_for(
         "kind": "Event",
         "metadata": {"name": f"{subject.name[:230]}.{digest}", "namespace": subject.namespace},
         "involvedObject": {
-            "apiVersion": wellknown.API_VERSION,
+            "apiVersion": subject.api_version,
             "kind": subject.kind,
             "name": subject.name,
             "namespace": subject.namespace,

@@ -57,7 +57,8 @@ class ModelReader:
             others[answer.other] = await self._read_other(answer.other, after=after)
             answer = resolve(item, service.wanted, others, now=utc_now())
         if isinstance(answer, NotYet):
-            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service)
+            unwatched = answer.is_other
+            raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service, is_unwatched=unwatched)
         if isinstance(answer, Never):
             raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service)
         return answer

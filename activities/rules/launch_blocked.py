@@ -10,17 +10,24 @@ from inferrun.text import one_line
 class LaunchBlocked(Exception):
     """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that.
 
-    `service` is the object that serves the model, if the run waits for it.
+    `service` is the object that serves the model, if the run waits for it. `is_unwatched`: nobody notices when that is resolved.
     """
 
     def __init__(
-        self, reason: Reason, message: str, *, is_retryable: bool = True, service: ServiceRef | None = None
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        is_retryable: bool = True,
+        service: ServiceRef | None = None,
+        is_unwatched: bool = False,
     ) -> None:
         self.message = one_line(message, limit=MESSAGE_LIMIT)
         super().__init__(self.message)
         self.reason = reason
         self.is_retryable = is_retryable
         self.service = service
+        self.is_unwatched = is_unwatched
 
 
 def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:

@@ -34,6 +34,10 @@ class Program(Protocol):
     def is_ready(self) -> bool:
         """Whether the program is ready."""
 
+    @property
+    def refusals(self) -> str:
+        """What the program does not serve because another installation does; one line each."""
+
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Run until `stopped` is set."""
 
@@ -93,7 +97,7 @@ def leave(code: int) -> NoReturn:
 async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P]]) -> None:
     stopped = _stop_event()
     async with start(settings) as program:
-        health = await _serve_health(port=settings.common.health_port, is_ready=lambda: program.is_ready)
+        health = await _serve_health(port=settings.common.health_port, program=program)
         _relieve_collector()
         try:
             await program.run_until(stopped)
@@ -132,14 +136,15 @@ def _stop_event() -> asyncio.Event:
     return event
 
 
-async def _serve_health(*, port: int, is_ready: Callable[[], bool]) -> web.AppRunner:
+async def _serve_health(*, port: int, program: Program) -> web.AppRunner:
     """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
 
     async def live(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def ready(_request: web.Request) -> web.Response:
-        return web.Response(text="ok\n") if is_ready() else web.Response(status=503, text="not ready\n")
+        is_ready, refusals = program.is_ready, program.refusals
+        return web.Response(status=200 if is_ready else 503, text=f"{'ok' if is_ready else 'not ready'}\n{refusals}")
 
     app = web.Application()
     app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])

@@ -64,10 +64,14 @@ class ModelAddress:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The model does not answer yet; a change of the object is reason to ask again, and so is the time `until`."""
+    """The model does not answer yet; a change of the object is reason to ask again, and so is the time `until`.
+
+    Another object that is missing, `is_other`, can appear without a change of this one.
+    """
 
     message: str
     until: datetime | None = None
+    is_other: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,8 @@ def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitR
             return with_port(parts, others[named], protocol=protocol)
     return NotYet(
         f"{name_of(item)} is ready, but its status has no address and Service {name}-{component} does not exist; the run "
-        "starts when KServe has written one"
+        "starts when KServe has written one",
+        is_other=True,
     )
 
 

@@ -51,7 +51,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
             return Needs(service)
         if others[service] is None:
             missing = f"its Service {service.name} does not exist; check that KServe's controller is running"
-            return NotYet(f"{name_of(item)} is ready, but {missing}")
+            return NotYet(f"{name_of(item)} is ready, but {missing}", is_other=True)
         parts = with_port(parts, others[service])
     protocol = wanted.protocol or "openai"
     has_own_certificate = parts.scheme == "https" and _is_of_workload(item, entry) and not text(entry, "CACerts")

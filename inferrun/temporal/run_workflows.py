@@ -1,8 +1,9 @@
 """The workflows that may be executing a run, addressed by the run.
 
 A run is executed by its own workflow; if that closed before the run ended, a recovery workflow took over. Signals and
-cancellation go to both ids, because the sender cannot know which one is running. Every request has a time limit and then
-raises TimeoutError.
+cancellation go to both ids, because the sender cannot know which one is running: another program may use the id of one that
+closed. A signal without which the workflow would only act later goes to the first of them that is open. Every request has a time
+limit and then raises TimeoutError.
 """
 
 from pydantic import BaseModel
@@ -34,9 +35,18 @@ async def signal_run(client: Client, run: RunRef, signal: str, argument: BaseMod
         await signal_workflow(client, workflow_id, signal, argument)
 
 
-async def signal_workflow(client: Client, workflow_id: str, signal: str, argument: BaseModel | None = None) -> None:
-    """Signal a workflow; one that does not exist or has closed is success."""
+async def wake_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> None:
+    """Signal the workflow that executes the run, at half the cost; no running workflow is success."""
+    for workflow_id in workflow_ids(run):
+        if await signal_workflow(client, workflow_id, signal, argument):
+            return
+
+
+async def signal_workflow(client: Client, workflow_id: str, signal: str, argument: BaseModel | None = None) -> bool:
+    """Signal a workflow; False if it does not exist or has closed."""
     handle = client.get_workflow_handle(workflow_id)
     with ignore_not_found():
         async with call_deadline():
             await (handle.signal(signal) if argument is None else handle.signal(signal, argument))
+            return True
+    return False

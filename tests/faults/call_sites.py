@@ -31,6 +31,7 @@ PASS_ON = {
     "inferrun.temporal.run_workflows:cancel_run": r"(^|run_workflows\.)cancel_run$",
     "inferrun.temporal.run_workflows:signal_run": r"^signal_run$",
     "inferrun.temporal.run_workflows:signal_workflow": r"^signal_workflow$",
+    "inferrun.temporal.run_workflows:wake_run": r"^wake_run$",
     "inferrun.temporal.search_attributes:SearchAttributes.send": r"",
     "inferrun.temporal.submissions:notify_submitter": r"^notify_submitter$",
     "operator_shim.workflows:RunWorkflows._start": r"self\._start$",

@@ -72,6 +72,8 @@ CALLS = frozenset(
         ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
         ("inferrun.control.installation:_record", "create leases"),
+        ("inferrun.control.territory:Territory._store", "create leases"),
+        ("inferrun.control.territory:Territory._store", "patch leases"),
         ("inferrun.kube.leases:LeaderElection._release", "patch leases"),
         ("inferrun.kube.leases:LeaderElection._renew", "create leases"),
         ("inferrun.kube.leases:LeaderElection._renew", "patch leases"),

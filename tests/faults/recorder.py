@@ -1,14 +1,18 @@
 """Records what exists and existed of each case: every run, every Job that was ever created, and every terminal status."""
 
 import asyncio
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from activities.rules.manifests import NOT_STARTED
+from activities.rules.object_metadata import controller_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
 from inferrun.run_ref import RunRef
+from tests.faults.duplicates import SeenJob, SeenPod
 from tests.faults.injection import TOKEN
 from tests.faults.node import launch_of
 
@@ -23,6 +27,10 @@ class Traces:
     """All runs by UID."""
     jobs: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     """The UIDs of all Jobs by run UID and launch."""
+    seen_jobs: dict[str, SeenJob] = field(default_factory=dict)
+    """The same Jobs by UID."""
+    seen_pods: dict[str, SeenPod] = field(default_factory=dict)
+    """The Pods of these Jobs by UID."""
     terminal: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The terminal statuses (phase/reason/time) by run UID; at most one each, because none may change."""
     last: dict[str, Object] = field(default_factory=dict)
@@ -36,7 +44,7 @@ class Recorder:
         self._traces: dict[str, Traces] = defaultdict(Traces)
         self.runs = Informer(api, RUNS, namespace=None, listener=self._on_run)
         self.jobs = Informer(api, JOBS, namespace=None, listener=self._on_job)
-        self.pods = Informer(api, PODS, namespace=None)
+        self.pods = Informer(api, PODS, namespace=None, listener=self._on_pod)
         self.config_maps = Informer(api, CONFIG_MAPS, namespace=None)
         self.configs = Informer(api, CONFIGS, namespace=None)
 
@@ -68,10 +76,34 @@ class Recorder:
         if status.get("phase") in TERMINAL:
             traces.terminal[uid].add(f"{status['phase']}/{status.get('reason')}/{status.get('completionTime')}")
 
-    def _on_job(self, key: Key, _before: Object | None, after: Object | None) -> None:
+    def _on_job(self, key: Key, before: Object | None, after: Object | None) -> None:
         match = TOKEN.search(key[1])
-        if match is None or after is None:
+        if match is None:
             return
-        labels = after["metadata"].get("labels") or {}
         traces = self._traces[match.group()]
-        traces.jobs[labels.get(wellknown.LABEL_RUN_UID, ""), launch_of(after)].add(after["metadata"]["uid"])
+        if after is None:
+            if before is not None and (known := traces.seen_jobs.get(before["metadata"]["uid"])):
+                known.removed = time.monotonic()
+            return
+        uid, labels = after["metadata"]["uid"], after["metadata"].get("labels") or {}
+        traces.jobs[labels.get(wellknown.LABEL_RUN_UID, ""), launch_of(after)].add(uid)
+        seen = traces.seen_jobs.setdefault(uid, SeenJob(uid, created=time.monotonic()))
+        seen.is_started = seen.is_started or after["spec"].get("parallelism") != NOT_STARTED
+
+    def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
+        match, pod = TOKEN.search(key[1]), after or before
+        job_uid = controller_of(pod) if pod is not None else None
+        if match is None or pod is None or job_uid is None:
+            return
+        uid, status = pod["metadata"]["uid"], pod.get("status") or {}
+        pods = self._traces[match.group()].seen_pods
+        seen = pods.setdefault(uid, SeenPod(uid, job_uid=job_uid, created=time.monotonic()))
+        is_over = after is None or status.get("phase") in TERMINAL
+        if is_over and seen.ended is None:
+            seen.ended, seen.how = time.monotonic(), _end_of(status)
+
+
+def _end_of(status: Object) -> str:
+    states = [one.get("state", {}).get("terminated") or {} for one in status.get("containerStatuses") or []]
+    codes = [str(state["exitCode"]) for state in states if "exitCode" in state]
+    return " ".join([str(status.get("phase") or "removed"), *codes])

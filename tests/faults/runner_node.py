@@ -5,15 +5,18 @@ import os
 import random
 import signal
 import sys
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from activities.rules.object_metadata import controller_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIG_MAPS, Object
-from tests.faults.node import LOST, RETRY_SECONDS, Container, End, PlayedNode
+from tests.faults.duplicates import SeenContainer
+from tests.faults.node import LOST, RETRY_SECONDS, Container, End, PlayedNode, launch_of, run_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MOUNT = "/data/"
@@ -26,6 +29,8 @@ class Disk:
 
     folder: Path
     starts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    containers: dict[tuple[str, str], list[SeenContainer]] = field(default_factory=lambda: defaultdict(list))
+    """The processes that were executed, by run and launch."""
     killed_containers: int = 0
 
     def claim(self, name: str) -> Path:
@@ -81,6 +86,8 @@ class RunnerNode(PlayedNode):
             stderr=asyncio.subprocess.DEVNULL,
         )
         self._processes[uid] = process
+        executed = SeenContainer(uid, job_uid=controller_of(pod) or "", started=time.monotonic())
+        self._disk.containers[run_of(pod), launch_of(pod)].append(executed)
         try:
             code = await _end_of(process, stop)
         finally:

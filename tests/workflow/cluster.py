@@ -207,6 +207,8 @@ class Cluster:
     """One for each launch; the last one serves all further ones."""
     waits: list[Reason] = field(default_factory=list)
     """What the run waits for before it can be launched, one for each look."""
+    waits_unwatched: bool = False
+    """Whether nobody signals when it is there."""
     waits_before_launch: int = 1
     always_waits: Reason | None = None
     progress_at_wait: RunProgress | None = None
@@ -389,6 +391,7 @@ class Cluster:
             state=LaunchState.WAITING,
             reason=reason,
             message=f"it waits: {reason}",
+            is_unwatched=self.waits_unwatched,
             pending_timeout_seconds=self.pending_timeout_seconds,
             pending_since=rfc3339(self.looks[0]),
             **(self.progress_at_wait.model_dump() if self.progress_at_wait else {}),

@@ -136,6 +136,15 @@ async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(
     assert pauses == pytest.approx([15, 30, 60, 120, 240, 480, 600, 600], abs=3)
 
 
+async def test_a_wait_that_nobody_watches_is_checked_soon_although_its_reason_is_watched(staged: Staged) -> None:
+    """The Service behind a model that is ready may be missing."""
+    cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3, waits_unwatched=True)
+    async with staged(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
+    assert pauses == pytest.approx([15, 30, 60], abs=3)
+
+
 async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and_for_a_grant_soon(
     staged: Staged,
 ) -> None:

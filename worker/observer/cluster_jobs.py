@@ -3,8 +3,10 @@
 Everything is done by UID and is idempotent, so that two observers at once do no harm.
 """
 
+import logging
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_marks import end_job, watch_again
@@ -12,6 +14,8 @@ from activities.cluster.time_to_live import read_time_to_live
 from activities.rules import job_state
 from activities.rules.object_metadata import uid_of
 from activities.rules.observation import Launch, is_launch_left_over
+from inferrun import wellknown
+from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
@@ -19,6 +23,14 @@ from inferrun.kube.informer import Key
 from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
+
+logger = logging.getLogger(__name__)
+
+TAKEN_AGAIN_SECONDS: Final = 600.0
+"""Until a Job that got the label of another cluster's installation again is taken from it again: two installations that do not see
+each other's claims must not change a Job in turn for as long as it runs."""
+
+REMEMBERED: Final = 20_000
 
 
 class JobAccess(Protocol):
@@ -40,8 +52,17 @@ class JobAccess(Protocol):
 class ClusterJobs:
     """`JobAccess` for the API server."""
 
-    def __init__(self, api: KubeClient, *, installation: str, defaults: Callable[[], Defaults]) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        *,
+        installation: str,
+        defaults: Callable[[], Defaults],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._api = api
+        self._now = now
+        self._taken_at: dict[str, float] = {}
         self._installation = installation
         self._defaults = defaults
 
@@ -53,8 +74,26 @@ class ClusterJobs:
             return None
 
     async def watch_again(self, launch: Launch, job: Object) -> None:
-        """Restore its labels."""
+        """Restore its labels, unless another installation labels it, too."""
+        if self._is_contested(launch, job):
+            return
         await watch_again(self._api, launch, job, installation=self._installation)
+
+    def _is_contested(self, launch: Launch, job: Object) -> bool:
+        """Whether an installation of another cluster has labelled the Job after this one has. Notes that this one does."""
+        creator = str((job["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION) or "")
+        if not creator or is_of_same_cluster(creator, installation=self._installation):
+            return False
+        taken_at, now = self._taken_at.get(launch.job_uid), self._now()
+        if taken_at is not None and now - taken_at < TAKEN_AGAIN_SECONDS:
+            return True
+        if taken_at is not None:
+            fields = {"job": launch.job_name, "creator": creator[:128]}
+            logger.warning("another installation serves the same runs; set watchNamespace of both", extra=fields)
+        self._taken_at[launch.job_uid] = now
+        if len(self._taken_at) > REMEMBERED:
+            del self._taken_at[next(iter(self._taken_at))]
+        return False
 
     async def withdraw(self, launch: Launch) -> None:
         """Delete the Job, or set its time to live if it has finished. The Job of a run that has succeeded finishes by itself."""

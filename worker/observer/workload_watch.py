@@ -21,7 +21,7 @@ from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Key
 from inferrun.kube.namespaced_informers import NamespacedInformers
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import ALL, Namespaces, Served
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.run_ref import RunRef
 
@@ -48,7 +48,7 @@ Wake = Callable[[Key], None]
 class WorkloadWatch:
     """Run it as one task beside the worker. It shows what installations in the cluster of `installation` created."""
 
-    def __init__(self, client: KubeClient, *, namespaces: Namespaces, installation: str) -> None:
+    def __init__(self, client: KubeClient, *, namespaces: Namespaces, installation: str, served: Served = ALL) -> None:
         self._installation = installation
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
@@ -60,6 +60,7 @@ class WorkloadWatch:
             client,
             JOBS,
             namespaces=namespaces,
+            served=served,
             selector=f"{SELECTOR},!{wellknown.LABEL_ENDED}",
             transform=self._take_job,
             listener=self._on_job,
@@ -68,14 +69,20 @@ class WorkloadWatch:
             client,
             PODS,
             namespaces=namespaces,
+            served=served,
             selector=SELECTOR,
             list_params={"fieldSelector": LIVE_PODS},
             transform=self._take_pod,
             listener=self._on_pod,
         )
         self.runs = NamespacedInformers(
-            client, RUNS, namespaces=namespaces, transform=self._take_run, listener=self._on_run
+            client, RUNS, namespaces=namespaces, served=served, transform=self._take_run, listener=self._on_run
         )
+
+    def begin(self, namespace: str) -> None:
+        """The namespace is served from now on; empty: all that are."""
+        for informer in (self.pods, self.jobs, self.runs):
+            informer.begin(namespace)
 
     async def run(self) -> None:
         """Follow the three collections until cancelled."""
@@ -140,7 +147,8 @@ class WorkloadWatch:
         return is_of_same_cluster(label, installation=self._installation)
 
     def _take_pod(self, pod: Object) -> Object | None:
-        if not self._is_ours(pod):
+        """A Pod is found by the Job that controls it, which may have been taken over from an installation with another id."""
+        if not self._is_ours(pod) and controller_of(pod) is None:
             return None
         if pod_state.is_terminal(pod) and controller_of(pod) is not None:
             self._ends.add(PodEnd.of_pod(pod), now=_now())

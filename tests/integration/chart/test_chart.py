@@ -46,7 +46,7 @@ def test_helm_lint_passes(helm: Callable[..., str]) -> None:
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
 def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
-    assert len(roles) == (8 if not settings else 7)
+    assert len(roles) == (10 if not settings else 7)
     for role in roles:
         for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
@@ -90,10 +90,14 @@ def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Rend
         }
         bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
         assert used == accounts
-        assert len(bindings) == (6 if not settings else 5)
+        assert len(bindings) == (8 if not settings else 5)
         for binding in bindings:
             assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
-            assert {subject["name"] for subject in binding["subjects"]} <= accounts
+            names = {subject["name"] for subject in binding["subjects"]}
+            if binding["metadata"]["name"].endswith("-read-claim"):
+                assert names == {"system:serviceaccounts"}
+                continue
+            assert names <= accounts
             assert {subject["namespace"] for subject in binding["subjects"]} == {"inferrun-system"}
 
 

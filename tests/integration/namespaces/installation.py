@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import yaml
@@ -87,8 +87,8 @@ def _write(path: Path, kubeconfig: Path, token: str) -> None:
 
 
 @asynccontextmanager
-async def running(release: Release, until: Until) -> AsyncIterator[None]:
-    """Both programs, ready."""
+async def running(release: Release, until: Until, *, are_serving: bool = True) -> AsyncIterator[dict[str, int]]:
+    """Both programs, ready unless `are_serving` is false, and the ports of their probes."""
     processes = []
     try:
         for component, module in MODULES.items():
@@ -109,8 +109,9 @@ async def running(release: Release, until: Until) -> AsyncIterator[None]:
             assert all(process.returncode is None for process, _ in processes), release.folder
             return all([await asyncio.to_thread(_is_ready, port) for _, port in processes])
 
-        await until(are_ready, seconds=START_SECONDS)
-        yield
+        if are_serving:
+            await until(are_ready, seconds=START_SECONDS)
+        yield {component: port for component, (_, port) in zip(MODULES, processes, strict=True)}
     finally:
         for process, _ in processes:
             if process.returncode is None:
@@ -119,8 +120,15 @@ async def running(release: Release, until: Until) -> AsyncIterator[None]:
 
 
 def _is_ready(port: int) -> bool:
+    return probe(port)[0] == 200
+
+
+def probe(port: int) -> tuple[int, str]:
+    """The status and the text of /readyz; 0 if there is no answer."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
     except (URLError, OSError):
-        return False
+        return 0, ""

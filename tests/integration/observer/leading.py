@@ -10,7 +10,7 @@ from activities.cluster.events import EventRecorder
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.leases import LeaderElection
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import ALL, Namespaces, Served
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
@@ -69,7 +69,13 @@ class AlwaysLeader:
 
 @asynccontextmanager
 async def leading(
-    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, *, identity: str = ""
+    api: KubeClient,
+    namespace: str,
+    installation: str,
+    signals: RecordedSignals,
+    *,
+    identity: str = "",
+    served: Served = ALL,
 ) -> AsyncIterator[WorkloadWatch]:
     """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
     of it.
@@ -77,7 +83,7 @@ async def leading(
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
     leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
-    watch = WorkloadWatch(api, namespaces=Namespaces((namespace,)), installation=installation)
+    watch = WorkloadWatch(api, namespaces=Namespaces((namespace,)), installation=installation, served=served)
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(
         api,

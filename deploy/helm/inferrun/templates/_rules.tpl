@@ -1,4 +1,25 @@
 {{/*
+Permissions of both in the watched namespaces: the claim, which says that this installation serves the namespace. An installation of all
+namespaces only reads the claims of others there.
+*/}}
+{{- define "inferrun.rules.claims" -}}
+{{- if include "inferrun.watched" . | fromJsonArray -}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  verbs: ["create"]
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  resourceNames: ["inferrun-installation"]
+  verbs: ["get", "patch"]
+{{- else -}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  resourceNames: ["inferrun-installation"]
+  verbs: ["list"]
+{{- end -}}
+{{- end -}}
+
+{{/*
 Permissions of the shim: read both resources, write their status, and emit Events on configs. No rule has a wildcard or includes
 Secrets.
 */}}

@@ -203,6 +203,7 @@ def test_a_ready_object_without_any_address_uses_the_predictors_service_or_waits
     answer = ask(item, none)
     assert isinstance(answer, NotYet)
     assert "Service sklearn-iris-predictor does not exist" in answer.message
+    assert answer.is_other
 
 
 def test_a_service_that_may_not_be_read_leaves_the_address_as_it_is() -> None:

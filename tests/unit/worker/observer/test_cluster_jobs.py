@@ -3,6 +3,7 @@
 import pytest
 
 from activities.rules.observation import Launch
+from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.objects import Object, Resource
 from tests.unit.activities.api_servers import StoredObjects
@@ -44,3 +45,48 @@ async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_u
     assert launch is not None
     await ClusterJobs(api, installation="tests", defaults=Defaults).withdraw(launch)
     assert api.deleted == ([] if is_kept else [JOB_NAME])
+
+
+class Patches(StoredObjects):
+    """Notes the labels that Jobs get."""
+
+    def __init__(self, **objects: Object) -> None:
+        super().__init__(**objects)
+        self.labelled: list[str] = []
+
+    async def patch(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        body: Object,
+        *,
+        sub: str | None = None,  # noqa: ARG002
+    ) -> Object:
+        self.labelled.append(body["metadata"]["labels"][wellknown.LABEL_INSTALLATION])
+        return body
+
+
+async def test_two_installations_that_do_not_see_each_others_claims_do_not_label_a_job_in_turn_for_ever() -> None:
+    job, clock = live_job(), [0.0]
+    api = Patches(jobs=job)
+    jobs = ClusterJobs(api, installation="own.here", defaults=Defaults, now=lambda: clock[0])
+    launch = Launch.of_job(job)
+    assert launch is not None
+    for second in range(0, 1100, 5):  # the other one takes it back each time
+        clock[0] = second
+        job["metadata"]["labels"][wellknown.LABEL_INSTALLATION] = "other.there"
+        await jobs.watch_again(launch, job)
+    assert api.labelled == ["own.here", "own.here"]
+
+
+async def test_labels_that_users_remove_are_restored_each_time() -> None:
+    job = live_job()
+    api = Patches(jobs=job)
+    jobs = ClusterJobs(api, installation="own.here", defaults=Defaults)
+    launch = Launch.of_job(job)
+    assert launch is not None
+    for _ in range(3):
+        job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
+        await jobs.watch_again(launch, job)
+    assert api.labelled == ["own.here"] * 3
