@@ -6,30 +6,14 @@ protocol is the default, whose own requests then report what is wrong.
 
 import logging
 from collections.abc import Iterator
-from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
-
-import orjson
 
 from inferrun.contract import Model
 from inferrun.plugins import Fault, ModelContext, RunnerError
 from runner.model_server import ModelServer, open_model_server
-from runner.protocol_name import named_protocol
+from runner.protocol_name import is_answer, named_protocol, protocol_in
 
 _log = logging.getLogger(__name__)
-
-_IN_PATHS: Final = {
-    "v2": ("/v2/models/",),
-    "openai": ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"),
-    "v1": ("/v1/models/", ":predict"),
-}
-
-_MEMBERS: Final = {
-    "v2": ("inputs", "versions", "platform"),
-    "v1": ("model_version_status", "ready"),
-    "openai": ("data",),
-}
-"""Members of the answers, at least one of which is there."""
 
 
 async def with_protocol(model: Model, context: ModelContext) -> Model:
@@ -44,11 +28,6 @@ async def with_protocol(model: Model, context: ModelContext) -> Model:
         return model
     _log.info("the protocol was found", extra={"protocol": found})
     return model.model_copy(update={"protocol_version": found})
-
-
-def protocol_in(parts: SplitResult) -> str:
-    """Return the protocol that a URL shows; empty if it shows none."""
-    return next((name for name, known in _IN_PATHS.items() if any(one in parts.path for one in known)), "")
 
 
 def _parts_of(model: Model) -> SplitResult | None:
@@ -82,14 +61,6 @@ async def _ask(server: ModelServer, questions: list[tuple[str, str]]) -> str:
             response = await server.send("GET", url)
         except (Fault, RunnerError):
             return ""
-        if response.status == 200 and _is_answer(response.body, _MEMBERS[name]):
+        if response.status == 200 and is_answer(response.body, protocol=name):
             return name
     return ""
-
-
-def _is_answer(body: bytes, members: tuple[str, ...]) -> bool:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(found, dict) and any(one in found for one in members)

@@ -12,7 +12,7 @@ import orjson
 
 from inferrun.contract import Model
 from runner.openai.requests import base_url
-from runner.protocol_name import protocol_of
+from runner.protocol_name import is_answer, named_protocol, protocol_in, protocol_of
 from runner.v1.messages import predict_url, status_url
 from runner.v2.address import infer_url
 
@@ -20,7 +20,7 @@ REACHABLE: Final = frozenset({401, 403, 429})
 """The server asks for credentials, which the probe does not have, or is busy: it is awake."""
 
 UNLISTED: Final = frozenset({404, 405, 501})
-"""Not every server with OpenAI's API lists its models."""
+"""The server does not know the path. Not every server with OpenAI's API lists its models."""
 
 OPENAI: Final = "openai"
 GRPC: Final = "grpc-v2"
@@ -37,6 +37,17 @@ class Finding:
 
     is_ready: bool
     seen: str
+    is_unknown_path: bool = False
+    """The server does not know the path: the model is not loaded, or the server has another protocol."""
+
+
+def candidates(model: Model) -> tuple[Model, ...]:
+    """The model with each protocol that its server may have: only one if the config or the URL shows it."""
+    if named_protocol(model)[1]:
+        return (model,)
+    shown = protocol_in(urlsplit(model.model_url))
+    names = (shown,) if shown else tuple(name for name in ("v2", "v1", OPENAI) if name == OPENAI or model.model_name)
+    return tuple(model.model_copy(update={"protocol_version": name}) for name in names)
 
 
 def probe_url(model: Model) -> str:
@@ -55,16 +66,24 @@ def probe_url(model: Model) -> str:
 
 def judge(model: Model, *, status: int, body: bytes) -> Finding:
     """What an answer to the probe says."""
-    protocol = protocol_of(model)
+    protocol, is_unknown = protocol_of(model), status in UNLISTED
     if status in REACHABLE:
         return Finding(is_ready=True, seen=f"status {status}, so the server is reachable")
     if protocol not in PROBED:
         return Finding(is_ready=status not in ASLEEP, seen=f"status {status}")
-    if protocol == OPENAI and status in UNLISTED:
+    if protocol == OPENAI and is_unknown:
         return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
     if status != 200:
-        return Finding(is_ready=False, seen=f"status {status}")
+        return Finding(is_ready=False, seen=f"status {status}", is_unknown_path=is_unknown)
     return _of_openai(body, model.model_name) if protocol == OPENAI else _of_ready(body)
+
+
+def judge_guess(model: Model, *, status: int, body: bytes) -> Finding:
+    """What an answer to the probe says if another server than one of this protocol may have sent it."""
+    finding = judge(model, status=status, body=body)
+    if status in REACHABLE or is_answer(body, protocol=protocol_of(model)):
+        return finding
+    return Finding(is_ready=False, seen=finding.seen, is_unknown_path=True)
 
 
 def _of_ready(body: bytes) -> Finding:

@@ -31,7 +31,7 @@ from runner.http1.failures import ExchangeFailed, Refused, ResponseTooLarge
 from runner.model_server import JSON_HEADERS
 from runner.network_failures import describe_refusal
 from runner.protocol_name import protocol_of
-from runner.readiness import GRPC, PROBED, Finding, judge, probe_url
+from runner.readiness import GRPC, PROBED, Finding, candidates, judge, judge_guess, probe_url
 from runner.settings import Settings, read_settings
 from runner.tls import client_certificate_of, context_of, root_certificates_of, trust
 
@@ -81,7 +81,8 @@ class Seen:
 
 async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
     """Return once the model was ready several times in a row. Raises Refused, AddressRefused and RunnerError; waits otherwise."""
-    url, count, wait = model.model_url if protocol_of(model) == GRPC else probe_url(model), 0, pause
+    url = model.model_url if protocol_of(model) == GRPC else probe_url(candidates(model)[0])
+    count, wait = 0, pause
     async with open_probe(model, settings) as probe:
         while count < IN_A_ROW:
             finding = await probe()
@@ -107,12 +108,21 @@ async def open_probe(model: Model, settings: Settings) -> AsyncIterator[Callable
         return
     tls = context_of(model, settings.endpoints_dir)
     async with open_client(settings.limits, seconds=PROBE_SECONDS, response_bytes=MAX_BODY, tls=tls) as client:
-        yield partial(_probe, client, probe_url(model), model)
+        yield partial(_probe_all, client, candidates(model))
 
 
-async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
+async def _probe_all(client: HttpClient, models: tuple[Model, ...]) -> Finding:
+    """Ask as the first protocol does, and while the server does not know the path, as the others do."""
+    first = finding = await _probe(client, models[0])
+    for other in models[1:]:
+        if finding.is_unknown_path:
+            finding = await _probe(client, other, judge_answer=judge_guess)
+    return finding if finding.is_ready else first
+
+
+async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Finding] = judge) -> Finding:
     try:
-        response = await client.exchange("GET", url, None, headers=JSON_HEADERS)
+        response = await client.exchange("GET", probe_url(model), None, headers=JSON_HEADERS)
     except Refused:
         raise
     except ExchangeFailed as error:
@@ -121,7 +131,7 @@ async def _probe(client: HttpClient, url: str, model: Model) -> Finding:
         return Finding(is_ready=is_other, seen=str(error))
     except ResponseTooLarge:
         return Finding(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
-    return judge(model, status=response.status, body=response.body)
+    return judge_answer(model, status=response.status, body=response.body)
 
 
 async def _warm_up(settings: Settings) -> NoReturn:

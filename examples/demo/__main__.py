@@ -1,4 +1,4 @@
-"""The demo: installs the product and an example application on a cluster, and plays six scenes.
+"""The demo: installs the product and an example application on a cluster, and plays seven scenes.
 
     python -m examples.demo up       install and play (`make demo`)
     python -m examples.demo scene 2  play one scene again; requires a previous `up`
@@ -21,6 +21,7 @@ from examples.demo import (
     crash_recovery,
     crowd,
     installation,
+    language_model,
     missing_secret,
     runs,
     schedule,
@@ -43,7 +44,15 @@ class Scene(Protocol):
     def play(self, terminal: Terminal) -> None: ...
 
 
-SCENES: tuple[Scene, ...] = (missing_secret, crash_recovery, wrong_image, schedule, temporal_client, crowd)
+SCENES: tuple[Scene, ...] = (
+    missing_secret,
+    crash_recovery,
+    wrong_image,
+    schedule,
+    temporal_client,
+    crowd,
+    language_model,
+)
 
 
 def cluster_environment() -> dict[str, str]:

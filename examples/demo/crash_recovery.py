@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import dataclass
 
-from examples.demo import model, runs
-from examples.demo.terminal import DemoFailed, Terminal
+from examples.demo import model, pods, runs
+from examples.demo.terminal import Terminal
 
-TITLE = "Scene 2 of 6 · The worker and the Pod are killed during a run"
+TITLE = "Scene 2 of 7 · The worker and the Pod are killed during a run"
 STORY = """
 20,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
 Pod, which computes the predictions, are killed. The run continues in a new Pod after the last committed chunk.
@@ -22,19 +20,13 @@ SYSTEM = "inferrun-system"
 def play(terminal: Terminal) -> None:
     _create_input(terminal)
     terminal.run("kubectl apply -f examples/file-run.yaml")
-    terminal.wait(
-        "a fifth of the records is predicted",
-        lambda: _is_a_fifth_done(terminal),
-        timeout=90,
-        state=lambda: runs.summary(terminal, RUN),
-    )
+    pods.wait_until_predicted(terminal, RUN, records=RECORDS // 5)
 
     terminal.explain("Kill the worker first, so that it cannot observe what happens next, and then the Pod:")
-    worker = _pod(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker")
-    _kill(terminal, worker)
-    _kill(terminal, _pod(terminal, namespace=runs.NAMESPACE, labels=_labels(terminal)))
+    pods.kill(terminal, pods.running(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"))
+    pods.kill(terminal, pods.of_run(terminal, RUN))
     terminal.check(runs.status(terminal, RUN).get("phase") != "Succeeded", "the run has not finished yet")
-    terminal.run(f"kubectl get pods -n {runs.NAMESPACE} -l {_labels(terminal)}")
+    terminal.run(f"kubectl get pods -n {runs.NAMESPACE} -l {pods.labels(terminal, RUN)}")
 
     done = runs.wait_for_success(terminal, RUN, timeout=300)
     terminal.run(f"kubectl get inferencerun {RUN} -n {runs.NAMESPACE} -o wide")
@@ -59,56 +51,6 @@ def _create_input(terminal: Terminal) -> None:
         f" 'rm -rf /data/predictions && python /models/measure.py {RECORDS} > /data/measurements.jsonl"
         " && head -n 2 /data/measurements.jsonl'"
     )
-
-
-def _is_a_fifth_done(terminal: Terminal) -> bool | None:
-    current = runs.status(terminal, RUN)
-    if current.get("phase") in ("Succeeded", "Failed"):
-        raise DemoFailed(f"the run ended before it could be disturbed: {runs.summary(terminal, RUN)}")
-    return _predicted(terminal) >= RECORDS / 5 or None
-
-
-def _predicted(terminal: Terminal) -> int:
-    """The number of predicted records according to the Pod's log, which is a few seconds ahead of the status."""
-    if not runs.status(terminal, RUN).get("jobStatus"):
-        return 0
-    command = f"kubectl logs -n {runs.NAMESPACE} -l {_labels(terminal)} --tail=20"
-    log = terminal.read(command) if terminal.succeeds(command) else ""
-    entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    return max((entry["records"]["completed"] for entry in entries if entry.get("event") == "progress"), default=0)
-
-
-def _labels(terminal: Terminal) -> str:
-    """A selector for the run's Pods. It uses the UID because the name may be too long for a label."""
-    return f"inferrun.dev/run-uid={runs.uid(terminal, RUN)}"
-
-
-@dataclass(frozen=True)
-class Pod:
-    """A running Pod and the id of its container."""
-
-    name: str
-    namespace: str
-    container: str
-
-
-def _pod(terminal: Terminal, *, namespace: str, labels: str) -> Pod:
-    """The running Pod with these labels."""
-    text = terminal.read(f"kubectl get pods -n {namespace} -l {labels} --field-selector=status.phase=Running -o json")
-    found = json.loads(text)["items"]
-    if not found:
-        raise DemoFailed(f"no running Pod in {namespace} has the labels {labels}")
-    identity = found[0]["status"]["containerStatuses"][0]["containerID"]
-    return Pod(name=found[0]["metadata"]["name"], namespace=namespace, container=identity.partition("://")[2])
-
-
-def _kill(terminal: Terminal, pod: Pod) -> None:
-    """Kill the container's processes if they run on this machine and may be signalled, else delete the Pod by force."""
-    processes = f"grep -ls {pod.container} /proc/[0-9]*/cgroup | cut -d/ -f3"
-    if os.geteuid() == 0 and terminal.read(f"{processes} || true").strip():
-        terminal.run(f"kill -9 $({processes})  # {pod.name}")
-    else:
-        terminal.run(f"kubectl delete pod {pod.name} -n {pod.namespace} --grace-period=0 --force")
 
 
 def _check_results(terminal: Terminal, location: str) -> None:

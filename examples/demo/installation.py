@@ -1,4 +1,4 @@
-"""Installs what the demo needs, and removes it: the product's Helm chart, the model server, the database and the data handler.
+"""Installs what the demo needs, and removes it: the product's Helm chart, model servers, a database, a data handler and a store.
 
 Existing objects are kept; runs of previous demos are deleted.
 """
@@ -13,18 +13,33 @@ from examples.demo import crowd, runs
 from examples.demo.terminal import DemoFailed, Terminal
 
 SYSTEM = "inferrun-system"
-MANIFESTS = ("postgres", "data-handler", "model-server")
+MANIFESTS = ("postgres", "data-handler", "model-server", "llm-server", "s3-server")
 CLAIM_MANIFEST = "file-claim"
 STORAGE_CLASS = "inferrun-local"
 """The StorageClass in that manifest, which only clusters created by `make cluster` have."""
-RUN_MANIFESTS = ("iris-run", "iris-config", "file-run", "wrong-image", "schedule", "waiting-config")
+RUN_MANIFESTS = (
+    "iris-run",
+    "iris-config",
+    "file-run",
+    "wrong-image",
+    "schedule",
+    "waiting-config",
+    "llm-batch/config",
+    "llm-batch/run",
+)
 OTHER_RUNS = ("iris-from-", crowd.BESIDE)
 """Beginnings of the names of runs that no manifest contains."""
 ENDPOINT = "data-handler-endpoint"
+GENERATED_SECRETS = {
+    "postgres": ["password"],
+    "data-handler": ["token"],
+    "s3-key": ["accessKeyId", "secretAccessKey"],
+}
+"""The keys of the Secrets whose values are random."""
 TITLE = "Installation"
 STORY = """
 The product, with its Helm chart; and in the namespace kserve-test a model server (MLServer with scikit-learn), PostgreSQL with
-150 irises, a data handler in front of it, and a PersistentVolumeClaim for files.
+150 irises, a data handler in front of it, a PersistentVolumeClaim for files, a language model (llama.cpp) and an S3 server.
 """
 HANDLER_URL = f"http://data-handler.{runs.NAMESPACE}.svc.cluster.local"
 
@@ -34,6 +49,8 @@ IMAGES = {
     "postgres": ["postgres"],
     "data-handler": ["data-handler"],
     "model-server": ["sklearn-iris", "files"],
+    "llm-server": ["llm"],
+    "s3-server": ["s3"],
 }
 """The directories of the example images, and the Deployments that use each."""
 
@@ -127,14 +144,16 @@ def _install_product(terminal: Terminal) -> None:
 
 
 def _create_secrets(terminal: Terminal) -> None:
-    """Generate a password and a token. Existing ones are kept, because the running Pods already use them."""
-    for name, key in (("postgres", "password"), ("data-handler", "token")):
+    """Generate passwords, tokens and keys. Existing ones are kept, because the running Pods already use them."""
+    for name, keys in GENERATED_SECRETS.items():
         if runs.get(terminal, "secret", name) is None:
-            _apply_secret(terminal, name, runs.NAMESPACE, stringData={key: secrets.token_hex(16)})
+            _apply_secret(terminal, name, runs.NAMESPACE, stringData={key: secrets.token_hex(16) for key in keys})
     handler = runs.get(terminal, "secret", "data-handler") or {}
     url = base64.b64encode(HANDLER_URL.encode()).decode()
     _apply_secret(terminal, ENDPOINT, "demo-secrets", data={"server-url": url, "token": handler["data"]["token"]})
-    terminal.explain(f"Created the Secrets postgres and data-handler in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets.")
+    terminal.explain(
+        f"Created the Secrets {', '.join(GENERATED_SECRETS)} in {runs.NAMESPACE}, {ENDPOINT} in demo-secrets."
+    )
 
 
 def _apply_secret(terminal: Terminal, name: str, namespace: str, **values: dict[str, str]) -> None:

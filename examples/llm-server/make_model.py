@@ -1,7 +1,7 @@
 """Writes a language model of half a megabyte with random weights: it answers nonsense, but a real server serves it.
 
 python make_model.py tiny.gguf
-python -m llama_cpp.server --model tiny.gguf --n_ctx 512 --embedding true
+python serve.py tiny.gguf
 """
 
 import sys

@@ -35,10 +35,13 @@ from inferrun.cli.programs import Installed, judge_programs, selector
 from inferrun.cli.temporal_server import Connected, Denied, TemporalServer, Unreachable
 from inferrun.control.installation import join_id, recorded_cluster
 from inferrun.control.run_defaults import Defaults, parse_defaults
+from inferrun.kube.claims import CLUSTER_PLACE, Claim
+from inferrun.kube.claims import NAME as CLAIM
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
-from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
+from inferrun.kube.objects import CONFIG_MAPS, LEASES, Object, Resource
 from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES
+from inferrun.timestamps import utc_now
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
@@ -48,6 +51,9 @@ SETTINGS: Final = "inferrun-config"
 
 OLDEST_MINOR: Final = 33
 """Kubernetes 1.33: the Job failure policies and CRD rules in use are stable since that version."""
+
+CLAIM_SECONDS: Final = 60.0
+"""A claim that was renewed longer ago is dead; the clock of this machine may differ from that of the cluster."""
 
 USAGE_ERROR: Final = 2
 TEMPORAL_FIX: Final = (
@@ -91,13 +97,15 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
     if version.fix:  # nothing else can be checked
         return [version]
     programs, installed = await _programs(question, cluster)
+    installation = await _installation(cluster, installed, question)
     return [
         version,
         *[await _definition(cluster, name) for name in MODELS],
         *programs,
         *await _settings(question, cluster),
         *await _permissions(question, cluster, installed),
-        *await _temporal(installed, await _installation(cluster, installed, question), question, connect_temporal),
+        *await _claims(cluster, installed, installation),
+        *await _temporal(installed, installation, question, connect_temporal),
     ]
 
 
@@ -228,6 +236,22 @@ async def _installation(cluster: Cluster, installed: Installed, question: Questi
     except KubeError:
         return ""
     return join_id(release=installed.release, cluster=known) if known else ""
+
+
+async def _claims(cluster: Cluster, installed: Installed, installation: str) -> list[Finding]:
+    """The namespaces that another installation serves instead of this one."""
+    found = []
+    for place in installed.watched if installation else ():
+        try:
+            claim = Claim.of(await cluster.get(LEASES, place or CLUSTER_PLACE, CLAIM))
+        except KubeError:
+            continue  # nobody claims it, or the user may not see that
+        if claim.holder in ("", installation) or claim.is_older_than(CLAIM_SECONDS, today=utc_now()):
+            continue
+        what = f"namespace {place}" if place else "all namespaces"
+        fix = "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
+        found.append(problem(what, f"served by another installation: {claim.holder}", fix=fix))
+    return found
 
 
 async def _temporal(

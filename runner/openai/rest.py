@@ -1,7 +1,8 @@
 """Sends the requests of an input file of OpenAI's Batch API to a server with OpenAI's API.
 
 Chat completions, completions, responses and embeddings. One record is one request; the server batches. A request that the server
-rejects is a failed record, with the response in its place. Each call is one try; the pipeline retries.
+rejects is a failed record, with the response in its place, and so is one whose response is no JSON object, such as an embedding
+with NaN. Each call is one try; the pipeline retries.
 """
 
 from collections.abc import AsyncIterator
@@ -68,9 +69,9 @@ class OpenAiRest:
         try:
             body, usage = parse_response(response.body)
         except ValueError as error:
-            raise InferenceError(
-                f"{self._target(request.path)} returned {size_of(response.body)} that is {error}"
-            ) from error
+            text = f"{self._target(request.path)} returned {size_of(response.body)} that is {error}"
+            results = failed(RecordError("invalid_response", text))
+            raise Fault(InferenceError(text), kind=FaultKind.REJECTED, results=results) from error
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:

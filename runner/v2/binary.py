@@ -63,6 +63,8 @@ def decode_response(
         if size is not None:
             output[_RAW] = body[at : at + size]
             at += size
+    if at != len(body):
+        raise ValueError(f"the sizes of the outputs end at byte {at}, but the response has {len(body)} bytes")
     return results_in(found, outputs, read=lambda output: _results_of(output, records=records))
 
 

@@ -95,7 +95,7 @@ TEMPORAL = GoModule(
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
-"""A real S3 server, for tests. It is not part of the cluster: `python -m tools.devcluster test-servers` builds it."""
+"""A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
 
 
 def fingerprint(module: GoModule) -> str:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import archives, build_context, existing_cluster, kind, packages, transfer
+from . import archives, binaries, build_context, existing_cluster, kind, packages, transfer
+from .binaries import GoModule
 from .commands import run, succeeds
 from .console import info, step
 from .errors import DevClusterError
@@ -39,6 +40,8 @@ class Image:
     names: tuple[str, ...] = ()
     cost: float = 20.0
     """Core-seconds that a cold build takes; for the progress display."""
+    module: GoModule | None = None
+    """Its programs are compiled on this machine and added to the build context. Docker builds compile them in the image instead."""
 
     @property
     def short_name(self) -> str:
@@ -70,15 +73,17 @@ PRODUCT_IMAGES = (
 )
 
 
-def example_image(name: str, *, cost: float) -> Image:
+def example_image(name: str, *, cost: float, module: GoModule | None = None) -> Image:
     folder = CHECKOUT / "examples" / name
-    return Image(f"localhost/inferrun-examples/{name}:dev", folder, folder / "Dockerfile", cost=cost)
+    return Image(f"localhost/inferrun-examples/{name}:dev", folder, folder / "Dockerfile", cost=cost, module=module)
 
 
 EXAMPLE_IMAGES = (
     example_image("postgres", cost=40),
     example_image("data-handler", cost=25),
     example_image("model-server", cost=110),
+    example_image("llm-server", cost=25),
+    example_image("s3-server", cost=25, module=binaries.S3),
 )
 IMAGE_SETS = {"product": PRODUCT_IMAGES, "examples": EXAMPLE_IMAGES}
 
@@ -123,6 +128,8 @@ def codename(os_release: str) -> str:
 def expected_costs(images: Sequence[Image]) -> dict[str, float]:
     """Expected core-seconds, by step, of the images that have never been built on this machine."""
     costs = {image.step_name: image.cost for image in images if not image_id(image.name)}
+    modules = binaries.missing(tuple(image.module for image in images if image.module))
+    costs |= {module.step_name: module.cost for module in modules}
     if base_image() == BASE_IMAGE and not image_id(BASE_IMAGE):
         costs[BASE_STEP] = BASE_COST
     return costs
@@ -181,8 +188,18 @@ def build(image: Image, *, layout: Layout = LAYOUT) -> str:
     """Build an image in buildah's store, which requires no cluster, and return its id."""
     build_base(layout)
     with _copied_context(image) as folder:
+        if image.module:
+            build_context.copy(_programs(image.module, layout=layout), folder)
         _run_buildah(image, context=folder)
     return image_id(image.name)
+
+
+def _programs(module: GoModule, *, layout: Layout) -> Path:
+    """The directory of the module's programs, which are compiled if they are missing."""
+    if binaries.missing((module,), layout=layout):
+        binaries.require_go()
+        binaries.build(module, layout=layout)
+    return binaries.program_dir(module, layout=layout)
 
 
 @contextmanager
@@ -194,8 +211,9 @@ def _copied_context(image: Image) -> Iterator[Path]:
 
 
 def _other_inputs(image: Image) -> tuple[str, ...]:
-    """What an image depends on besides its build context: its Dockerfile and its base."""
-    return image.name, image.dockerfile.read_text(), base_image(), image_id(base_image())
+    """What an image depends on besides its build context: its Dockerfile, its base and its programs."""
+    programs = (binaries.fingerprint(image.module),) if image.module else ()
+    return image.name, image.dockerfile.read_text(), base_image(), image_id(base_image()), *programs
 
 
 def _run_buildah(image: Image, *, context: Path) -> None:
@@ -203,6 +221,8 @@ def _run_buildah(image: Image, *, context: Path) -> None:
     # indexes may be behind a proxy whose certificate authority only this machine trusts.
     command = ["buildah", "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull=false", "--format", "docker"]
     command += ["--build-arg", f"BASE={base_image()}", "--tag", image.name, "--file", str(image.dockerfile)]
+    if image.module:
+        command += ["--build-arg", f"GO={base_image()}"]  # nothing is left to compile in the image
     if Path(CERTIFICATES).exists():
         command += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
     run([*command, str(context)], timeout=1800, fix=f"see the output above; the build is {image.dockerfile}")

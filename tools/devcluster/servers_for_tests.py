@@ -1,4 +1,4 @@
-"""Provides the servers that only tests need: an S3 server, and MLServer in a virtual environment of its own."""
+"""Provides the servers that only tests need: an S3 server, and MLServer and llama.cpp in virtual environments of their own."""
 
 import hashlib
 import shutil
@@ -19,6 +19,8 @@ def provide() -> None:
     """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
     if binaries.missing((binaries.S3,)):
         _provide_s3()
+    if not llama_python().exists():
+        _install(llama_python(), lock=_lock("llm-server"), title="llama.cpp")
     if not mlserver_python().exists():
         _provide_mlserver()
 
@@ -35,27 +37,36 @@ def _provide_mlserver() -> None:
         newest = ".".join(map(str, NEWEST_PYTHON_OF_MLSERVER))
         info(f"MLServer does not support Python newer than {newest}: the tests that need it are skipped")
     else:
-        _install_mlserver()
+        _install(mlserver_python(), lock=_lock("model-server"), title="MLServer")
 
 
 def mlserver_python(layout: Layout = LAYOUT) -> Path:
     """The Python that has MLServer, once `provide` has installed it."""
-    digest = hashlib.sha256(sys.version.encode() + _mlserver_lock(layout).read_bytes())
-    return layout.cache / "programs" / f"mlserver-{digest.hexdigest()[:16]}" / "bin" / "python"
+    return _python("mlserver", lock=_lock("model-server", layout), layout=layout)
 
 
-def _mlserver_lock(layout: Layout) -> Path:
-    return layout.checkout / "examples" / "model-server" / "requirements.txt"
+def llama_python(layout: Layout = LAYOUT) -> Path:
+    """The Python that has llama.cpp's server, once `provide` has installed it."""
+    return _python("llama", lock=_lock("llm-server", layout), layout=layout)
 
 
-def _install_mlserver(layout: Layout = LAYOUT) -> None:
+def _python(name: str, *, lock: Path, layout: Layout) -> Path:
+    digest = hashlib.sha256(sys.version.encode() + lock.read_bytes())
+    return layout.cache / "programs" / f"{name}-{digest.hexdigest()[:16]}" / "bin" / "python"
+
+
+def _lock(example: str, layout: Layout = LAYOUT) -> Path:
+    return layout.checkout / "examples" / example / "requirements.txt"
+
+
+def _install(python: Path, *, lock: Path, title: str, layout: Layout = LAYOUT) -> None:
     """Only a complete installation gets its final name."""
-    folder = mlserver_python(layout).parent.parent
+    folder = python.parent.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
     uv = uv_program(layout)
-    with step("install MLServer for tests"):
+    with step(f"install {title} for tests"):
         partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".partial-"))
         run([uv, "venv", "--quiet", "--relocatable", "--allow-existing", "--python", sys.executable, partial], fix=FIX)
         to = ["--quiet", "--python", str(partial / "bin" / "python")]
-        run([uv, "pip", "sync", *to, "--require-hashes", _mlserver_lock(layout)], fix=REGISTRY_FIX)
+        run([uv, "pip", "sync", *to, "--require-hashes", lock], fix=REGISTRY_FIX)
         partial.rename(folder)

@@ -82,6 +82,7 @@ async def test_a_table_larger_than_one_batch_is_predicted_completely_and_in_orde
     run: Machine, database: Database
 ) -> None:
     database.run(
+        "drop table if exists many;"  # a first attempt may have left it
         "create table many as select i as id, i::double precision as a, 0.5::double precision as b"
         " from generate_series(0, 4999) i; grant select on many to data_handler"
     )
@@ -143,6 +144,7 @@ async def test_if_one_prediction_is_rejected_none_is_stored(
 ) -> None:
     # A constraint rejects the last record; the records before it must not be stored either.
     database.run(
+        "drop table if exists strict_predictions;"
         "create table strict_predictions (like iris_predictions including all, check (counter < 149));"
         " grant select, insert, update on strict_predictions to data_handler"
     )

@@ -1,7 +1,6 @@
 """A server with OpenAI's API whose faults a test chooses, and a real one: llama.cpp with a tiny model made on the spot."""
 
 import asyncio
-import os
 import socket
 import sys
 from collections import Counter
@@ -17,8 +16,9 @@ import pytest
 from aiohttp import web
 
 from tests.integration.runner.servers import Hook, nothing
+from tools.devcluster.servers_for_tests import llama_python
 
-MAKE_MODEL = Path(__file__).parents[3] / "examples" / "llm-server" / "make_model.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "llm-server"
 
 
 @dataclass
@@ -88,33 +88,21 @@ async def openai_server() -> AsyncIterator[OpenAiServer]:
 @asynccontextmanager
 async def llama_server(folder: Path) -> AsyncIterator[str]:
     """Start llama.cpp's server with a tiny model of random weights, and return its URL."""
-    python = os.environ.get("INFERRUN_LLAMA_PYTHON", "")
-    if not python:
-        pytest.skip(f"set INFERRUN_LLAMA_PYTHON to a Python with {MAKE_MODEL.parent.name}/requirements.txt")
+    python = llama_python()
+    if not python.exists():
+        pytest.skip("llama.cpp is required: python -m tools.devcluster test-servers")
     model = folder / "tiny.gguf"
-    await _run(python, str(MAKE_MODEL), str(model))
+    await _run(str(python), str(EXAMPLE / "make_model.py"), str(model))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    options = (
-        "--model",
-        str(model),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--n_ctx",
-        "512",
-        "--embedding",
-        "true",
-    )
     process = await asyncio.create_subprocess_exec(
-        *(python, "-m", "llama_cpp.server", *options),
+        *(str(python), str(EXAMPLE / "serve.py"), str(model), "--port", str(port)),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await _until_ready(f"http://127.0.0.1:{port}/v1/models", seconds=120)
+        await _until_ready(f"http://127.0.0.1:{port}/health", seconds=120)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()

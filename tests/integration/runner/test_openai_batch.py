@@ -118,6 +118,45 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     assert (invalid["custom_id"], invalid["error"]["code"]) == (None, "invalid_input")
 
 
+NO_JSON = (
+    b"",
+    b"<html>",
+    b"[]",
+    b'{"data": [{"embedding": [NaN]}]}',
+    b'{"choices": "\xff"}',
+    b'{"choices": [',
+    b"{" * 2000,
+)
+
+
+@pytest.mark.parametrize("body", NO_JSON)
+async def test_a_response_that_is_no_json_object_costs_one_record(
+    machine: Machine, s3: S3Server, llm: OpenAiServer, body: bytes
+) -> None:
+    lines = [request(prompt, prompt) for prompt in ("first", "odd", "last")]
+    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    async def answer(sent: web.Request) -> web.StreamResponse | None:
+        return web.Response(body=body) if b"odd" in await sent.read() else None
+
+    llm.before = answer
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "2 of 3 records predicted; 1 failed, with their errors in the output")
+    assert [line["custom_id"] for line in objects(s3, "predictions")] == ["first", "last"]
+    (error,) = objects(s3, "errors")
+    assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
+
+
+async def test_a_server_that_never_responds_with_json_ends_the_run(machine: Machine, llm: OpenAiServer) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>", content_type="text/html")
+
+    llm.before = answer
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 4
+    assert "returned a body of 6 bytes that is not valid JSON" in ended.message
+
+
 async def test_a_killed_pod_costs_only_its_uncommitted_chunk(machine: Machine, s3: S3Server, llm: OpenAiServer) -> None:
     held = asyncio.Event()
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runner.protocol_detection import protocol_in
+from runner.protocol_name import protocol_in
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import Machine

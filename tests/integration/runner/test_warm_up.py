@@ -25,13 +25,15 @@ Answer = Callable[[int], tuple[int, str]]
 
 
 @asynccontextmanager
-async def server(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server with that behaviour: its URL and the paths that were requested."""
+async def server(
+    answer: Answer, *, tls: ssl.SSLContext | None = None, known: str = ""
+) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server with that behaviour, on all paths or on the known one only: its URL and the paths that were requested."""
     paths: list[str] = []
 
     async def respond(request: web.Request) -> web.Response:
         paths.append(request.path)
-        status, body = answer(len(paths) - 1)
+        status, body = answer(len(paths) - 1) if known in request.path else (404, "")
         return web.Response(status=status, text=body)
 
     app = web.Application()
@@ -74,6 +76,41 @@ async def test_a_success_that_does_not_last_does_not_count() -> None:
     async with server(lambda at: (statuses[at], "")) as (url, paths):
         await warm_up(url, model_name="iris")
     assert len(paths) == len(statuses)
+
+
+ANSWERS = {
+    "v1": ("/v1/models/iris", '{"name": "iris", "ready": true}'),
+    "openai": ("/v1/models", '{"object": "list", "data": [{"id": "iris"}]}'),
+}
+"""The path that a server of a protocol knows, and what it answers there."""
+
+
+@pytest.mark.parametrize("protocol", ANSWERS)
+async def test_a_server_whose_protocol_no_field_names_is_asked_with_each(protocol: str) -> None:
+    known, body = ANSWERS[protocol]
+    async with server(lambda _: (200, body), known=known) as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert paths.count(known) == IN_A_ROW
+
+
+async def test_a_page_for_every_path_but_that_of_the_model_is_no_answer_of_it() -> None:
+    answers = [(404, ""), (200, "<p>"), (200, "<p>")] * 3 + [(200, "")] * IN_A_ROW
+    async with server(lambda at: answers[at]) as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert len(paths) == len(answers)
+    assert paths[-IN_A_ROW:] == ["/v2/models/iris/ready"] * IN_A_ROW
+
+
+async def test_a_url_without_a_model_may_show_the_protocol() -> None:
+    async with server(lambda _: (200, '{"data": []}')) as (url, paths):
+        await warm_up(f"{url}/v1/chat/completions")
+    assert paths == ["/v1/models"] * IN_A_ROW
+
+
+async def test_a_key_for_a_server_whose_protocol_no_field_names_is_not_needed() -> None:
+    async with server(lambda _: (401, ""), known="/v1/") as (url, paths):
+        await warm_up(url, model_name="iris")
+    assert paths == ["/v2/models/iris/ready", "/v1/models/iris"] * IN_A_ROW
 
 
 @pytest.mark.parametrize("status", [401, 403])

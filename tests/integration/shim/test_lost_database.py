@@ -43,7 +43,7 @@ async def empty_server(address: str) -> Client:
 async def _has_default_namespace(client: Client) -> bool:
     try:
         await _attributes(client)
-    except RPCError:
+    except (RPCError, RuntimeError):  # a lazy client connects here, and raises RuntimeError until the server is healthy
         return False
     return True
 

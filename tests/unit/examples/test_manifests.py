@@ -69,3 +69,18 @@ def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
     assert config_problems(parsed) == ()
     assert parse_run(run).spec.config_ref.name == config["metadata"]["name"]
     assert service["metadata"]["namespace"] == config["metadata"]["namespace"] == run["metadata"]["namespace"]
+
+
+def test_the_config_of_the_language_model_uses_its_server_and_the_s3_server() -> None:
+    manifest: Object = yaml.safe_load((EXAMPLES / "llm-batch" / "config.yaml").read_text())
+    config = parse_config(manifest)
+    run = parse_run(yaml.safe_load((EXAMPLES / "llm-batch" / "run.yaml").read_text()))
+    assert config_problems(config) == ()
+    assert run.spec.config_ref.name == config.metadata.name
+    ports = {
+        f"http://{one['metadata']['name']}.{one['metadata']['namespace']}:{port['port']}"
+        for one in objects(kind="Service")
+        for port in one["spec"]["ports"]
+    }
+    endpoints = {side["s3"]["endpoint"] for side in manifest["spec"]["storage"].values()}
+    assert {str(config.spec.model.model_url), *endpoints} <= ports

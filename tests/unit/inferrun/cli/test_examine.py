@@ -9,6 +9,7 @@ from inferrun.cli.pollers import Poller
 from inferrun.cli.programs import Installed
 from inferrun.cli.temporal_server import Connected, Denied, Unreachable
 from inferrun.kube.errors import Unreachable as NoApiServer
+from inferrun.kube.objects import Object
 from tests.unit.inferrun.cli.fakes import INSTALLATION, FakeCluster, FakeTemporal, deployment, established, forbidden
 
 QUESTION = Question(install_namespace="inferrun-system", release="inferrun", namespace="models")
@@ -253,3 +254,26 @@ async def test_a_worker_of_another_installation_is_reported(cluster: FakeCluster
 def test_a_fix_of_two_lines_is_aligned() -> None:
     printed = list(lines([Finding(State.PROBLEM, "x", "is broken", "do this\nthen that")]))
     assert printed == ["PROBLEM  x: is broken", "         fix: do this", "              then that"]
+
+
+def claim(holder: str, *, renewed: str = "2999-01-01T00:00:00.000000Z") -> Object:
+    return {"metadata": {}, "spec": {"holderIdentity": holder, "renewTime": renewed}}
+
+
+async def test_another_installation_that_serves_the_same_namespaces_is_reported(
+    cluster: FakeCluster, temporal: FakeTemporal
+) -> None:
+    cluster.objects["leases", "inferrun-installation"] = claim("team-b.inferrun.uid")
+    found = the_problem(await examined(cluster, temporal))
+    assert "team-b.inferrun.uid" in found.detail
+    assert "watchNamespace" in found.fix
+
+
+@pytest.mark.parametrize(
+    "stored", [claim(INSTALLATION), claim("former.uid", renewed="2020-01-01T00:00:00.000000Z"), claim("")]
+)
+async def test_an_own_a_dead_or_a_free_claim_is_no_problem(
+    cluster: FakeCluster, temporal: FakeTemporal, stored: Object
+) -> None:
+    cluster.objects["leases", "inferrun-installation"] = stored
+    assert exit_code(await examined(cluster, temporal)) == 0
