@@ -20,7 +20,7 @@ DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 MIN_CATCH_UP_SECONDS: Final = 10
 """The minimum of the server, which raises smaller values to it."""
 
-SPREAD_SECONDS: Final = 20
+SPREAD_SECONDS: Final = 10
 """Schedules fire up to this much after their nominal time, each at another moment. Those that are due in the same minute would
 otherwise start all at once, and delay the runs of other namespaces until Temporal and the worker have dealt with them."""
 

@@ -67,8 +67,8 @@ from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import InferenceRun
 from workflows.submit import SubmitInferenceRun
 
-AT_ONCE = 4
-PER_SECOND = 5.0
+AT_ONCE = 8
+PER_SECOND = 10.0
 """Runs of a namespace that are stopped, or end without a Job, because of one of their clocks or a cancellation, and those that its
 schedules create. A namespace determines these moments for hundreds of runs at once, and workflows execute what follows in the order
 in which it arrives, whatever their namespace."""
