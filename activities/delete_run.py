@@ -58,7 +58,7 @@ class RunDeleter:
         return DeletionResult(deleted=True, message=message)
 
     async def _report(self, run: InferenceRun, message: str) -> None:
-        """On the run, whose Events outlast it, and on its config, which still exists when somebody looks for the run."""
+        """On the run, whose Events outlast it, and on its config, which still exists when users look for the run."""
         await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
         namespace, name = run.config_namespace, run.spec.config_ref.name
         try:

@@ -247,7 +247,7 @@ class JobLauncher:
             raise retried_run.missing(run) from None
 
     async def _compile_again(self, run: InferenceRun, known: KnownStart, *, since: float) -> CompiledRun:
-        """Write the ConfigMap that somebody deleted again, if the config and the settings are still the same."""
+        """Write a deleted ConfigMap again if the config and the settings are still the same."""
         compiled = await self._compile_now(run, since=since)
         if known.recognises(compiled.texts):
             return await self._config_maps.write(run.ref, compiled)

@@ -4,7 +4,7 @@ The Job is deleted first, so that it creates no Pod in between; the Pods then ge
 containers have ended is learned from the watch; a second call reports what the first one led to.
 
 If the run itself was deleted, Kubernetes' garbage collector deletes what belongs to it. Then only the Job is deleted here, in
-case it was to outlive its run, and the Pods that somebody has left behind by deleting their Job without them.
+case it was to outlive its run, and the Pods that were left behind when their Job was deleted without them.
 
 Of a custom image, only the exit code tells whether it succeeded in its grace period, and the Pod takes it along. Its Job is
 therefore deleted only once its Pods have ended: until then it counts how they end, whoever watches.

@@ -1,6 +1,6 @@
 """Decides when the run of a namespace may be started, so that a crowd in one namespace delays no other namespace. Pure.
 
-Two limits apply to each namespace. At most `pace` of its runs are being launched at a time: started, or told to look again,
+Two limits apply to each namespace. At most `pace` of its runs are being launched at a time: started, or signalled to look again,
 and not heard of since. A worker executes the steps of all namespaces, so what is handed to it is what others wait behind.
 And at most `limit` of its runs, a setting, are active: started and not finished.
 

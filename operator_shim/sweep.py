@@ -1,12 +1,12 @@
 """Periodically compares what Temporal lists with the watched runs, and repairs what no event reports.
 
-- Workflows that somebody terminated although their run has not ended: ensured again within seconds.
+- Workflows that were terminated although their run has not ended: ensured again within seconds.
 - Runs that were accepted a while ago and have no open workflow, as after Temporal's database was restored from a backup: ensured
   again as soon as fewer workflows are open than there should be.
 - Open workflows whose run is gone, or ended a while ago: cancelled, after which they close on their own.
 - Schedules whose run is gone: deleted.
 - Workflows whose task fails again and again: replaced by recovery workflows.
-- Finished runs that should have been deleted by now: a new clean-up is started.
+- Finished runs whose deletion is overdue: a new clean-up is started.
 
 Temporal allows only a few list requests per second, so each list is requested at most once per period.
 """

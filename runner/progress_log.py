@@ -40,7 +40,7 @@ class ProgressLog:
         self._out.flush()
 
     def _measure(self, counts: Counts, now: float) -> None:
-        """Note how much was done by now. The first measurement is what earlier attempts have done."""
+        """Note how much has been done so far. The first measurement is what earlier attempts have done."""
         self._measured.append((now, counts.completed + counts.failed))
         while len(self._measured) > 2 and self._measured[1][0] < now - RATE_SECONDS:
             self._measured.popleft()

@@ -45,7 +45,7 @@ MAX_PAUSE: Final = 5.0
 """Seconds between two probes of a model that does not answer; doubled up to this."""
 
 PROBE_SECONDS: Final = 60.0
-"""Time limit of a probe. Knative holds a request until a replica runs; a replica goes on starting if the request is given up."""
+"""Time limit of a probe. Knative holds a request until a replica runs; a replica continues to start if the request is given up."""
 
 REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""

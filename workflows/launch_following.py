@@ -209,7 +209,7 @@ class LaunchFollowing:
         workflow.set_current_details(f"**Running** since {self._state.started_at}, attempt {attempt}.")
 
     async def _inspect(self) -> Verdict | None:
-        """The verdict on the launch, None if it goes on."""
+        """The verdict on the launch, None if it continues."""
         self._begin_if_signalled()
         request = InspectInput(
             run=self._state.run,
@@ -248,7 +248,7 @@ class LaunchFollowing:
         return _with_end(report.verdict, verdict)
 
     def _continue(self, report: LaunchReport) -> None:
-        """Take over what the report says about a launch that goes on."""
+        """Take over what the report says about a launch that continues."""
         if report.stage is LaunchStage.RUNNING and report.started_at is not None:
             self._state.pod_uid = report.pod_uid
             self._state.started_at = report.started_at

@@ -392,7 +392,7 @@ class RecordInput(Frozen):
         default="", description="Name of the run's Job if it had a single launch; empty: unknown"
     )
     only_job_uid: str = ""
-    submitter: str = Field(default="", description="As in RunInput: it is told of the deletion of a run that is gone")
+    submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
     takes_turn: bool = Field(default=False, description="As in StopLaunchInput")
 
 

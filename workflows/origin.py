@@ -11,7 +11,7 @@ ORIGIN_IS_CHECKED = "origin-is-checked"
 
 
 async def has_own_origin() -> bool:
-    """Whether this installation executed what this workflow continues; False for a workflow that somebody has started."""
+    """Whether this installation executed what this workflow continues; False for a workflow that a client started."""
     continued = workflow.info().continued_run_id
     if continued is None:
         return False

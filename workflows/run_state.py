@@ -188,7 +188,7 @@ class RunState:
             self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
 
     def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
-        """List a Pod that its Job replaces; the launch goes on."""
+        """List a Pod that its Job replaces; the launch continues."""
         attempt = Attempt(
             launch=self.progress.launch,
             attempt=self.progress.attempt,

@@ -63,7 +63,7 @@ class ConfigMaps:
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
         """What the run was started with; None if it was not, or if that is gone.
 
-        A ConfigMap that somebody deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
+        A ConfigMap that was deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
         it was replaced.
         """
         found = await find_config_map(self._api, run)

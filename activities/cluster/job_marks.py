@@ -75,7 +75,7 @@ async def start_job(api: KubeClient, job: Object) -> None:
 
 
 async def mark_stopped(api: KubeClient, job: Object) -> None:
-    """Mark a Job that goes on only to count how its Pod ends, which is being deleted. It creates no other one: with
+    """Mark a Job that is kept only to count how its Pod ends, which is being deleted. It creates no other one: with
     `parallelism: 0`, or suspended, it would not count the Pod either.
     """
     body = {"metadata": {"uid": uid_of(job), "annotations": {wellknown.ANNOTATION_STOPPED: "true"}}}
@@ -92,7 +92,7 @@ async def end_job(api: KubeClient, run: RunRef, job: Object, *, seconds: int) ->
 
 
 async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
-    """Mark one Job of the run; its run goes on with another launch."""
+    """Mark one Job of the run; the run continues with another launch."""
     owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
     await _patch(api, run.namespace, job, owned)
 

@@ -31,7 +31,7 @@ _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 @dataclass(frozen=True)
 class Wait:
-    """Why the run is waiting; `is_warning` if somebody has to act."""
+    """Why the run is waiting; `is_warning` if a user has to act."""
 
     reason: Reason
     message: str

@@ -1,4 +1,4 @@
-"""How a Pod ended that may be gone by the time somebody asks: what was seen of its end, in a few hundred bytes. Pure."""
+"""How a Pod ended that may no longer exist: what was seen of its end, in a few hundred bytes. Pure."""
 
 import sys
 from dataclasses import dataclass, replace

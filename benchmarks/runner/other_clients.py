@@ -36,7 +36,7 @@ SETTINGS = {
 }
 
 INFERRED = 2000
-"""Records of `mlserver infer`, which sends each in a request of its own unless it is told otherwise."""
+"""Records of `mlserver infer`, which sends each in a request of its own unless it is configured otherwise."""
 
 DEFAULT = Scenario("MLServer, 1,000 rows per request", 300, rows=1000, limit=LIMIT)
 LOOPS = (

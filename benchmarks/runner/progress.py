@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _SILENCE: Final = 15.0
-"""Seconds after which a step that still goes on is shown again."""
+"""Seconds after which a step that is still in progress is shown again."""
 
 _started = time.monotonic()
 

@@ -17,7 +17,7 @@ class Described(Protocol):
 
 
 async def read_memo(item: Described) -> Mapping[str, object]:
-    """The memo; empty if it cannot be decoded: whoever started a workflow chose the encoding."""
+    """The memo; empty if it cannot be decoded: the client that started a workflow chose the encoding."""
     try:
         return await item.memo()
     except Exception:  # noqa: BLE001 -- one bad memo must not keep the others from being read

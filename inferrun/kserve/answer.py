@@ -76,7 +76,7 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """Waiting does not help: somebody must change the object or the config."""
+    """Waiting does not help: a user must change the object or the config."""
 
     message: str
 

@@ -222,7 +222,7 @@ class SharedStore(Protocol):
         ...
 
     async def survey(self) -> Survey:
-        """Return what all Pods of the run have done by now."""
+        """Return what all Pods of the run have done so far."""
         ...
 
     async def read_commits(self) -> Mapping[int, ChunkCommit]:

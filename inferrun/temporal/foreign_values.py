@@ -1,4 +1,4 @@
-"""Decodes values of workflows and schedules that anybody may have written: whoever did so chose the encoding."""
+"""Decodes values of workflows and schedules that any client may have written, in an encoding of its choice."""
 
 from collections.abc import Sequence
 

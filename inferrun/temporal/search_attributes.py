@@ -20,7 +20,7 @@ from inferrun.temporal.deadline import call_deadline
 logger = logging.getLogger(__name__)
 
 REGISTRATION_INTERVAL: Final = 600.0
-"""Seconds between two registrations; somebody may have made room or granted the permission in the meantime."""
+"""Seconds between two registrations; there may be room, or the permission may have been granted, in the meantime."""
 
 MIN_REGISTRATION_INTERVAL: Final = 10.0
 """Minimum number of seconds between two registrations after rejected requests: a server caches what is registered."""

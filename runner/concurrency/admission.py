@@ -67,7 +67,7 @@ class Admission:
         """Requests over the cap that are tried."""
 
         self._top = 0
-        """The level that a trial must reach before it goes on with twice the step."""
+        """The level that a trial must reach before it continues with twice the step."""
 
         self._sent = 0
         """Requests since then that were sent at this level."""

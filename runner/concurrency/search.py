@@ -1,7 +1,7 @@
 """Finds the concurrency beyond which the throughput of a server no longer rises. Pure.
 
 It begins like TCP: one more request with each response, so the limit doubles with each round trip. The throughput of each level is
-compared with that of half the level. The limit does not wait for that: it goes on to the next level, and no further. If the
+compared with that of half the level. The limit does not wait for that: it proceeds to the next level, and no further. If the
 throughput no longer rises, the knee is known: the level before, corrected by how much the throughput has still risen. The limit is
 the knee and two more, so that no worker waits for the next request. From then on the throughput is compared with what it was. A
 higher level is tried from time to time, less and less often, and at once if the throughput at the same level has risen; a lower one

@@ -233,7 +233,7 @@ class S3Output:
             return Survey(is_run_committed=True)
         listed = {PurePosixPath(one.key).name: one for one in self._bucket.list_below(self._key("claims/"))}
         members = [self._read_shared(one) for one in self._bucket.list_below(self._key("members/"))]
-        committed = self._committed_chunks()  # last: a chunk that is committed by now has no claim that matters
+        committed = self._committed_chunks()  # last: the claim of a chunk that is already committed does not matter
         claims = {
             chunk: claim_of(name, content)
             for chunk, name in latest_claims(listed).items()

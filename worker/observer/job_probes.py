@@ -65,7 +65,7 @@ class JobProbes:
             return
         is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
         if job_state.is_finished(job) and (state.is_labelled or not is_labelled):
-            state.is_gone = True  # its end is for whoever judges it; its status should have followed the label by now
+            state.is_gone = True  # its end is judged elsewhere; its status should have followed the label
             return
         if not job_state.is_finished(job):
             await self._jobs.watch_again(state.launch, job)

@@ -33,7 +33,7 @@ PAGE_BYTES = 4 * 1024 * 1024
 """Of five hundred Events, which have half a MiB; but users may write others."""
 
 MAX_PAGES = 20
-"""Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless somebody floods it."""
+"""Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless it is flooded."""
 
 
 class Leadership(Protocol):

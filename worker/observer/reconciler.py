@@ -219,7 +219,7 @@ class Reconciler:
         if not state.launch.has_clock or (not state.is_known and says(run, Phase.RUNNING, Reason.RUNNING, message)):
             state.pod_uid, state.is_known = seen.pod_uid, True
         if state.launch.shards > 1 and state.is_known and state.pod_uid:
-            state.pod_uid = seen.pod_uid  # another Pod stands for the launch, which goes on
+            state.pod_uid = seen.pod_uid  # another Pod represents the launch, which continues
         if not state.is_known or state.pod_uid != seen.pod_uid:
             state.want_signal(WantedSignal(Doing.RUNNING, pod_uid=seen.pod_uid, started_at=seen.started_at), now=now)
             state.progress = None  # why it waited is outdated, and Running is written after the signal was accepted

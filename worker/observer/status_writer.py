@@ -105,7 +105,7 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
 
 
 def _running_since(status: InferenceRunStatus, *, launch: Launch, progress: Progress) -> str | None:
-    """Of several shards, another Pod may stand for the launch by now: it has run since the first one started."""
+    """Of several shards, another Pod may represent the launch now: it has run since the first one started."""
     known = status.running_since
     if launch.shards == 1 or known is None or not progress.started_at or status.phase is not progress.phase:
         return progress.started_at or None
