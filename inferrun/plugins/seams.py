@@ -79,7 +79,7 @@ class RecordFormat(Protocol):
     """The file name extension, with the dot."""
 
     results_suffix: str
-    """The extension of result files; of error files too."""
+    """The extension of result files. Error files are JSON lines, whatever the format."""
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
@@ -93,7 +93,10 @@ class RecordFormat(Protocol):
         ...
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of results to `out`. The errors of failed records are written to `errors`, too, or only to it."""
+        """Return a writer of results to `out`.
+
+        The errors of failed records are written to `errors`, too, or only to it, one JSON object per line.
+        """
         ...
 
 

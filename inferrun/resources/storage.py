@@ -100,8 +100,8 @@ class FileStorage(ResourceModel):
     Output: the directory for results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
-    Batch API) or, for the input, parquet (columns of numbers)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
+    OpenAI's Batch API)."""
 
 
 class SecretRef(ResourceModel):
@@ -132,8 +132,8 @@ class S3Storage(ResourceModel):
     signed."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), openai (files of OpenAI's
-    Batch API) or, for the input, parquet (columns of numbers)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
+    OpenAI's Batch API)."""
 
 
 class HttpStorage(ResourceModel):

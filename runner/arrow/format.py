@@ -1,8 +1,9 @@
-"""Reads records from Arrow IPC files (Feather version 2): each row is a record, and each column is a number, in the schema's order.
+"""Reads records from and writes results to Arrow IPC files (Feather version 2). Each row is a record, and each column is a number,
+in the schema's order.
 
 A column `custom_id` of strings or integers is copied to the results. Ranges are record batches, each of which is read as a whole.
-The format of streams cannot be read from the middle and is not supported. Results are JSON lines, as those of the format
-`jsonl`. Imports pyarrow, so only runs that name this format load it.
+The format of streams cannot be read from the middle and is not supported. Results are tables,
+too: see `runner.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
 from collections.abc import Iterator
@@ -24,17 +25,17 @@ from inferrun.plugins import (
     ResultWriter,
 )
 from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
-from runner.jsonl.format import JSONL
+from runner.result_table import TableWriter, predictions_of
 
 _STREAM: Final = b"\xff\xff\xff\xff"
 """The beginning of a stream; a file begins with ARROW1."""
 
 
 class Arrow:
-    """Reads columns."""
+    """Reads columns, and writes a table of results."""
 
     suffix = ".arrow"
-    results_suffix = JSONL.results_suffix
+    results_suffix = suffix
 
     def __init__(self, columns: ColumnSelection = ALL) -> None:
         self._columns = columns
@@ -60,8 +61,14 @@ class Arrow:
                     yield block_of(batch.slice(start, ROWS_PER_BLOCK), self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of JSON lines."""
-        return JSONL.writer(out, errors)
+        """Return a writer of one table."""
+        return TableWriter(out, errors, encode=_encoded)
+
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions in a result file."""
+        table = ipc.open_file(pyarrow.BufferReader(content)).read_all()
+        table.validate(full=True)
+        return predictions_of(table)
 
 
 @contextmanager
@@ -83,6 +90,13 @@ def _batch(content: ipc.RecordBatchFileReader, index: int, *, is_read: bool) -> 
     batch = content.get_batch(index)
     batch.validate(full=is_read)
     return batch
+
+
+def _encoded(table: pyarrow.Table) -> pyarrow.Buffer:
+    sink = pyarrow.BufferOutputStream()
+    with ipc.new_file(sink, table.schema) as file:
+        file.write_table(table, max_chunksize=ROWS_PER_BLOCK)
+    return sink.getvalue()
 
 
 ARROW = Arrow()

@@ -3,7 +3,7 @@
 Values are separated by commas. An empty value and NaN are a missing number. A column `custom_id` is copied to the results. A line
 break within quotes is not supported, because ranges are bytes and begin at line breaks. If the contract names the columns that feed
 the model, their values are texts, which become what the model's datatypes require; columns that are copied remain texts. Results
-are JSON lines, as those of the format `jsonl`.
+are tables, too: see `runner.csv.results`.
 """
 
 import csv
@@ -28,8 +28,8 @@ from inferrun.plugins import (
     RecordFormat,
     ResultWriter,
 )
+from runner.csv.results import CsvWriter, read_predictions
 from runner.json_text import text_of, texts_of
-from runner.jsonl.format import JSONL
 from runner.jsonl.line_blocks import BOM
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.named_columns import check_copied, check_names
@@ -53,10 +53,10 @@ class _Header:
 
 
 class Csv:
-    """Reads tables."""
+    """Reads tables, and writes a table of results."""
 
     suffix = ".csv"
-    results_suffix = JSONL.results_suffix
+    results_suffix = suffix
 
     def __init__(self, columns: ColumnSelection = _ALL) -> None:
         self._columns = columns
@@ -91,12 +91,12 @@ class Csv:
                 yield _block(lines, header, skipped=skipped, columns=self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of JSON lines."""
-        return JSONL.writer(out, errors)
+        """Return a writer of one table."""
+        return CsvWriter(out, errors)
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the predictions in a result file."""
-        return JSONL.read_results(content)
+        return read_predictions(content)
 
 
 def _read_header(file: InputFile, *, limits: Limits) -> _Header:

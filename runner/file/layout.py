@@ -2,7 +2,8 @@
 
     <path>/<jobName>/
         run.json                                   identifies the run and its input plan; written first, once
-        predictions/part-000000-000000000000.jsonl one per chunk: number of the chunk, index of its first record
+        predictions/part-000000-000000000000.jsonl one per chunk: number of the chunk, index of its first record;
+                                                   the extension is that of the format
         errors/part-000000-000000000000.jsonl      its failed records, if there are any
         manifest.json                              commits the run; without it the output is incomplete
         .commits/000000.json                       commits a chunk; removed by the manifest's commit
@@ -23,6 +24,7 @@ class Layout:
 
     folder: Path
     suffix: str
+    """The extension of the results."""
 
     @property
     def run(self) -> Path:
@@ -69,5 +71,5 @@ class Layout:
         return self.commits / f"{chunk:06}.json"
 
     def part_name(self, chunk: int, first: int) -> str:
-        """Return the name of the files of a chunk whose first record has the index `first`."""
-        return f"part-{chunk:06}-{first:012}{self.suffix}"
+        """Return the name, without an extension, of the files of a chunk whose first record has the index `first`."""
+        return f"part-{chunk:06}-{first:012}"

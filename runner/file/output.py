@@ -65,7 +65,7 @@ from runner.run_folder.documents import (
     run_id_of,
 )
 from runner.run_folder.ownership import Aborted, RunFolder
-from runner.run_folder.part_writer import PartWriter
+from runner.run_folder.part_writer import ERRORS_DRAFT, PartWriter
 
 T = TypeVar("T")
 
@@ -369,7 +369,7 @@ class FileOutput:
     def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         draft = part.finish()
         name = self._layout.part_name(chunk.index, chunk.first)
-        document = chunk_document_of(chunk, draft, name=name, attempt=self._own.name)
+        document = chunk_document_of(chunk, draft, name=name, suffix=self._layout.suffix, attempt=self._own.name)
         record = self._write_draft(document.text(), name=self._layout.commit(chunk.index).name)
         sync_folder(self._own)  # the drafts' names are durable before a commit refers to them
         won = publish(record, self._layout.commit(chunk.index))
@@ -387,11 +387,10 @@ class FileOutput:
     def _publish_files(self, document: ChunkDocument) -> None:
         """Give the files of a committed chunk their final names, unless they have them."""
         drafts = self._layout.attempts / document.attempt
-        suffix = self._layout.suffix
-        self._publish_file(drafts / f"{document.chunk:06}{suffix}", document.part)
+        self._publish_file(drafts / f"{document.chunk:06}{self._layout.suffix}", document.part)
         if document.part.errors:
             self._layout.errors.mkdir(exist_ok=True)
-            self._publish_file(drafts / f"{document.chunk:06}.errors{suffix}", document.part.errors)
+            self._publish_file(drafts / f"{document.chunk:06}{ERRORS_DRAFT}", document.part.errors)
 
     def _publish_file(self, draft: Path, file: StoredFile) -> None:
         final = self._layout.folder / file.file

@@ -55,7 +55,7 @@ class JsonlWriter:
             self._out.write(_plain_lines(batch, json_texts(results.values)))
             return
         for at, text in enumerate(json_texts(results.values)):
-            head = _head(batch.first + at, batch.ids[at] if batch.ids else None)
+            head = head_of(batch.first + at, batch.ids[at] if batch.ids else None)
             if batch.copied:
                 head += b",%b" % batch.copied[at]
             if error := results.errors.get(at):
@@ -77,7 +77,8 @@ def _plain_lines(batch: Batch, texts: list[bytes]) -> bytes:
     return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, zip(itertools.count(batch.first), texts)))
 
 
-def _head(index: int, custom_id: CustomId) -> bytes:
+def head_of(index: int, custom_id: CustomId) -> bytes:
+    """Return the beginning of a result: its index, and its id if there is one."""
     return (
         b'{"index":%d' % index
         if custom_id is None

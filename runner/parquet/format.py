@@ -1,13 +1,14 @@
-"""Reads records from Parquet files: each row is a record, and each column is a number, in the order of the file's schema.
+"""Reads records from and writes results to Parquet files. Each row is a record, and each column is a number, in the schema's order.
 
 A column `custom_id` of strings or integers is copied to the results. Ranges are row groups, which are read as a stream. Results are
-JSON lines, as those of the format `jsonl`. Imports pyarrow, so only runs that name this format load it.
+tables, too: see `runner.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+import pyarrow
 from pyarrow import parquet
 
 from inferrun.plugins import (
@@ -21,14 +22,14 @@ from inferrun.plugins import (
     ResultWriter,
 )
 from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
-from runner.jsonl.format import JSONL
+from runner.result_table import TableWriter, predictions_of
 
 
 class Parquet:
-    """Reads columns."""
+    """Reads columns, and writes a table of results."""
 
     suffix = ".parquet"
-    results_suffix = JSONL.results_suffix
+    results_suffix = suffix
 
     def __init__(self, columns: ColumnSelection = ALL) -> None:
         self._columns = columns
@@ -59,18 +60,24 @@ class Parquet:
                 yield block_of(table, self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of JSON lines."""
-        return JSONL.writer(out, errors)
+        """Return a writer of one table."""
+        return TableWriter(out, errors, encode=_encoded)
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the predictions in a result file."""
-        return JSONL.read_results(content)
+        return predictions_of(parquet.read_table(pyarrow.BufferReader(content)))
 
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
     with file.open() as source, reading(file, form="Parquet"):
         yield parquet.ParquetFile(source)
+
+
+def _encoded(table: pyarrow.Table) -> pyarrow.Buffer:
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
 
 
 PARQUET = Parquet()

@@ -31,6 +31,8 @@ from runner.run_folder.part_writer import Draft, PartDraft
 
 _FOLDERS: Final = ("predictions", "errors")
 
+ERRORS_SUFFIX: Final = ".jsonl"
+
 _COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
 
@@ -249,14 +251,14 @@ def run_id_of(contract: Contract) -> str:
     return contract.run_id or contract.job_id
 
 
-def chunk_document_of(chunk: Chunk, draft: PartDraft, *, name: str, attempt: str) -> ChunkDocument:
-    """Describe the files of a chunk, which have or will have the given name in their folders."""
+def chunk_document_of(chunk: Chunk, draft: PartDraft, *, name: str, suffix: str, attempt: str) -> ChunkDocument:
+    """Describe the files of a chunk, which have or will have the given name in their folders. Errors are always JSON lines."""
     part = ManifestPart(
-        **_stored(draft.results, f"predictions/{name}").model_dump(),
+        **_stored(draft.results, f"predictions/{name}{suffix}").model_dump(),
         first=chunk.first,
         records=draft.counts.total,
         failed=draft.counts.failed,
-        errors=_stored(draft.errors, f"errors/{name}") if draft.errors else None,
+        errors=_stored(draft.errors, f"errors/{name}{ERRORS_SUFFIX}") if draft.errors else None,
     )
     return ChunkDocument(chunk=chunk.index, attempt=attempt, part=part, usage=draft.usage)
 

@@ -13,6 +13,9 @@ from inferrun.plugins import NO_USAGE, Batch, ResultCounts, Results, ResultWrite
 
 _BUFFER = 1 << 18
 
+ERRORS_DRAFT = ".errors"
+"""The end of the name of a draft of errors."""
+
 
 class HashedFile(io.RawIOBase):
     """A file that is created with the first byte written to it."""
@@ -97,9 +100,8 @@ class PartWriter:
     """The files of one chunk: results, and errors if there are any."""
 
     def __init__(self, folder: Path, name: str, record_format: ResultFormat) -> None:
-        suffix = record_format.results_suffix
-        self._results = HashedFile(folder / f"{name}{suffix}")
-        self._errors = HashedFile(folder / f"{name}.errors{suffix}")
+        self._results = HashedFile(folder / f"{name}{record_format.results_suffix}")
+        self._errors = HashedFile(folder / f"{name}{ERRORS_DRAFT}")
         self._writer = record_format.writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
         self._usage = NO_USAGE
 

@@ -64,7 +64,7 @@ from runner.run_folder.documents import (
     run_id_of,
 )
 from runner.run_folder.ownership import Aborted, RunFolder
-from runner.run_folder.part_writer import PartWriter
+from runner.run_folder.part_writer import ERRORS_DRAFT, PartWriter
 from runner.s3.bucket import Bucket, StoredObject, open_bucket
 from runner.s3.earlier import read_earlier
 from runner.s3.spec import S3Spec, read_spec
@@ -282,8 +282,10 @@ class S3Output:
 
     def _commit_chunk(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         key = self._commit_key(chunk.index)
-        name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}{self._format.results_suffix}"
-        document = chunk_document_of(chunk, part.finish(), name=name, attempt=self._attempt)
+        name = f"part-{chunk.index:06}-{chunk.first:012}-{self._attempt}"
+        document = chunk_document_of(
+            chunk, part.finish(), name=name, suffix=self._format.results_suffix, attempt=self._attempt
+        )
         won = self._bucket.head(key) is None and self._upload_chunk(document, key)
         part.discard()
         del self._parts[chunk.index]
@@ -292,10 +294,10 @@ class S3Output:
 
     def _upload_chunk(self, document: ChunkDocument, key: str) -> bool:
         """Upload the files of a chunk and write its commit; False if another attempt wrote one in the meantime."""
-        suffix = self._format.results_suffix
-        uploads = [(self._key(document.part.file), self._spool / f"{document.chunk:06}{suffix}")]
+        draft = self._spool / f"{document.chunk:06}{self._format.results_suffix}"
+        uploads = [(self._key(document.part.file), draft)]
         if document.part.errors:
-            uploads.append((self._key(document.part.errors.file), self._spool / f"{document.chunk:06}.errors{suffix}"))
+            uploads.append((self._key(document.part.errors.file), self._spool / f"{document.chunk:06}{ERRORS_DRAFT}"))
         for target, path in uploads:
             self._bucket.upload(target, path)
         if self._bucket.create(key, document.text()):

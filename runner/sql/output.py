@@ -123,7 +123,7 @@ class SqlOutput:
     async def commit(self, chunk: Chunk, part: PartWriter) -> ChunkCommit:
         """Insert the chunk and its results, unless another attempt did."""
         draft = await self._on_thread(part.finish)
-        document = chunk_document_of(chunk, draft, name=str(chunk.index), attempt=self._attempt)
+        document = chunk_document_of(chunk, draft, name=str(chunk.index), suffix="", attempt=self._attempt)
         path = draft.results.path
         commit = await self._transact(lambda connection: self._insert_chunk(connection, document, path))
         await self._on_thread(part.discard)

@@ -1,0 +1,137 @@
+"""Results in formats with columns: what is written can be read by other programs, and by a run that retries."""
+
+import csv
+import io
+import json
+from typing import Any, Protocol
+
+import orjson
+import pyarrow
+import pytest
+from pyarrow import ipc, parquet
+
+from inferrun.plugins import Batch, JsonRecords, RecordError, Records, Results, ResultWriter
+from runner.arrow.format import ARROW
+from runner.csv.format import CSV
+from runner.parquet.format import PARQUET
+
+REJECTED = RecordError("rejected", "it is bad", attempts=2)
+
+
+class Written(Protocol):
+    """A format of results."""
+
+    results_suffix: str
+
+    def writer(self, out: io.BytesIO, errors: io.BytesIO) -> ResultWriter:
+        """Return a writer."""
+
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions."""
+
+
+FORMATS: tuple[Written, ...] = (PARQUET, ARROW, CSV)
+
+
+def texts(*values: object) -> Records:
+    return JsonRecords([json.dumps(value).encode() for value in values])
+
+
+def written(form: Written, *results: Results, **batch: Any) -> tuple[bytes, bytes]:
+    out, errors = io.BytesIO(), io.BytesIO()
+    writer = form.writer(out, errors)
+    first = 7
+    for one in results:
+        writer.write(Batch(first=first, records=one.values, **batch), one)
+        first += len(one)
+    counts = writer.close()
+    assert counts.total == first - 7
+    return out.getvalue(), errors.getvalue()
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, -2, 2**63 - 1),
+        (0.5, 1e-300, -0.1),
+        ([1.5, 2.0], [], [3.25]),
+        ([[1, 2], [3]], [[4]]),
+        ("a", "", "1.5", "null", '"', "two\nlines, and a comma"),
+        (True, False),
+        ({"label": "x", "scores": [0.25]}, {"label": "y", "scores": []}),
+        (1, "a", [2], {"b": None}, True),
+        ({"a": 1}, {"b": 2}, {}),
+        ({}, {}),
+        (2**64, 1.5),
+        ([1, "a"], [None]),
+    ],
+)
+def test_predictions_can_be_read_again(form: Written, values: tuple[object, ...]) -> None:
+    content, errors = written(form, Results(texts(*values[:1])), Results(texts(*values[1:])))
+    found = form.read_results(content)
+    assert {index: json.loads(text) for index, text in found.items()} == dict(enumerate(values, 7))
+    assert errors == b""
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
+    results = Results(texts(0.5, None, 1.5), {1: REJECTED})
+    content, errors = written(form, results, ids=["a", None, "c"], copied=[b'"n":1', b'"n":2', b'"n":3'])
+    assert form.read_results(content) == {7: b"0.5", 9: b"1.5"}
+    assert orjson.loads(errors) == {
+        "index": 8,
+        "n": 2,
+        "error": {"code": "rejected", "message": "it is bad", "attempts": 2},
+    }
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+def test_a_chunk_may_consist_of_errors(form: Written) -> None:
+    content, _ = written(form, Results(texts(None, None), {0: REJECTED, 1: REJECTED}))
+    assert form.read_results(content) == {}
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"ARROW1\0\0", b"a,b\n1,2\n", b"index,prediction,error\n1"])
+def test_other_files_are_not_taken_for_results(form: Written, content: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        form.read_results(content)
+
+
+def tables() -> list[tuple[Written, pyarrow.Table]]:
+    results = Results(texts([0.5, 1.0], None), {1: REJECTED})
+    batch: dict[str, Any] = {"ids": ["a", 5], "copied": [b'"city":"Rome","n":1', b'"n":2']}
+    parquet_file, _ = written(PARQUET, results, **batch)
+    arrow_file, _ = written(ARROW, results, **batch)
+    return [
+        (PARQUET, parquet.read_table(pyarrow.BufferReader(parquet_file))),
+        (ARROW, ipc.open_file(pyarrow.BufferReader(arrow_file)).read_all()),
+    ]
+
+
+def test_tables_have_typed_columns() -> None:
+    for form, table in tables():
+        assert table.schema.names == ["index", "custom_id", "city", "n", "prediction", "error"], form.results_suffix
+        kinds = table.schema.types[:5]
+        assert kinds[:4] == [pyarrow.int64(), pyarrow.string(), pyarrow.string(), pyarrow.int64()]
+        assert kinds[4].value_type == pyarrow.float64()
+        assert table.column("custom_id").to_pylist() == ["a", "5"]
+        assert table.to_pylist()[1] == {
+            "index": 8,
+            "custom_id": "5",
+            "city": None,
+            "n": 2,
+            "prediction": None,
+            "error": {"code": "rejected", "message": "it is bad", "attempts": 2},
+        }
+
+
+def test_csv_has_a_header_and_a_line_per_record() -> None:
+    results = Results(texts([0.5, 1.0], "a, b"), {})
+    content, _ = written(CSV, results, ids=["a", 5], copied=[b'"city":"Rome"', b'"n":2'])
+    assert content.decode().splitlines()[0] == "index,custom_id,city,n,prediction,error"
+    assert list(csv.reader(io.StringIO(content.decode())))[1:] == [
+        ["7", "a", "Rome", "", "[0.5,1.0]", ""],
+        ["8", "5", "", "2", "a, b", ""],
+    ]
