@@ -1,6 +1,7 @@
 """Keeps the results of a chunk until it is complete, for formats that need all of them before they can write the first. Pure."""
 
-from typing import BinaryIO
+from collections.abc import Sequence
+from typing import BinaryIO, cast
 
 import orjson
 
@@ -22,8 +23,8 @@ class CollectedResults:
         self.counts = ResultCounts(0)
         self.indexes: list[int] = []
         self.ids: list[CustomId] = []
-        self.predictions: list[bytes | None] = []
-        """JSON texts; None for failed records."""
+        self._predictions: list[bytes] = []
+        """JSON texts; null for failed records."""
         self.failures: dict[int, RecordError] = {}
         """By the position of the row."""
 
@@ -34,10 +35,10 @@ class CollectedResults:
         self.indexes += range(batch.first, batch.first + len(batch))
         self.ids += batch.ids or [None] * len(batch)
         self._copied += batch.copied or [b""] * len(batch)
-        self.predictions += json_texts(results.values)
+        self._predictions += json_texts(results.values)
         for at in sorted(results.errors):
             self.failures[start + at] = results.errors[at]
-            self.predictions[start + at] = None
+            self._predictions[start + at] = b"null"
             self._write_error(start + at, results.errors[at])
 
     @property
@@ -45,11 +46,15 @@ class CollectedResults:
         """Whether any record has an id."""
         return any(one is not None for one in self.ids)
 
+    def predictions(self) -> list[Json]:
+        """Return the predictions, with null for failed records."""
+        return _decoded(self._predictions)
+
     def copied_columns(self) -> dict[str, list[Json]]:
         """Return the columns that are copied, with null for rows that do not have them."""
         if not any(self._copied):
             return {}
-        rows: list[dict[str, Json]] = [orjson.loads(b"{%b}" % members) for members in self._copied]
+        rows = cast("list[dict[str, Json]]", _decoded([b"{%b}" % members for members in self._copied]))
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
 
@@ -58,3 +63,9 @@ class CollectedResults:
         if self._copied[row]:
             head += b",%b" % self._copied[row]
         self._errors.write(b'%b,"error":%b}\n' % (head, error_text(error)))
+
+
+def _decoded(texts: Sequence[bytes]) -> list[Json]:
+    """Decode JSON texts in one call."""
+    found: list[Json] = orjson.loads(b"[%b]" % b",".join(texts))
+    return found

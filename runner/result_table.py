@@ -9,7 +9,6 @@ are stored as their JSON texts, and the column's metadata says so. Imports pyarr
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
-import orjson
 import pyarrow
 
 from inferrun.plugins import ID_COLUMN, Batch, Json, ResultCounts, Results
@@ -59,7 +58,7 @@ def _table(rows: CollectedResults) -> pyarrow.Table:
     texts = set()
     values: dict[str, Sequence[Json]] = {ID_COLUMN: _ids(rows)} if rows.has_ids else {}
     values |= rows.copied_columns()
-    values[PREDICTION] = [None if text is None else orjson.loads(text) for text in rows.predictions]
+    values[PREDICTION] = rows.predictions()
     for name, column in values.items():
         found = _typed(column)
         if found is None:

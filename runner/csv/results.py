@@ -34,7 +34,7 @@ class CsvWriter:
         rows = self._rows
         values: dict[str, Sequence[Json]] = {ID_COLUMN: rows.ids} if rows.has_ids else {}
         values |= rows.copied_columns()
-        values[PREDICTION] = [None if text is None else orjson.loads(text) for text in rows.predictions]
+        values[PREDICTION] = rows.predictions()
         failures = map(rows.failures.get, range(len(rows.indexes)))
         errors = [error_text(one).decode() if one else "" for one in failures]
         content = io.StringIO()

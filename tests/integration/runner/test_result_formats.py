@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]  # Any: what a file has
 
 def rows_of_csv(content: bytes) -> Rows:
     rows: Rows = list(csv.DictReader(io.StringIO(content.decode())))
-    typed = {"index": int, "prediction": json.loads, "error": json.loads}
+    typed: dict[str, Callable[[str], Any]] = {"index": int, "prediction": json.loads, "error": json.loads}
     return [{name: typed.get(name, str)(cell) if cell else None for name, cell in row.items()} for row in rows]
 
 
