@@ -1,7 +1,7 @@
-"""Keeps the results of a chunk until it is complete, for formats that need all of them before they can write the first. Pure."""
+"""Keeps results for formats that cannot write them one by one. No I/O but the errors, which are written at once."""
 
-from collections.abc import Sequence
-from typing import BinaryIO, cast
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Final, Generic, TypeVar, cast
 
 import orjson
 
@@ -9,29 +9,31 @@ from inferrun.plugins import Batch, CustomId, Json, RecordError, ResultCounts, R
 from runner.json_text import error_text, json_texts
 from runner.jsonl.format import head_of
 
-INDEX = "index"
-PREDICTION = "prediction"
-ERROR = "error"
+INDEX: Final = "index"
+PREDICTION: Final = "prediction"
+ERROR: Final = "error"
+
+PIECE_ROWS: Final = 16_384
+
+T = TypeVar("T")
 
 
 class CollectedResults:
-    """One row per record, in order. The errors are written at once, as JSON lines."""
+    """One row per record, in order."""
 
     def __init__(self, errors: BinaryIO) -> None:
         self._errors = errors
         self._copied: list[bytes] = []
-        self.counts = ResultCounts(0)
-        self.indexes: list[int] = []
-        self.ids: list[CustomId] = []
         self._predictions: list[bytes] = []
         """JSON texts; null for failed records."""
+        self.indexes: list[int] = []
+        self.ids: list[CustomId] = []
         self.failures: dict[int, RecordError] = {}
         """By the position of the row."""
 
     def add(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
         start = len(self.indexes)
-        self.counts += results.counts
         self.indexes += range(batch.first, batch.first + len(batch))
         self.ids += batch.ids or [None] * len(batch)
         self._copied += batch.copied or [b""] * len(batch)
@@ -63,6 +65,45 @@ class CollectedResults:
         if self._copied[row]:
             head += b",%b" % self._copied[row]
         self._errors.write(b'%b,"error":%b}\n' % (head, error_text(error)))
+
+
+class PiecewiseWriter(Generic[T]):
+    """Converts the results of a chunk piece by piece to what takes less memory, and writes the file when the last one is known."""
+
+    def __init__(
+        self,
+        out: BinaryIO,
+        errors: BinaryIO,
+        *,
+        convert: Callable[[CollectedResults], T],
+        encode: Callable[[Sequence[T]], bytes | memoryview],
+    ) -> None:
+        """`encode` returns the content of a file with the rows of all pieces."""
+        self._out = out
+        self._errors = errors
+        self._convert = convert
+        self._encode = encode
+        self._rows = CollectedResults(errors)
+        self._pieces: list[T] = []
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the rows of a batch."""
+        self._counts += results.counts
+        self._rows.add(batch, results)
+        if len(self._rows.indexes) >= PIECE_ROWS:
+            self._complete_piece()
+
+    def close(self) -> ResultCounts:
+        """Write the file, and return the numbers of results."""
+        if self._rows.indexes or not self._pieces:
+            self._complete_piece()
+        self._out.write(self._encode(self._pieces))
+        return self._counts
+
+    def _complete_piece(self) -> None:
+        self._pieces.append(self._convert(self._rows))
+        self._rows = CollectedResults(self._errors)
 
 
 def _decoded(texts: Sequence[bytes]) -> list[Json]:

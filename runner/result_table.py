@@ -6,12 +6,12 @@ have the type of their values in the chunk: numbers, texts, lists, structs. Valu
 are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only runs with such a format load it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import pyarrow
 
-from inferrun.plugins import ID_COLUMN, Batch, Json, ResultCounts, Results
+from inferrun.plugins import ID_COLUMN, Json
 from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
 from runner.json_text import text_of
 
@@ -19,58 +19,97 @@ _ERROR_TYPE: Final = pyarrow.struct(
     [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
 )
 
-_JSON_TEXT: Final = {"inferrun": "json"}
+_JSON_TEXT: Final = {b"inferrun": b"json"}
 """Metadata of a column of JSON texts."""
 
-Encode = Callable[[pyarrow.Table], pyarrow.Buffer]
-"""Returns the content of a file with a table."""
+
+def table_of(rows: CollectedResults) -> pyarrow.Table:
+    """Return rows as a table with the types of their values."""
+    values: dict[str, Sequence[Json]] = {ID_COLUMN: _ids(rows)} if rows.has_ids else {}
+    values |= rows.copied_columns()
+    values[PREDICTION] = rows.predictions()
+    columns = {name: _typed(column) or _json_texts(column) for name, column in values.items()}
+    return _table(
+        {
+            INDEX: _Column(pyarrow.array(rows.indexes, pyarrow.int64())),
+            **columns,
+            ERROR: _Column(pyarrow.array(_errors(rows), _ERROR_TYPE)),
+        }
+    )
 
 
-class TableWriter:
-    """Writes the results of a chunk as one table. A column has one type, so the rows are in memory until the last one is known."""
-
-    def __init__(self, out: BinaryIO, errors: BinaryIO, *, encode: Encode) -> None:
-        self._out = out
-        self._encode = encode
-        self._rows = CollectedResults(errors)
-
-    def write(self, batch: Batch, results: Results) -> None:
-        """Append the rows of a batch."""
-        self._rows.add(batch, results)
-
-    def close(self) -> ResultCounts:
-        """Write the table, and return the numbers of results."""
-        self._out.write(memoryview(self._encode(_table(self._rows))))
-        return self._rows.counts
+def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
+    """Return the rows of all tables, whose columns may have different types and be missing in some of them."""
+    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (PREDICTION, ERROR))
+    return _table({name: _joined_column(tables, name) for name in (*names, PREDICTION, ERROR)})
 
 
 def predictions_of(table: pyarrow.Table) -> dict[int, bytes]:
     """Return the predictions of a table as JSON texts by the index of their records. Raises ValueError for another table."""
     if not {INDEX, PREDICTION, ERROR} <= set(table.schema.names):
         raise ValueError("the table does not have the columns of results")
-    is_json = (table.schema.field(PREDICTION).metadata or {}).get(b"inferrun") == b"json"
+    is_json = _is_json(table.schema.field(PREDICTION))
     rows = zip(*(table.column(name).to_pylist() for name in (INDEX, PREDICTION, ERROR)), strict=True)
     return {index: value.encode() if is_json else text_of(value) for index, value, error in rows if error is None}
 
 
-def _table(rows: CollectedResults) -> pyarrow.Table:
-    columns = {INDEX: pyarrow.array(rows.indexes, pyarrow.int64())}
-    texts = set()
-    values: dict[str, Sequence[Json]] = {ID_COLUMN: _ids(rows)} if rows.has_ids else {}
-    values |= rows.copied_columns()
-    values[PREDICTION] = rows.predictions()
-    for name, column in values.items():
-        found = _typed(column)
-        if found is None:
-            texts.add(name)
-            found = pyarrow.array([None if one is None else text_of(one).decode() for one in column], pyarrow.string())
-        columns[name] = found
-    columns[ERROR] = pyarrow.array(_errors(rows), _ERROR_TYPE)
+class _Column:
+    """Values, and whether they are JSON texts."""
+
+    def __init__(self, values: pyarrow.Array | pyarrow.ChunkedArray, *, is_json: bool = False) -> None:
+        self.values = values
+        self.is_json = is_json
+
+
+def _table(columns: dict[str, _Column]) -> pyarrow.Table:
     fields = [
-        pyarrow.field(name, column.type, metadata=_JSON_TEXT if name in texts else None)
+        pyarrow.field(name, column.values.type, metadata=_JSON_TEXT if column.is_json else None)
         for name, column in columns.items()
     ]
-    return pyarrow.Table.from_arrays(list(columns.values()), schema=pyarrow.schema(fields))
+    return pyarrow.Table.from_arrays([column.values for column in columns.values()], schema=pyarrow.schema(fields))
+
+
+def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
+    parts = [table.column(name) if name in table.schema.names else pyarrow.nulls(len(table)) for table in tables]
+    texts = [name in table.schema.names and _is_json(table.schema.field(name)) for table in tables]
+    kind = None if any(texts) else _common_type(part.type for part in parts)
+    if kind is not None:
+        try:
+            return _Column(pyarrow.chunked_array([chunk for part in parts for chunk in _chunks(part.cast(kind))], kind))
+        except pyarrow.ArrowInvalid:  # an integer that is no floating-point number
+            pass
+    converted = [
+        part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
+    ]
+    return _Column(
+        pyarrow.chunked_array([chunk for part in converted for chunk in _chunks(part)], pyarrow.string()), is_json=True
+    )
+
+
+def _chunks(values: pyarrow.Array | pyarrow.ChunkedArray) -> list[pyarrow.Array]:
+    return values.chunks if isinstance(values, pyarrow.ChunkedArray) else [values]
+
+
+def _common_type(kinds: Iterable[pyarrow.DataType]) -> pyarrow.DataType | None:
+    """Return the type to which all values can be converted without loss; None if there is none."""
+    different = list(dict.fromkeys(kinds))
+    if len(different) == 1:
+        return different[0]
+    if sum(map(_has_members, different)) > 1:
+        return None
+    schemas = [pyarrow.schema([("", kind)]) for kind in different]
+    try:
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pyarrow.ArrowException:
+        return None
+
+
+def _has_members(kind: pyarrow.DataType) -> bool:
+    return pyarrow.types.is_struct(kind) or any(_has_members(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _is_json(field: pyarrow.Field) -> bool:
+    return bool((field.metadata or {}).items() >= _JSON_TEXT.items())
 
 
 def _ids(rows: CollectedResults) -> Sequence[Json]:
@@ -85,15 +124,20 @@ def _errors(rows: CollectedResults) -> list[dict[str, Json] | None]:
     return [{"code": one.code, "message": one.message, "attempts": one.attempts} if one else None for one in failures]
 
 
-def _typed(values: Sequence[Json]) -> pyarrow.Array | None:
+def _json_texts(values: Sequence[Json]) -> _Column:
+    texts = [None if one is None else text_of(one).decode() for one in values]
+    return _Column(pyarrow.array(texts, pyarrow.string()), is_json=True)
+
+
+def _typed(values: Sequence[Json]) -> _Column | None:
     """Return the values as they are; None if they have no common type, or objects have different members."""
-    if len({tuple(value) for value in values if isinstance(value, dict)}) > 1:
-        return None
     try:
         found = pyarrow.array(values)
     except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
         return None
-    return found if _is_storable(found.type) else None
+    if _has_members(found.type) and found.to_pylist() != list(values):
+        return None
+    return _Column(found) if _is_storable(found.type) else None
 
 
 def _is_storable(kind: pyarrow.DataType) -> bool:

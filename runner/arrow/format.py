@@ -6,7 +6,7 @@ The format of streams cannot be read from the middle and is not supported. Resul
 too: see `runner.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
@@ -24,8 +24,9 @@ from inferrun.plugins import (
     RecordFormat,
     ResultWriter,
 )
+from runner.collected_results import PiecewiseWriter
 from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
-from runner.result_table import TableWriter, predictions_of
+from runner.result_table import joined, predictions_of, table_of
 
 _STREAM: Final = b"\xff\xff\xff\xff"
 """The beginning of a stream; a file begins with ARROW1."""
@@ -62,7 +63,7 @@ class Arrow:
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
-        return TableWriter(out, errors, encode=_encoded)
+        return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the predictions in a result file."""
@@ -92,11 +93,11 @@ def _batch(content: ipc.RecordBatchFileReader, index: int, *, is_read: bool) -> 
     return batch
 
 
-def _encoded(table: pyarrow.Table) -> pyarrow.Buffer:
-    sink = pyarrow.BufferOutputStream()
+def _encoded(tables: Sequence[pyarrow.Table]) -> memoryview:
+    sink, table = pyarrow.BufferOutputStream(), joined(tables)
     with ipc.new_file(sink, table.schema) as file:
         file.write_table(table, max_chunksize=ROWS_PER_BLOCK)
-    return sink.getvalue()
+    return memoryview(sink.getvalue())
 
 
 ARROW = Arrow()

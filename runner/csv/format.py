@@ -28,7 +28,7 @@ from inferrun.plugins import (
     RecordFormat,
     ResultWriter,
 )
-from runner.csv.results import CsvWriter, read_predictions
+from runner.csv.results import csv_writer, read_predictions
 from runner.json_text import text_of, texts_of
 from runner.jsonl.line_blocks import BOM
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
@@ -92,7 +92,7 @@ class Csv:
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
-        return CsvWriter(out, errors)
+        return csv_writer(out, errors)
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the predictions in a result file."""

@@ -8,48 +8,63 @@ empty value means null. A failed record has an `error`, the JSON text of its cod
 import csv
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import orjson
 
-from inferrun.plugins import ID_COLUMN, Batch, Json, ResultCounts, Results
-from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
+from inferrun.plugins import ID_COLUMN, Json, ResultWriter
+from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults, PiecewiseWriter
 from runner.json_text import error_text, text_of
 
+csv.field_size_limit(sys.maxsize)
 
-class CsvWriter:
-    """Writes the rows when the last one is known: until then, more columns may be copied."""
 
-    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
-        self._out = out
-        self._rows = CollectedResults(errors)
+def csv_writer(out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+    """Return a writer of one file."""
+    return PiecewiseWriter(out, errors, convert=_converted, encode=_encoded)
 
-    def write(self, batch: Batch, results: Results) -> None:
-        """Append the rows of a batch."""
-        self._rows.add(batch, results)
 
-    def close(self) -> ResultCounts:
-        """Write the file, and return the numbers of results."""
-        rows = self._rows
-        values: dict[str, Sequence[Json]] = {ID_COLUMN: rows.ids} if rows.has_ids else {}
-        values |= rows.copied_columns()
-        values[PREDICTION] = rows.predictions()
-        failures = map(rows.failures.get, range(len(rows.indexes)))
-        errors = [error_text(one).decode() if one else "" for one in failures]
-        content = io.StringIO()
-        writer = csv.writer(content, lineterminator="\n")
-        writer.writerow([INDEX, *values, ERROR])
-        writer.writerows(
-            zip(rows.indexes, *([_cell(one) for one in column] for column in values.values()), errors, strict=True)
-        )
-        self._out.write(content.getvalue().encode())
-        return rows.counts
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Consecutive rows as text, and the names of their columns."""
+
+    names: tuple[str, ...]
+    text: str
+
+
+def _converted(rows: CollectedResults) -> _Piece:
+    values: dict[str, Sequence[Json]] = {ID_COLUMN: rows.ids} if rows.has_ids else {}
+    values |= rows.copied_columns()
+    values[PREDICTION] = rows.predictions()
+    failures = map(rows.failures.get, range(len(rows.indexes)))
+    errors = [error_text(one).decode() if one else "" for one in failures]
+    cells = ([_cell(one) for one in column] for column in values.values())
+    return _Piece((INDEX, *values, ERROR), _text(zip(rows.indexes, *cells, errors, strict=True)))
+
+
+def _encoded(pieces: Sequence[_Piece]) -> bytes:
+    names = dict.fromkeys(name for piece in pieces for name in piece.names if name not in (PREDICTION, ERROR))
+    header = (*names, PREDICTION, ERROR)
+    texts = (piece.text if piece.names == header else _with_columns(piece, header) for piece in pieces)
+    return (_text([header]) + "".join(texts)).encode()
+
+
+def _with_columns(piece: _Piece, header: Sequence[str]) -> str:
+    """Return the rows with columns that only other pieces have."""
+    rows = csv.reader(io.StringIO(piece.text, newline=""), strict=True)
+    return _text([dict(zip(piece.names, row, strict=True)).get(name, "") for name in header] for row in rows)
+
+
+def _text(rows: Iterable[Iterable[object]]) -> str:
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows(rows)
+    return content.getvalue()
 
 
 def read_predictions(content: bytes) -> dict[int, bytes]:
     """Return the predictions in a file as JSON texts, by the index of their records. Raises ValueError."""
-    csv.field_size_limit(sys.maxsize)
     reader = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
     try:
         rows = list(reader)

@@ -4,7 +4,7 @@ A column `custom_id` of strings or integers is copied to the results. Ranges are
 tables, too: see `runner.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -21,8 +21,9 @@ from inferrun.plugins import (
     RecordFormat,
     ResultWriter,
 )
+from runner.collected_results import PiecewiseWriter
 from runner.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
-from runner.result_table import TableWriter, predictions_of
+from runner.result_table import joined, predictions_of, table_of
 
 
 class Parquet:
@@ -61,7 +62,7 @@ class Parquet:
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
-        return TableWriter(out, errors, encode=_encoded)
+        return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the predictions in a result file."""
@@ -74,10 +75,10 @@ def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
         yield parquet.ParquetFile(source)
 
 
-def _encoded(table: pyarrow.Table) -> pyarrow.Buffer:
+def _encoded(tables: Sequence[pyarrow.Table]) -> memoryview:
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(table, sink)
-    return sink.getvalue()
+    parquet.write_table(joined(tables), sink)
+    return memoryview(sink.getvalue())
 
 
 PARQUET = Parquet()

@@ -65,10 +65,21 @@ def written(form: Written, *results: Results, **batch: Any) -> tuple[bytes, byte
         ({}, {}),
         (2**64, 1.5),
         ([1, "a"], [None]),
+        (1, 0.5, 2),
+        (2**53 + 1, 0.5),
+        ([], [1], [0.5]),
+        (True, 1),
+        ("a", 1),
+        ("{}", {}),
+        ([{"a": 1}], [{"b": 2}]),
     ],
 )
-def test_predictions_can_be_read_again(form: Written, values: tuple[object, ...]) -> None:
-    content, errors = written(form, Results(texts(*values[:1])), Results(texts(*values[1:])))
+@pytest.mark.parametrize("rows", [1, 16_384])
+def test_predictions_can_be_read_again(
+    form: Written, values: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.collected_results.PIECE_ROWS", rows)
+    content, errors = written(form, *(Results(texts(value)) for value in values))
     found = form.read_results(content)
     assert {index: json.loads(text) for index, text in found.items()} == dict(enumerate(values, 7))
     assert errors == b""
@@ -84,6 +95,26 @@ def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
         "n": 2,
         "error": {"code": "rejected", "message": "it is bad", "attempts": 2},
     }
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+def test_pieces_of_a_chunk_may_have_different_columns(form: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.collected_results.PIECE_ROWS", 1)
+    out = io.BytesIO()
+    writer = form.writer(out, io.BytesIO())
+    for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):
+        one = Results(texts(first + 0.5))
+        writer.write(Batch(first=first, records=one.values, copied=[copied] if copied else []), one)
+    writer.close()
+    assert form.read_results(out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
+    assert names_of(form, out.getvalue()) == ["index", "a", "b", "prediction", "error"]
+
+
+def names_of(form: Written, content: bytes) -> list[str]:
+    source = pyarrow.BufferReader(content)
+    if form is CSV:
+        return content.decode().splitlines()[0].split(",")
+    return list((parquet.read_table(source) if form is PARQUET else ipc.open_file(source).read_all()).schema.names)
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
