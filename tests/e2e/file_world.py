@@ -7,6 +7,10 @@ from typing import Any
 from tests.e2e.stage import Object, Space, config, provide_volumes
 
 RECORDS = 20_000
+
+UNHURRIED = {"maxBatchRecords": 1000, "concurrency": 1}
+"""Requests of a run that takes about 15 seconds, so that it can be disturbed in the middle."""
+
 FOLDER = "/data"
 
 

@@ -2,12 +2,12 @@
 
 import json
 
-from tests.e2e.file_world import FOLDER, RECORDS, committed_in, counts_of, in_pod, prepare
+from tests.e2e.file_world import FOLDER, RECORDS, UNHURRIED, committed_in, counts_of, in_pod, prepare
 from tests.e2e.stage import Space, kill_9, run, until
 
 
 def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(space: Space) -> None:
-    prepare(space, backoff_limit=2)
+    prepare(space, backoff_limit=2, requests=UNHURRIED)
     space.apply(run("counted", "ours"))
     space.wait_for("counted", phase="Running", seconds=60)
     until(lambda: len(committed_in(space)) >= RECORDS / 8, seconds=60, what="an eighth is committed")

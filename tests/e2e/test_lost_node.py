@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.conftest import install
-from tests.e2e.file_world import RECORDS, committed_in, prepare
+from tests.e2e.file_world import RECORDS, UNHURRIED, committed_in, prepare
 from tests.e2e.stage import Space, Stage, processes_of, run, until
 
 pytestmark = pytest.mark.alone
@@ -30,7 +30,7 @@ def impatient(stage: Stage) -> Iterator[Stage]:
 
 def test_a_run_on_a_node_that_is_cut_off_continues_in_another_launch(space: Space, impatient: Stage) -> None:
     """The node cannot be reached, but its containers run on and write, until it is back."""
-    prepare(space, backoff_limit=0)
+    prepare(space, backoff_limit=0, requests=UNHURRIED)
     space.apply(run("stranded", "ours", timeoutSeconds=600), run("idle", "actor", parameters={"sleep": "600"}))
     for name in ("stranded", "idle"):
         space.wait_for(name, phase="Running", seconds=120)

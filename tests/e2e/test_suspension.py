@@ -3,7 +3,7 @@
 import json
 import time
 
-from tests.e2e.file_world import RECORDS, committed_in, counts_of, prepare
+from tests.e2e.file_world import RECORDS, UNHURRIED, committed_in, counts_of, prepare
 from tests.e2e.stage import Object, Space, run, until
 
 SELECTOR = "app.kubernetes.io/managed-by=inferrun"
@@ -19,7 +19,7 @@ def patch_job(space: Space, name: str, body: Object, *words: str) -> None:
 
 
 def test_a_suspended_run_has_no_job_and_continues_after_what_it_has_committed(space: Space) -> None:
-    prepare(space, backoff_limit=0)
+    prepare(space, backoff_limit=0, requests=UNHURRIED)
     space.apply(run("paused", "ours", timeoutSeconds=600))
     space.wait_for("paused", phase="Running", seconds=60)
     until(lambda: len(committed_in(space)) >= RECORDS / 8, seconds=60, what="an eighth is committed")
