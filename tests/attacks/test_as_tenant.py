@@ -84,7 +84,7 @@ def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: V
     assert pod["metadata"]["namespace"] == tenant.name
 
 
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a\x00b", "..", "a\nb"])
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a\x00b", ".."])
 def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> None:
     storage = {
         "input": {"file": {"claimName": "c", "path": path}},

@@ -18,12 +18,18 @@ def world(space: Space) -> tuple[Object, ...]:
     """The counting model as Pod and Service. Its Pod also mounts the claim, so that files can be written and read."""
     script = Path(__file__).with_name("counting_model.py").read_text()
     metadata = {"name": "counting", "labels": {"app": "counting"}}
-    security = {"runAsNonRoot": True, "runAsUser": 65532, "fsGroup": 65532}
+    security = {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "fsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     container = {
         "name": "model",
         "image": "localhost/inferrun/base:dev",
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "/srv/model/counting_model.py"],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "script", "mountPath": "/srv/model"}, {"name": "data", "mountPath": FOLDER}],
         "readinessProbe": {"httpGet": {"path": "/v2/models/counting", "port": 8080}, "periodSeconds": 1},
     }
