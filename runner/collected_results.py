@@ -5,9 +5,9 @@ from typing import BinaryIO, Final, Generic, TypeVar, cast
 
 import orjson
 
-from inferrun.plugins import Batch, CustomId, Json, RecordError, ResultCounts, Results
-from runner.json_text import error_text, json_texts
-from runner.jsonl.format import head_of
+from inferrun.plugins import ID_COLUMN, Batch, CustomId, Json, RecordError, ResultCounts, Results
+from runner.json_text import json_texts
+from runner.jsonl.format import error_line
 
 INDEX: Final = "index"
 PREDICTION: Final = "prediction"
@@ -27,44 +27,38 @@ class CollectedResults:
         self._predictions: list[bytes] = []
         """JSON texts; null for failed records."""
         self.indexes: list[int] = []
-        self.ids: list[CustomId] = []
-        self.failures: dict[int, RecordError] = {}
+        self._ids: list[CustomId] = []
+        self._failures: dict[int, RecordError] = {}
         """By the position of the row."""
 
     def add(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
         start = len(self.indexes)
         self.indexes += range(batch.first, batch.first + len(batch))
-        self.ids += batch.ids or [None] * len(batch)
+        self._ids += batch.ids or [None] * len(batch)
         self._copied += batch.copied or [b""] * len(batch)
         self._predictions += json_texts(results.values)
-        for at in sorted(results.errors):
-            self.failures[start + at] = results.errors[at]
-            self._predictions[start + at] = b"null"
-            self._write_error(start + at, results.errors[at])
+        for at, error in sorted(results.errors.items()):
+            row = start + at
+            self._failures[row] = error
+            self._predictions[row] = b"null"
+            self._errors.write(error_line(self.indexes[row], self._ids[row], self._copied[row], error))
 
-    @property
-    def has_ids(self) -> bool:
-        """Whether any record has an id."""
-        return any(one is not None for one in self.ids)
+    def columns(self) -> dict[str, Sequence[Json]]:
+        """Return ids, copied columns and predictions; a value that a row does not have is null. Without ids, that column is absent."""
+        ids: dict[str, Sequence[Json]] = {ID_COLUMN: self._ids} if any(one is not None for one in self._ids) else {}
+        return {**ids, **self._copied_columns(), PREDICTION: _decoded(self._predictions)}
 
-    def predictions(self) -> list[Json]:
-        """Return the predictions, with null for failed records."""
-        return _decoded(self._predictions)
+    def failures(self) -> list[RecordError | None]:
+        """Return the error of each row that has failed."""
+        return [self._failures.get(row) for row in range(len(self.indexes))]
 
-    def copied_columns(self) -> dict[str, list[Json]]:
-        """Return the columns that are copied, with null for rows that do not have them."""
+    def _copied_columns(self) -> dict[str, list[Json]]:
         if not any(self._copied):
             return {}
         rows = cast("list[dict[str, Json]]", _decoded([b"{%b}" % members for members in self._copied]))
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
-
-    def _write_error(self, row: int, error: RecordError) -> None:
-        head = head_of(self.indexes[row], self.ids[row])
-        if self._copied[row]:
-            head += b",%b" % self._copied[row]
-        self._errors.write(b'%b,"error":%b}\n' % (head, error_text(error)))
 
 
 class PiecewiseWriter(Generic[T]):

@@ -7,11 +7,13 @@ are stored as their JSON texts, and the column's metadata says so. Imports pyarr
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow
 
-from inferrun.plugins import ID_COLUMN, Json
+from inferrun.plugins import ID_COLUMN, Json, RecordError
 from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
 from runner.json_text import text_of
 
@@ -25,15 +27,14 @@ _JSON_TEXT: Final = {b"inferrun": b"json"}
 
 def table_of(rows: CollectedResults) -> pyarrow.Table:
     """Return rows as a table with the types of their values."""
-    values: dict[str, Sequence[Json]] = {ID_COLUMN: _ids(rows)} if rows.has_ids else {}
-    values |= rows.copied_columns()
-    values[PREDICTION] = rows.predictions()
-    columns = {name: _typed(column) or _json_texts(column) for name, column in values.items()}
+    values = rows.columns()
+    if ID_COLUMN in values:
+        values[ID_COLUMN] = _of_one_type(values[ID_COLUMN])
     return _table(
         {
             INDEX: _Column(pyarrow.array(rows.indexes, pyarrow.int64())),
-            **columns,
-            ERROR: _Column(pyarrow.array(_errors(rows), _ERROR_TYPE)),
+            **{name: _typed(column) or _json_texts(column) for name, column in values.items()},
+            ERROR: _Column(pyarrow.array(map(_struct_of, rows.failures()), _ERROR_TYPE)),
         }
     )
 
@@ -53,12 +54,11 @@ def predictions_of(table: pyarrow.Table) -> dict[int, bytes]:
     return {index: value.encode() if is_json else text_of(value) for index, value, error in rows if error is None}
 
 
+@dataclass(frozen=True, slots=True)
 class _Column:
-    """Values, and whether they are JSON texts."""
-
-    def __init__(self, values: pyarrow.Array | pyarrow.ChunkedArray, *, is_json: bool = False) -> None:
-        self.values = values
-        self.is_json = is_json
+    values: pyarrow.Array | pyarrow.ChunkedArray
+    is_json: bool = False
+    """Whether they are JSON texts."""
 
 
 def _table(columns: dict[str, _Column]) -> pyarrow.Table:
@@ -70,24 +70,20 @@ def _table(columns: dict[str, _Column]) -> pyarrow.Table:
 
 
 def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
-    parts = [table.column(name) if name in table.schema.names else pyarrow.nulls(len(table)) for table in tables]
-    texts = [name in table.schema.names and _is_json(table.schema.field(name)) for table in tables]
+    """Return a column of all tables, with null for the rows of those that do not have it."""
+    parts, texts = [], []
+    for table in tables:
+        is_there = name in table.schema.names
+        parts.append(table.column(name).combine_chunks() if is_there else pyarrow.nulls(len(table)))
+        texts.append(is_there and _is_json(table.schema.field(name)))
     kind = None if any(texts) else _common_type(part.type for part in parts)
     if kind is not None:
-        try:
-            return _Column(pyarrow.chunked_array([chunk for part in parts for chunk in _chunks(part.cast(kind))], kind))
-        except pyarrow.ArrowInvalid:  # an integer that is no floating-point number
-            pass
+        with suppress(pyarrow.ArrowInvalid):  # an integer that is no floating-point number
+            return _Column(pyarrow.chunked_array([part.cast(kind) for part in parts], kind))
     converted = [
         part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
     ]
-    return _Column(
-        pyarrow.chunked_array([chunk for part in converted for chunk in _chunks(part)], pyarrow.string()), is_json=True
-    )
-
-
-def _chunks(values: pyarrow.Array | pyarrow.ChunkedArray) -> list[pyarrow.Array]:
-    return values.chunks if isinstance(values, pyarrow.ChunkedArray) else [values]
+    return _Column(pyarrow.chunked_array(converted, pyarrow.string()), is_json=True)
 
 
 def _common_type(kinds: Iterable[pyarrow.DataType]) -> pyarrow.DataType | None:
@@ -112,16 +108,15 @@ def _is_json(field: pyarrow.Field) -> bool:
     return bool((field.metadata or {}).items() >= _JSON_TEXT.items())
 
 
-def _ids(rows: CollectedResults) -> Sequence[Json]:
+def _of_one_type(ids: Sequence[Json]) -> Sequence[Json]:
     """Return integers if all ids are, otherwise texts."""
-    if {type(one) for one in rows.ids} <= {int, type(None)}:
-        return rows.ids
-    return [None if one is None else str(one) for one in rows.ids]
+    if {type(one) for one in ids} <= {int, type(None)}:
+        return ids
+    return [None if one is None else str(one) for one in ids]
 
 
-def _errors(rows: CollectedResults) -> list[dict[str, Json] | None]:
-    failures = map(rows.failures.get, range(len(rows.indexes)))
-    return [{"code": one.code, "message": one.message, "attempts": one.attempts} if one else None for one in failures]
+def _struct_of(error: RecordError | None) -> dict[str, Json] | None:
+    return {"code": error.code, "message": error.message, "attempts": error.attempts} if error else None
 
 
 def _json_texts(values: Sequence[Json]) -> _Column:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import orjson
 
-from inferrun.plugins import ID_COLUMN, Json, ResultWriter
+from inferrun.plugins import Json, ResultWriter
 from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults, PiecewiseWriter
 from runner.json_text import error_text, text_of
 
@@ -35,13 +35,10 @@ class _Piece:
 
 
 def _converted(rows: CollectedResults) -> _Piece:
-    values: dict[str, Sequence[Json]] = {ID_COLUMN: rows.ids} if rows.has_ids else {}
-    values |= rows.copied_columns()
-    values[PREDICTION] = rows.predictions()
-    failures = map(rows.failures.get, range(len(rows.indexes)))
-    errors = [error_text(one).decode() if one else "" for one in failures]
-    cells = ([_cell(one) for one in column] for column in values.values())
-    return _Piece((INDEX, *values, ERROR), _text(zip(rows.indexes, *cells, errors, strict=True)))
+    columns = rows.columns()
+    errors = [error_text(one).decode() if one else "" for one in rows.failures()]
+    cells = ([_cell(one) for one in column] for column in columns.values())
+    return _Piece((INDEX, *columns, ERROR), _text(zip(rows.indexes, *cells, errors, strict=True)))
 
 
 def _encoded(pieces: Sequence[_Piece]) -> bytes:

@@ -55,35 +55,33 @@ class JsonlWriter:
             self._out.write(_plain_lines(batch, json_texts(results.values)))
             return
         for at, text in enumerate(json_texts(results.values)):
-            head = head_of(batch.first + at, batch.ids[at] if batch.ids else None)
-            if batch.copied:
-                head += b",%b" % batch.copied[at]
+            custom_id, copied = batch.ids[at] if batch.ids else None, batch.copied[at] if batch.copied else b""
             if error := results.errors.get(at):
-                self._write_error(head, error)
+                line = error_line(batch.first + at, custom_id, copied, error)
+                self._out.write(line)
+                self._errors.write(line)
             else:
-                self._out.write(b'%b,"prediction":%b}\n' % (head, text))
+                self._out.write(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
 
     def close(self) -> ResultCounts:
         """Return the numbers of lines."""
         return self._counts
-
-    def _write_error(self, head: bytes, error: RecordError) -> None:
-        line = b'%b,"error":%b}\n' % (head, error_text(error))
-        self._out.write(line)
-        self._errors.write(line)
 
 
 def _plain_lines(batch: Batch, texts: list[bytes]) -> bytes:
     return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, zip(itertools.count(batch.first), texts)))
 
 
-def head_of(index: int, custom_id: CustomId) -> bytes:
-    """Return the beginning of a result: its index, and its id if there is one."""
-    return (
-        b'{"index":%d' % index
-        if custom_id is None
-        else b'{"index":%d,"custom_id":%b' % (index, orjson.dumps(custom_id))
-    )
+def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
+    """Return the line of a failed record; `copied` are members of the object, or empty."""
+    return b'%b,"error":%b}\n' % (_head(index, custom_id, copied), error_text(error))
+
+
+def _head(index: int, custom_id: CustomId, copied: bytes) -> bytes:
+    head = b'{"index":%d' % index
+    if custom_id is not None:
+        head += b',"custom_id":%b' % orjson.dumps(custom_id)
+    return b"%b,%b" % (head, copied) if copied else head
 
 
 class Jsonl:
