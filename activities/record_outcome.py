@@ -34,8 +34,8 @@ from activities.rules.object_metadata import uid_of
 from activities.rules.snapshot import Snapshot
 from activities.rules.status_results import result_of_update
 from activities.rules.workflow_reference import workflow_reference
-from activities.stop_launch import TurnOf
 from inferrun import wellknown
+from inferrun.control.pace import TurnOf
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import ended_status
 from inferrun.kserve import identity_of
@@ -96,10 +96,9 @@ class OutcomeRecorder:
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
         """Write the outcome, then start what follows from it."""
-        if request.takes_turn and not await self._runs.is_gone(request.run):
-            seconds = self._turn_of(request.run.namespace)
-            if seconds > 0:
-                return StatusResult(turn_in_seconds=seconds)
+        takes_turn = request.takes_turn and not await self._runs.is_gone(request.run)
+        if takes_turn and (seconds := self._turn_of(request.run.namespace)) > 0:
+            return StatusResult(turn_in_seconds=seconds)
         snapshot = await self._snapshot(request)
         auto_delete = await self._auto_delete(request.run, snapshot)
         known = self._runs.watched(request.run)

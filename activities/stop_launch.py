@@ -24,6 +24,7 @@ from activities.rules.diagnosis import diagnose, find_event_subject
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.snapshot import Snapshot
+from inferrun.control.pace import TurnOf
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
@@ -47,10 +48,6 @@ START_TOLERANCE = 1.0
 
 WatchedOrphans = Callable[[str], Sequence[Object]]
 """The Pods that the Job with this UID left behind, as far as the watch has seen them."""
-
-
-TurnOf = Callable[[str], float]
-"""Seconds until the next run of a namespace may be stopped, or end without a Job; whoever asks has that turn."""
 
 
 class LaunchStopper:

@@ -17,8 +17,8 @@ from activities.rules.late_runs import missed_because
 from activities.rules.launch_blocked import creation_rejected
 from activities.rules.object_metadata import name_of
 from activities.rules.submission_status import adopted, rejected, status_of
-from activities.stop_launch import TurnOf
 from inferrun import wellknown
+from inferrun.control.pace import TurnOf
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import RUNS, Object

@@ -21,7 +21,7 @@ from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Key
 from inferrun.kube.namespaced_informers import NamespacedInformers
-from inferrun.kube.namespaces import ALL, Namespaces, Served
+from inferrun.kube.namespaces import Namespaces, Served
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -56,14 +56,16 @@ class Shim:
         workflows: RunWorkflows,
         schedules: Schedules,
         namespaces: Namespaces,
-        served: Served = ALL,
+        served: Served | None = None,
         workers: int,
         resync_seconds: int,
         defaults: Callable[[], Defaults],
         runner_account: str,
         identity: str,
     ) -> None:
+        """`served`: of `namespaces`, those that are served at present; None for all."""
         runs = RunStore(api)
+        served = namespaces if served is None else served
         self._resync_seconds = resync_seconds
         self._run_watch = NamespacedInformers(
             api, RUNS, namespaces=namespaces, served=served, transform=trim_run, listener=self._on_run_event
@@ -119,7 +121,7 @@ class Shim:
             schedules,
             watch=self._run_watch,
             ensure_again=self._executions.ensure_again,
-            namespaces=served if served is not ALL else namespaces,
+            namespaces=served,
         )
 
     @property

@@ -40,7 +40,7 @@ from activities.stop_launch import LaunchStopper
 from activities.submit_run import RunSubmitter
 from activities.verify_output import OutputVerifier
 from inferrun.control.installation import installation_id
-from inferrun.control.pace import Pace
+from inferrun.control.pace import Pace, TurnOf
 from inferrun.control.process import Part, work_until
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
@@ -132,8 +132,8 @@ class WorkerProcess:
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
         )
         self._afterwards = Afterwards()
-        self._ends = Pace(burst=AT_ONCE, per_second=PER_SECOND)
-        self._fires = Pace(burst=AT_ONCE, per_second=PER_SECOND)
+        self._turn_to_end = _turns()
+        self._turn_to_fire = _turns()
         self._callers = CallerCheck(client, task_queue=common.task_queue, served=settings.served_namespaces)
         self._origins = OriginChecker(client, task_queue=common.task_queue)
         run_activities = self._run_activities()
@@ -255,7 +255,7 @@ class WorkerProcess:
             prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
             afterwards=self._afterwards.add,
             watched_job=self._watch.jobs.get,
-            turn_of=self._turn_of,
+            turn_of=self._turn_to_end,
         )
         launches = LaunchReader(self._api, self._runs, ended_pods=self._ended_pods, watched_job=self._watch.jobs.get)
         return [
@@ -269,7 +269,7 @@ class WorkerProcess:
                 launches,
                 defaults=self._defaults.current,
                 watched_orphans=self._watch.orphans_of,
-                turn_of=self._turn_of,
+                turn_of=self._turn_to_end,
             ).stop_launch,
             JobStopper(self._api, self._runs).stop_job,
             SpecReader(self._runs).read_spec,
@@ -285,9 +285,6 @@ class WorkerProcess:
         own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
         return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
 
-    def _turn_of(self, namespace: str) -> float:
-        return self._ends.wait_seconds(namespace, now=time.monotonic())
-
     def _ended_pods(self, job_uid: str) -> list[Object]:
         return [end.as_pod() for end in self._watch.remembered_ends(job_uid)]
 
@@ -301,7 +298,7 @@ class WorkerProcess:
             namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
             excluded_annotations=lambda: self._defaults.current().excluded_annotations,
-            turn_of=lambda namespace: self._fires.wait_seconds(namespace, now=time.monotonic()),
+            turn_of=self._turn_to_fire,
         )
         return [
             submitter.submit_run,
@@ -309,3 +306,8 @@ class WorkerProcess:
             RunCanceller(self._api, self._runs, temporal=self._client).cancel_run,
             ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]
+
+
+def _turns() -> TurnOf:
+    pace = Pace(burst=AT_ONCE, per_second=PER_SECOND)
+    return lambda namespace: pace.wait_seconds(namespace, now=time.monotonic())

@@ -36,6 +36,7 @@ from inferrun.cli.temporal_server import Connected, Denied, TemporalServer, Unre
 from inferrun.control.installation import join_id, recorded_cluster
 from inferrun.control.run_defaults import Defaults, parse_defaults
 from inferrun.kube.claims import CLUSTER_PLACE, Claim
+from inferrun.kube.claims import FIX as SERVED_TWICE_FIX
 from inferrun.kube.claims import NAME as CLAIM
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, LEASES, Object, Resource
@@ -249,8 +250,7 @@ async def _claims(cluster: Cluster, installed: Installed, installation: str) -> 
         if claim.holder in ("", installation) or claim.is_older_than(CLAIM_SECONDS, today=utc_now()):
             continue
         what = f"namespace {place}" if place else "all namespaces"
-        fix = "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
-        found.append(problem(what, f"served by another installation: {claim.holder}", fix=fix))
+        found.append(problem(what, f"served by another installation: {claim.holder}", fix=SERVED_TWICE_FIX))
     return found
 
 

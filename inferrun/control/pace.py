@@ -1,13 +1,17 @@
 """Says how long a member of a group (a namespace, say) has to wait until it may begin: a few at once, then so many per second.
 
-For crowds that no queue of ours holds back, because Temporal starts them all at the same moment, such as timers. Pure; whoever
-asks begins at the time of the answer, and others get later ones.
+For crowds that no queue of ours holds back, because Temporal starts them all at the same moment, such as timers. Pure. Each
+caller begins at the time of its answer, and the next one gets a later one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MAX_GROUPS = 1000
 """Groups that are remembered before those that have nothing to wait for are forgotten."""
+
+TurnOf = Callable[[str], float]
+"""Seconds until the next run of a namespace may begin. Each call takes one turn."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ Therefore an installation serves a namespace only while it holds its claim, a Le
 - otherwise that of kube-system. It names the namespaces that are left to installations that list them, and all service accounts may
   read it.
 
-Whoever comes second refuses, reports it, and takes over as soon as the other one has not renewed its claim for 15 seconds. The
+The second one refuses, reports it, and takes over as soon as the other one has not renewed its claim for 15 seconds. The
 claim in a namespace can be written by its users, so it counts little: one that is deleted, or replaced while this installation
 serves the namespace, is written again; if claims may not be read or written, there are none. A process that could not renew its
 claim in time and finds another one ends, so that it forgets everything.
@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from inferrun.kube.claims import CLUSTER_PLACE, NAME, Claim, ClaimTiming, Sightings, renewal
+from inferrun.kube.claims import CLUSTER_PLACE, FIX, NAME, Claim, ClaimTiming, Sightings, renewal
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from inferrun.kube.namespaces import Namespaces
@@ -45,8 +45,8 @@ class Refusal:
     def __str__(self) -> str:
         where = f"namespace {self.namespace} is" if self.namespace else "all namespaces are"
         return (
-            f"{where} served by the installation {self.holder!r} already; set watchNamespace of one of the two releases to other "
-            f"namespaces, or uninstall one: this one takes over within {ClaimTiming().duration:.0f} s"
+            f"{where} served by the installation {self.holder!r} already; {FIX}: this one takes over within "
+            f"{ClaimTiming().duration:.0f} s"
         )
 
 
@@ -232,7 +232,7 @@ class Territory:
         return ""
 
     def _is_certain_of(self, place: str) -> bool:
-        """Whether nobody who keeps to the rules can have taken the place: this installation's claim was there a moment ago."""
+        """Whether no installation can have taken the place yet: this one's claim was there a moment ago."""
         held_at = self._held_at.get(place)
         return held_at is not None and _now() - held_at < self._timing.duration / 2
 

@@ -20,6 +20,9 @@ NAME: Final = "inferrun-installation"
 CLUSTER_PLACE: Final = "kube-system"
 """Namespace of the claim of an installation that serves all namespaces."""
 
+FIX: Final = "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
+"""For two installations that are configured to serve the same namespace."""
+
 ANNOTATION_EXCEPT: Final = f"{wellknown.DOMAIN}/except-namespaces"
 """On the claim to all namespaces: those that it leaves to others, separated by commas."""
 
