@@ -124,7 +124,9 @@ class LaunchResult(RunProgress):
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
-    is_unwatched: bool = Field(default=False, description="Whether nobody signals when what the run waits for is there")
+    is_unwatched: bool = Field(
+        default=False, description="Whether no signal follows when what the run waits for appears"
+    )
 
 
 class RunInput(RunRef, RunProgress):

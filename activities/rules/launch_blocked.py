@@ -10,7 +10,7 @@ from inferrun.text import one_line
 class LaunchBlocked(Exception):
     """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that.
 
-    `service` is the object that serves the model, if the run waits for it. `is_unwatched`: nobody notices when that is resolved.
+    `service` is the object that serves the model, if the run waits for it. `is_unwatched`: no watch shows when that is resolved.
     """
 
     def __init__(

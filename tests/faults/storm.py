@@ -318,7 +318,7 @@ class Storm:
                 if is_launch(launch):
                     named = f"launch {launch} of {one.runs[run].name if run in one.runs else run}"
                     found[named] = job_duplicates(one.seen_jobs[uid] for uid in uids)
-        self._tell(
+        self._report_duplicates(
             found, violation="Launches with more than one started Job", other="Launches with a late Job, without a Pod"
         )
 
@@ -338,13 +338,13 @@ class Storm:
             for (run, launch), ran in containers.items()
             if is_launch(launch)
         }
-        self._tell(
+        self._report_duplicates(
             found,
             violation="Launches with more than one container",
             other="Launches whose Pod Kubernetes created twice",
         )
 
-    def _tell(self, found: Mapping[str, list[Duplicate]], *, violation: str, other: str) -> None:
+    def _report_duplicates(self, found: Mapping[str, list[Duplicate]], *, violation: str, other: str) -> None:
         """The numbers of both kinds of duplicates, and what happened to each of them."""
         named = [(launch, one) for launch, duplicates in found.items() for one in duplicates]
         violations = [f"{launch}: {one.what}" for launch, one in named if one.is_violation]
