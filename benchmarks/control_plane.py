@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.processes import Launch, Process, free_port, listens, serve
 from inferrun.temporal.connection import ATTRIBUTES
+from tools.devcluster.components import GO_RUNTIME
 
 TOKEN = "benchmark"
 """A fixed token is sufficient for a server that listens on loopback for a few minutes."""
@@ -49,7 +50,7 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
     _check(binaries)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    environment = server_environment(folder)
     programs: list[Process] = []
     with ExitStack() as ends:
 
@@ -80,6 +81,11 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
 
         up("kube-controller-manager", manager)
         yield ControlPlane(kubeconfig, f"127.0.0.1:{temporal}", f"http://127.0.0.1:{metrics}/metrics", tuple(programs))
+
+
+def server_environment(folder: Path) -> dict[str, str]:
+    """Return the environment variables of a server."""
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), **GO_RUNTIME}
 
 
 def _check(binaries: Path) -> None:

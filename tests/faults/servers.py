@@ -1,10 +1,9 @@
 """Kills the servers of a control plane with SIGKILL and starts them again with the same data and addresses."""
 
 import asyncio
-import os
 from pathlib import Path
 
-from benchmarks.control_plane import ControlPlane
+from benchmarks.control_plane import ControlPlane, server_environment
 from benchmarks.processes import Process, start
 
 LOOK_SECONDS = 1.0
@@ -46,9 +45,8 @@ class Servers:
         self._logs += 1
         logs = self._folder / f"again-{self._logs}"
         logs.mkdir()
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder)}
         command = [str(word) for word in self._running[name].child.args]  # type: ignore[union-attr]  # a list
-        self._running[name] = start(name, command, logs=logs, environment=environment)
+        self._running[name] = start(name, command, logs=logs, environment=server_environment(self._folder))
         self._restarted.append(self._running[name])
         self._stopped.discard(name)
 

@@ -90,7 +90,11 @@ KUBERNETES = GoModule(
 TEMPORAL = GoModule(
     name="temporal",
     targets=(("temporal", "github.com/temporalio/cli/cmd/temporal"),),
-    optimized=("go.temporal.io/...", "modernc.org/..."),
+    optimized=(
+        *("go.temporal.io/...", "modernc.org/...", "golang.org/x/...", "go.uber.org/...", "go.opentelemetry.io/..."),
+        *("github.com/jmoiron/...", "github.com/dgryski/...", "github.com/google/...", "github.com/gogo/..."),
+        *("github.com/prometheus/...", "github.com/grpc-ecosystem/...", "github.com/uber-go/...", "github.com/cespare/..."),
+    ),
     cost=210,
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
