@@ -45,7 +45,7 @@ class CollectedResults:
             self._errors.write(error_line(self.indexes[row], self._ids[row], self._copied[row], error))
 
     def columns(self) -> dict[str, Sequence[Json]]:
-        """Return ids, copied columns and predictions; a value that a row does not have is null. Without ids, that column is absent."""
+        """Return ids if there are any, copied columns and predictions; a value that a row does not have is null."""
         ids: dict[str, Sequence[Json]] = {ID_COLUMN: self._ids} if any(one is not None for one in self._ids) else {}
         return {**ids, **self._copied_columns(), PREDICTION: _decoded(self._predictions)}
 

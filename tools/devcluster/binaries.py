@@ -93,7 +93,12 @@ TEMPORAL = GoModule(
     optimized=(
         *("go.temporal.io/...", "modernc.org/...", "golang.org/x/...", "go.uber.org/...", "go.opentelemetry.io/..."),
         *("github.com/jmoiron/...", "github.com/dgryski/...", "github.com/google/...", "github.com/gogo/..."),
-        *("github.com/prometheus/...", "github.com/grpc-ecosystem/...", "github.com/uber-go/...", "github.com/cespare/..."),
+        *(
+            "github.com/prometheus/...",
+            "github.com/grpc-ecosystem/...",
+            "github.com/uber-go/...",
+            "github.com/cespare/...",
+        ),
     ),
     cost=210,
 )
