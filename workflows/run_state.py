@@ -293,7 +293,7 @@ class RunState:
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""
-        only_job = self.job if self.progress.launch == 1 else None
+        only_job = self.job if self.progress.launch == 1 and not self.unverified_launch else None
         return RecordInput(
             run=self.run,
             phase=phase,

@@ -6,15 +6,18 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
 
 from aiohttp import web
+from temporalio.service import RPCError
 
 from inferrun.control.settings import CommonSettings
-from inferrun.kube.errors import KubeError
+from inferrun.kube.errors import KubeError, Unreachable
 from inferrun.logs import log_as_json
+from inferrun.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +55,9 @@ class Part(Protocol):
 RECURSION_LIMIT = 30_000
 """Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one of them must not make a
 whole list unreadable."""
+
+RETRY_SECONDS = 3.0
+"""Between two attempts to connect to the servers."""
 
 COLLECTION_THRESHOLDS = (10_000, 20, 20)
 """Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed."""
@@ -96,13 +102,36 @@ def leave(code: int) -> NoReturn:
 
 async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P]]) -> None:
     stopped = _stop_event()
-    async with start(settings) as program:
-        health = await _serve_health(port=settings.common.health_port, program=program)
-        _relieve_collector()
-        try:
+    probes = Probes()
+    server = await _serve_health(port=settings.common.health_port, probes=probes)
+    try:
+        async with AsyncExitStack() as stack:
+            program = await until_started(lambda: stack.enter_async_context(start(settings)), stopped, probes)
+            if program is None:
+                return
+            probes.program = program
+            _relieve_collector()
             await program.run_until(stopped)
-        finally:
-            await health.cleanup()
+    finally:
+        await server.cleanup()
+
+
+async def until_started(
+    start: Callable[[], Awaitable[P]], stopped: asyncio.Event, probes: "Probes", *, retry_seconds: float = RETRY_SECONDS
+) -> P | None:
+    """Start a program as soon as its servers can be reached; None if it is stopped before. Kubernetes would wait longer and longer
+    between two starts, up to five minutes.
+    """
+    while not stopped.is_set():
+        try:
+            return await start()
+        except (ConnectionError, Unreachable, RPCError) as error:
+            probes.waits_for = one_line(str(error), limit=512)
+            logger.warning("cannot start yet", extra={"error": probes.waits_for, "again_in": retry_seconds})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(retry_seconds):
+                await stopped.wait()
+    return None
 
 
 def _relieve_collector() -> None:
@@ -136,15 +165,33 @@ def _stop_event() -> asyncio.Event:
     return event
 
 
-async def _serve_health(*, port: int, program: Program) -> web.AppRunner:
+@dataclass
+class Probes:
+    """What the health endpoints report."""
+
+    program: Program | None = None
+    """The program once it is connected."""
+
+    waits_for: str = ""
+    """Why it is not connected yet."""
+
+    def readiness(self) -> tuple[bool, str]:
+        """Whether the program is ready, and the text for whoever looks why it is not."""
+        if self.program is None:
+            return False, f"not ready\n{self.waits_for}"
+        is_ready = self.program.is_ready
+        return is_ready, f"{'ok' if is_ready else 'not ready'}\n{self.program.refusals}"
+
+
+async def _serve_health(*, port: int, probes: Probes) -> web.AppRunner:
     """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
 
     async def live(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def ready(_request: web.Request) -> web.Response:
-        is_ready, refusals = program.is_ready, program.refusals
-        return web.Response(status=200 if is_ready else 503, text=f"{'ok' if is_ready else 'not ready'}\n{refusals}")
+        is_ready, text = probes.readiness()
+        return web.Response(status=200 if is_ready else 503, text=text)
 
     app = web.Application()
     app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])

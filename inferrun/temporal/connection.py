@@ -32,16 +32,25 @@ _NO_ROOM_OR_PERMISSION = (
 )
 
 
+class TemporalUnavailable(ConnectionError):
+    """Temporal cannot be reached, or rejects the connection."""
+
+
 async def connect(*, identity: str, lazy: bool = False, codec_keys: Path | None = None) -> Client:
     """A client for the address, namespace and credentials in the environment or in Temporal's configuration file, which can be
     rotated (`inferrun.temporal.rotation`). With `codec_keys`, a folder, payloads are encrypted (`inferrun.temporal.codec`).
 
-    A lazy client connects with its first request; a worker cannot use one.
+    A lazy client connects with its first request; a worker cannot use one. Raises TemporalUnavailable.
     """
     settings = ClientConfig.load_client_connect_config()
     plugins = [inferrun_plugin(is_sandboxed=False)]
     converter = DataConverter.default if codec_keys is None else encrypting_converter(codec_keys)
-    client = await Client.connect(**settings, identity=identity, lazy=lazy, plugins=plugins, data_converter=converter)
+    try:
+        client = await Client.connect(
+            **settings, identity=identity, lazy=lazy, plugins=plugins, data_converter=converter
+        )
+    except RuntimeError as error:  # the SDK has no error of its own for this
+        raise TemporalUnavailable(f"cannot connect to Temporal: {error}") from error
     config = client.config()
     config["service_client"] = RotatingService(client.service_client)
     return Client(**config)

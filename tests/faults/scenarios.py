@@ -22,8 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
-from inferrun.control.installation import installation_id
-from inferrun.control.settings import CommonSettings
+from inferrun.control.installation import join_id, recorded_cluster
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object
 from inferrun.names import run_workflow_id, schedule_id
@@ -559,9 +558,14 @@ async def _fire_orphan(stage: Stage) -> None:
 
 
 async def _memo_of(stage: Stage) -> dict[str, str]:
-    """The memo of what the installation starts."""
-    settings = {"INFERRUN_RELEASE": stage.namespace, "POD_NAMESPACE": stage.namespace}
-    return {"installation": await installation_id(stage.world.api, CommonSettings.read(settings))}
+    """The memo of what the installation starts, once it has recorded its id."""
+
+    async def is_recorded() -> bool:
+        return bool(await recorded_cluster(stage.world.api, stage.namespace))
+
+    await stage.until_temporal("the id of the installation is recorded", is_recorded)
+    cluster = await recorded_cluster(stage.world.api, stage.namespace)
+    return {"installation": join_id(release=stage.namespace, cluster=cluster)}
 
 
 async def _leave_schedule(stage: Stage, *, memo: dict[str, str]) -> str:

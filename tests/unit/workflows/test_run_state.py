@@ -289,6 +289,16 @@ def test_a_failure_without_a_readable_result_is_verified_and_again_when_the_run_
     assert state.verify_input(because="", is_final=True).launch == 1
 
 
+def test_the_only_job_of_a_run_is_not_its_only_one_if_its_output_was_verified(state: RunState) -> None:
+    """Its Job is marked as ended by then, so no sweep finds it: all Jobs are listed, and limited before the activity ends."""
+    state.begin_launch()
+    state.accept_launch(launched())
+    assert state.outcome(FAILED, Phase.FAILED, Reason.RUNNER_ERROR).only_job_name
+    state.must_verify(UNCLEAR, is_final=True)
+    outcome = state.outcome(UNCLEAR, Phase.FAILED, Reason.POD_LOST)
+    assert (outcome.only_job_name, outcome.only_job_uid) == ("", "")
+
+
 def test_continuing_as_new_keeps_what_must_be_verified(state: RunState) -> None:
     state.must_verify(UNCLEAR, is_final=False)
     assert RunState(state.continued()).must_verify(FAILED, is_final=True)
