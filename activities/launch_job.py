@@ -18,6 +18,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.ended_jobs import make_room
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
@@ -275,7 +276,8 @@ class JobLauncher:
                 raise name_taken("Job", name) from None
             return stored, True
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            raise creation_rejected("Job", name, error) from error
+            has_room_soon = await make_room(self._api, run.ref, error)
+            raise creation_rejected("Job", name, error, may_pass=has_room_soon) from error
 
     async def _find_own_job(
         self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, *, name: str

@@ -36,7 +36,7 @@ class LaunchBlocked(Exception):
         self.may_pass = may_pass
 
 
-def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:
+def creation_rejected(kind: str, name: str, error: KubeError, *, may_pass: bool = False) -> LaunchBlocked:
     """The API server rejected an object: for good if it is invalid, for now if a quota or an admission plugin objects, or if an
     admission webhook that must be asked does not answer.
     """
@@ -46,7 +46,7 @@ def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:
             Reason.INVALID_SPEC, f"the API server rejected {kind} {name}: {detail}", is_retryable=False
         )
     reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in detail else Reason.POD_REJECTED
-    may_pass = isinstance(error, AdmissionUnavailable)
+    may_pass |= isinstance(error, AdmissionUnavailable)
     return LaunchBlocked(reason, f"{kind} {name} was not admitted: {detail}", may_pass=may_pass)
 
 
