@@ -57,7 +57,12 @@ def new_launcher(api: KubeClient) -> JobLauncher:
 def inspector(api: KubeClient) -> LaunchInspector:
     """The activity's instance."""
     return LaunchInspector(
-        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+        api,
+        RunStore(api),
+        LaunchReader(api, RunStore(api), ended_pods=lambda _: ()),
+        installation=INSTALLATION,
+        logs=PodLogs(api),
+        defaults=Defaults,
     )
 
 
@@ -425,3 +430,27 @@ async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"snapshotHash": "f" * 64}})
 
     assert (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"] == before
+
+
+async def test_the_config_map_of_a_launch_that_waits_is_written_again_if_it_was_deleted(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    """Its Pod, or the one that replaces it, could never start."""
+    place, name = job.namespace, job.result.job_name
+    before = await api.get(CONFIG_MAPS, place, name)
+    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    after = await api.get(CONFIG_MAPS, place, name)
+    assert (after["data"], after["immutable"]) == (before["data"], True)
+    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+
+
+async def test_a_config_map_that_another_client_created_instead_is_left_alone(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    place, name = job.namespace, job.result.job_name
+    before = await api.get(CONFIG_MAPS, place, name)
+    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    planted = await api.create(CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}})
+    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    assert await api.get(CONFIG_MAPS, place, name) == planted
