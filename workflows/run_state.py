@@ -336,4 +336,10 @@ class RunState:
 
 def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
     """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
-    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)
+    return max((item.launch for item in attempts if _may_run_on(item)), default=0)
+
+
+def _may_run_on(item: Attempt) -> bool:
+    """A launch is fenced off if its node does not respond, also when it is stopped because the run was suspended."""
+    is_stopped = item.reason == Reason.SUSPENDED and item.start_time is not None
+    return is_stopped or item.reason in (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)
