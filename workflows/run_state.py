@@ -34,6 +34,10 @@ ATTEMPT_MESSAGE_LIMIT = 256
 """Characters of a message in the list of attempts, which the workflow carries along."""
 
 
+DISRUPTIONS = (Reason.DISRUPTED, Reason.NODE_LOST)
+"""Reasons of listed launches and Pods that count towards maxDisruptions."""
+
+
 class RunState:
     """Created from the workflow's input; `continued` is the input of the next execution."""
 
@@ -128,6 +132,7 @@ class RunState:
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED) or self._is_recovered_by(launched):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
                 self.unverified_launch = _last_that_may_run_on(launched.attempts)
+                self.disruptions = sum(item.reason in DISRUPTIONS for item in launched.attempts)
             self.progress = launched.progress
 
     def _is_recovered_by(self, launched: LaunchResult) -> bool:

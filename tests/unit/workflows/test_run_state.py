@@ -314,6 +314,18 @@ def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, 
     assert state.unverified_launch == launch
 
 
+def test_a_recovered_run_knows_how_often_it_was_disrupted(state: RunState) -> None:
+    attempts = [
+        {"launch": 3, "attempt": 1, "replaced": True, "reason": Reason.DISRUPTED},
+        {"launch": 3, "attempt": 1, "replaced": True, "reason": Reason.QUEUED},
+        {"launch": 3, "attempt": 1, "reason": Reason.NODE_LOST},
+        {"launch": 4, "attempt": 1, "reason": Reason.INPUT_FAILED},
+    ]
+    state.begin_launch()
+    state.accept_launch(launched(launch=5, attempt=2, attempts=attempts))
+    assert state.disruptions == 2
+
+
 def test_a_launch_that_was_suspended_before_it_ran_cannot_run_on(state: RunState) -> None:
     attempts = [{"launch": 3, "attempt": 1, "reason": Reason.SUSPENDED}]
     state.begin_launch()
