@@ -209,6 +209,13 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     )
 
 
+def test_no_pod_outlives_a_run_that_is_deleted_without_its_objects(space: Space) -> None:
+    space.apply(run("leaving", "actor", parameters={"sleep": "600"}))
+    space.wait_for("leaving", phase="Running", seconds=60)
+    space.kubectl("delete", "inferencerun", "leaving", "--cascade=orphan")
+    until(lambda: not space.items("pods") and not space.items("jobs"), seconds=60, what="no Pod and no Job is left")
+
+
 def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
     space.apply(run("unwanted", "actor", parameters={"sleep": "600"}))
     space.wait_for("unwanted", phase="Running", seconds=60)
