@@ -1,6 +1,7 @@
 """`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has.
 
-A Pod that waits cannot start without the run's ConfigMap. If that was deleted, it is written again.
+What the next Pod needs is provided if another client has removed it: without the run's ConfigMap it cannot start, and a Job whose
+parallelism is 0 has none.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from contextlib import suppress
 from temporalio import activity
 
 from activities.cluster.config_maps import ConfigMaps
-from activities.cluster.job_marks import mark_limited
+from activities.cluster.job_marks import mark_limited, start_job
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.installation import Installation
@@ -70,12 +71,16 @@ class LaunchInspector:
         report = await self._launches.with_suspension(request, report)
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
-        if report.stage is LaunchStage.WAITING:
-            await self._restore_contract(request)
+        if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST):
+            await self._provide_for_next_pod(request, objects)
         return await self._with_log_tail(request, objects, report, snapshot)
 
-    async def _restore_contract(self, request: InspectInput) -> None:
-        """Write the run's ConfigMap again if it was deleted. One that another client created in its place is left alone."""
+    async def _provide_for_next_pod(self, request: InspectInput, objects: LaunchObjects) -> None:
+        """Start the Job again if another client has set its parallelism to 0, and write the run's ConfigMap again if it was
+        deleted. One that another client created in its place is left alone.
+        """
+        if objects.job is not None:
+            await start_job(self._api, objects.job)
         run = await self._runs.read(request.run)
         if run is None or not request.snapshot:
             return
