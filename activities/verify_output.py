@@ -54,6 +54,8 @@ class OutputVerifier:
         try:
             compiled = await self._compiled(request, run)
         except LaunchBlocked as blocker:
+            if blocker.is_retryable and not _is_time_up(request):
+                raise
             return VerifyResult(finding=unknown(blocker.message))
         answer = unanswerable(compiled.snapshot if compiled is not None else None)
         if answer is not None or compiled is None:
@@ -88,8 +90,7 @@ class OutputVerifier:
     async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
         """Raises the error, so that the activity is tried again, unless that is hopeless or the time for it is up."""
         rejection = one_line(f"the verifying Job was not admitted: {error}")
-        waited = (utc_now() - activity.info().scheduled_time).total_seconds()
-        if isinstance(error, Invalid) or request.must_conclude or waited > ADMISSION_SECONDS:
+        if isinstance(error, Invalid) or _is_time_up(request):
             return VerifyResult(finding=unknown(rejection))
         written = await self._publish(request, run, rejection=rejection)
         if written.run is None or written.run.status.is_terminal:
@@ -160,3 +161,9 @@ class OutputVerifier:
         if request.job_name:
             await mark_ended(self._api, request.run, request.job_name)
         return written
+
+
+def _is_time_up(request: VerifyInput) -> bool:
+    """Whether it is not tried again to create what the verification needs."""
+    waited = (utc_now() - activity.info().scheduled_time).total_seconds()
+    return request.must_conclude or waited > ADMISSION_SECONDS
