@@ -1,19 +1,28 @@
-"""`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has."""
+"""`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has.
+
+What the next Pod needs is provided if another client has removed it: without the run's ConfigMap it cannot start, and a Job whose
+parallelism is 0 has none.
+"""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from temporalio import activity
 
-from activities.cluster.job_marks import mark_limited
+from activities.cluster.config_maps import ConfigMaps
+from activities.cluster.job_marks import mark_limited, start_job
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
+from activities.installation import Installation
 from activities.rules import pod_state
+from activities.rules.launch_blocked import LaunchBlocked
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.object_metadata import name_of
 from activities.rules.snapshot import Snapshot
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.kube.runs import RunStore
 from inferrun.resources.status import LOG_LIMIT
 from inferrun.runner_report import last_messages
 from inferrun.text import one_line
@@ -30,9 +39,18 @@ class LaunchInspector:
     """One instance serves all runs of a worker."""
 
     def __init__(
-        self, api: KubeClient, launches: LaunchReader, *, logs: PodLogs, defaults: Callable[[], Defaults]
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        launches: LaunchReader,
+        *,
+        installation: Installation,
+        logs: PodLogs,
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._api = api
+        self._runs = runs
+        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
         self._defaults = defaults
         self._launches = launches
         self._logs = logs
@@ -53,7 +71,21 @@ class LaunchInspector:
         report = await self._launches.with_suspension(request, report)
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
+        if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST):
+            await self._provide_for_next_pod(request, objects)
         return await self._with_log_tail(request, objects, report, snapshot)
+
+    async def _provide_for_next_pod(self, request: InspectInput, objects: LaunchObjects) -> None:
+        """Start the Job again if another client has set its parallelism to 0, and write the run's ConfigMap again if it was
+        deleted. One that another client created in its place is left alone.
+        """
+        if objects.job is not None:
+            await start_job(self._api, objects.job)
+        run = await self._runs.read(request.run)
+        if run is None or not request.snapshot:
+            return
+        with suppress(LaunchBlocked):
+            await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
 
     def _report(self, request: InspectInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
         return report_on(

@@ -18,6 +18,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps, find_config_map
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.ended_jobs import make_room
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
@@ -28,7 +29,7 @@ from activities.rules import launch_results, manifests, retried_run
 from activities.rules.adopted_run import read_from_job
 from activities.rules.job_comparison import difference
 from activities.rules.known_start import KnownStart
-from activities.rules.launch_blocked import LaunchBlocked, creation_rejected, name_taken
+from activities.rules.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.rules.model_status import model_status, waiting_for
 from activities.rules.object_metadata import controller_of, name_of, uid_of
 from activities.rules.observation import launch_number
@@ -40,7 +41,7 @@ from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_status import acknowledged_status, status_after
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.names import job_base_name, job_name
@@ -101,6 +102,8 @@ class JobLauncher:
                 return await self._publish_suspension(request, run)
             return await self._launch(request, run, since=since)
         except LaunchBlocked as blocker:
+            if blocker.may_pass and activity.info().attempt <= PATIENT_TRIES:
+                raise
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
             return launch_results.blocked(request, run, blocker, now=utc_now())
@@ -272,8 +275,9 @@ class JobLauncher:
             if stored is None:
                 raise name_taken("Job", name) from None
             return stored, True
-        except (Invalid, Forbidden) as error:
-            raise creation_rejected("Job", name, error) from error
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            has_room_soon = await make_room(self._api, run.ref, error)
+            raise creation_rejected("Job", name, error, may_pass=has_room_soon) from error
 
     async def _find_own_job(
         self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, *, name: str
@@ -433,6 +437,7 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
     """What the status says about the launches before this one."""
     return {
         "attempt": request.attempt,
+        "uncounted_attempts": request.uncounted or None,
         "attempts": [item.model_dump() for item in request.attempts] or None,
         "ended_launches": request.launch - 1 or None,
         "seconds_used": round(request.seconds_used) or None,

@@ -39,6 +39,7 @@ class StatusPublisher:
                 ended_launches=request.ended_launches or None,
                 seconds_used=round(request.seconds_used),
                 attempt=request.attempt,
+                uncounted_attempts=request.uncounted or None,
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )
 

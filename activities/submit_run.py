@@ -2,7 +2,7 @@
 
 Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server is an error, which
 Temporal retries. So is a rejection of a schedule's run by a quota, a role or an admission webhook, because there is nobody
-to repeat the request; it is retried until the run's starting deadline.
+to repeat the request; it is retried until the run's starting deadline. An Event on the schedule says why a run was not created.
 """
 
 from collections.abc import Callable, Collection
@@ -14,13 +14,13 @@ from activities.cluster.events import EventRecorder
 from activities.cluster.submission_history import SubmissionHistory
 from activities.rules.child_runs import scheduled_run, submitted_run
 from activities.rules.late_runs import missed_because
-from activities.rules.launch_blocked import creation_rejected
+from activities.rules.launch_blocked import PATIENT_TRIES, creation_rejected
 from activities.rules.object_metadata import name_of
 from activities.rules.submission_status import adopted, rejected, status_of
 from inferrun import wellknown
 from inferrun.control.pace import TurnOf
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
@@ -99,19 +99,26 @@ class RunSubmitter:
         )
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
-            return adopted(wanted, found)
+            return await self._reported(schedule, adopted(wanted, found))
         missed = missed_because(schedule, nominal_time=due, now=utc_now())
         if missed is not None:
-            await self._events.record(schedule.ref, reason=Reason.MISSED, message=missed, is_warning=True)
-            return rejected(Reason.MISSED, missed)
+            return await self._reported(schedule, rejected(Reason.MISSED, missed))
         if request.takes_turn and (seconds := self._seconds_to_wait(schedule, due=due)) > 0:
             return SubmissionStatus(standing=SubmissionState.UNDER_WAY, turn_in_seconds=seconds)
         try:
-            return await self._create(namespace, wanted)
-        except Forbidden as error:
+            created = await self._create(namespace, wanted)
+        except (Forbidden, AdmissionUnavailable) as error:
             blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
-            await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
+            if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
+                await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
+        return await self._reported(schedule, created)
+
+    async def _reported(self, schedule: InferenceRun, status: SubmissionStatus) -> SubmissionStatus:
+        """The status. Nobody else hears that a run of a schedule was refused."""
+        if status.standing is SubmissionState.REFUSED:
+            await self._events.record(schedule.ref, reason=status.reason, message=status.message, is_warning=True)
+        return status
 
     def _seconds_to_wait(self, schedule: InferenceRun, *, due: datetime) -> float:
         """Seconds until it is the turn of the schedule's namespace; 0 if the run would be missed then."""

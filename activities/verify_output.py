@@ -8,6 +8,7 @@ from temporalio import activity
 
 from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
+from activities.cluster.ended_jobs import make_room
 from activities.cluster.job_marks import mark_ended, start_job
 from activities.cluster.job_objects import list_pods
 from activities.installation import Installation
@@ -20,7 +21,7 @@ from activities.rules.pod_shape import shape_of_job
 from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
 from inferrun.kube.objects import JOBS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -30,6 +31,9 @@ from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import VerifyInput, VerifyResult
+
+ADMISSION_SECONDS = 300.0
+"""For how long a Job is tried to be created that a quota or a webhook does not admit: as long as it may take itself."""
 
 
 class OutputVerifier:
@@ -50,6 +54,8 @@ class OutputVerifier:
         try:
             compiled = await self._compiled(request, run)
         except LaunchBlocked as blocker:
+            if blocker.is_retryable and not _is_time_up(request):
+                raise
             return VerifyResult(finding=unknown(blocker.message))
         answer = unanswerable(compiled.snapshot if compiled is not None else None)
         if answer is not None or compiled is None:
@@ -67,8 +73,8 @@ class OutputVerifier:
         )
         try:
             job = await self._create_or_adopt(request, body)
-        except (Invalid, Forbidden) as error:
-            return VerifyResult(finding=unknown(one_line(f"the verifying Job was rejected: {error}")))
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            return await self._wait_for_admission(request, run, error)
         if job is None:
             return VerifyResult(finding=unknown(f"Job {name_of(body)} exists and does not belong to this run"))
         if job_state.is_finished(job):
@@ -80,6 +86,17 @@ class OutputVerifier:
             return await self._withdraw(request, job)
         await start_job(self._api, job)
         return VerifyResult(job_uid=uid_of(job))
+
+    async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
+        """Raises the error, so that the activity is tried again, unless that is hopeless or the time for it is up."""
+        rejection = one_line(f"the verifying Job was not admitted: {error}")
+        if isinstance(error, Invalid) or _is_time_up(request):
+            return VerifyResult(finding=unknown(rejection))
+        written = await self._publish(request, run, rejection=rejection)
+        if written.run is None or written.run.status.is_terminal:
+            return VerifyResult(gone=True)
+        await make_room(self._api, request.run, error)
+        raise error
 
     async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:
         """What the run was started with. A ConfigMap that was deleted is written again, because the Job mounts it."""
@@ -121,12 +138,13 @@ class OutputVerifier:
         await delete_if_present(self._api, JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
         return VerifyResult(gone=True)
 
-    async def _publish(self, request: VerifyInput, run: InferenceRun) -> Written:
-        """Say that it is under way; the Job of the launch is done with."""
+    async def _publish(self, request: VerifyInput, run: InferenceRun, *, rejection: str = "") -> Written:
+        """Say that it is under way, or why it is not yet; the Job of the launch is done with."""
         message = (
             f"a Pod checks whether the output is committed, because attempt {request.attempt} left no readable result: "
             f"{request.because}"
         )
+        message = f"{rejection}; {message}" if rejection else message
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             return status_after(
@@ -143,3 +161,9 @@ class OutputVerifier:
         if request.job_name:
             await mark_ended(self._api, request.run, request.job_name)
         return written
+
+
+def _is_time_up(request: VerifyInput) -> bool:
+    """Whether it is not tried again to create what the verification needs."""
+    waited = (utc_now() - activity.info().scheduled_time).total_seconds()
+    return request.must_conclude or waited > ADMISSION_SECONDS

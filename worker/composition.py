@@ -261,7 +261,12 @@ class WorkerProcess:
         return [
             launcher.launch_job,
             LaunchInspector(
-                self._api, launches, logs=PodLogs(self._api), defaults=self._defaults.current
+                self._api,
+                self._runs,
+                launches,
+                installation=self._installation,
+                logs=PodLogs(self._api),
+                defaults=self._defaults.current,
             ).inspect_launch,
             LaunchStopper(
                 self._api,

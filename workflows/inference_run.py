@@ -335,6 +335,7 @@ class InferenceRun:
             reason=Reason.RETRY_BACKOFF,
             message=message,
             attempt=attempt,
+            uncounted=self._state.progress.uncounted,
             attempts=self._state.progress.attempts,
             ended_launches=ended_launches,
             seconds_used=self._state.progress.seconds_used,

@@ -34,6 +34,10 @@ ATTEMPT_MESSAGE_LIMIT = 256
 """Characters of a message in the list of attempts, which the workflow carries along."""
 
 
+DISRUPTIONS = (Reason.DISRUPTED, Reason.NODE_LOST)
+"""Reasons of listed launches and Pods that count towards maxDisruptions."""
+
+
 class RunState:
     """Created from the workflow's input; `continued` is the input of the next execution."""
 
@@ -128,6 +132,7 @@ class RunState:
         if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED) or self._is_recovered_by(launched):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
                 self.unverified_launch = _last_that_may_run_on(launched.attempts)
+                self.disruptions = sum(item.reason in DISRUPTIONS for item in launched.attempts)
             self.progress = launched.progress
 
     def _is_recovered_by(self, launched: LaunchResult) -> bool:
@@ -336,4 +341,10 @@ class RunState:
 
 def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
     """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
-    return max((item.launch for item in attempts if item.reason in (Reason.POD_LOST, Reason.JOB_DELETED)), default=0)
+    return max((item.launch for item in attempts if _may_run_on(item)), default=0)
+
+
+def _may_run_on(item: Attempt) -> bool:
+    """A launch is fenced off if its node does not respond, also when it is stopped because the run was suspended."""
+    is_stopped = item.reason == Reason.SUSPENDED and item.start_time is not None
+    return is_stopped or item.reason in (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)

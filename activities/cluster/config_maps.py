@@ -14,7 +14,7 @@ from activities.rules.object_metadata import controller_of
 from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, read_snapshot
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun
@@ -43,7 +43,7 @@ class ConfigMaps:
             if self._is_signed(run, stored) and not compiled.map_name:
                 return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
-        except (Invalid, Forbidden) as error:
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
             raise creation_rejected("ConfigMap", name, error) from error
         return compiled
 

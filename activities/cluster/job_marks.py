@@ -4,7 +4,6 @@ Their time to live is set once the run's outcome has been recorded, never before
 whose result nobody has read. Marked Jobs are no longer watched.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from activities.rules import job_state
@@ -20,7 +19,7 @@ from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Invalid, NotFound
+from inferrun.kube.errors import Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
@@ -71,7 +70,8 @@ async def start_job(api: KubeClient, job: Object) -> None:
     else:
         metadata["managedFields"] = [{}]
     started = {"parallelism": job_state.shards_of(job)}
-    await _patch(api, job["metadata"]["namespace"], name_of(job), {"metadata": metadata, "spec": started})
+    body = {"metadata": metadata, "spec": started}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)
 
 
 async def mark_stopped(api: KubeClient, job: Object) -> None:
@@ -126,7 +126,15 @@ async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> No
     await _patch(api, metadata["namespace"], name_of(job), body)
 
 
-async def _patch(api: KubeClient, namespace: str, name: str, body: Object) -> None:
-    """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy."""
-    with suppress(NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+async def _patch(api: KubeClient, namespace: str, name: str, body: Object, *, must_be_admitted: bool = False) -> None:
+    """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy.
+
+    So is a denial of what `must_be_admitted`; the end of a run waits for no mark that a policy denies.
+    """
+    try:
         await api.patch(JOBS, namespace, name, body)
+    except (NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+        return
+    except Forbidden:
+        if must_be_admitted:
+            raise

@@ -26,16 +26,18 @@ CREATE_IT = "create it and the run resumes automatically"
 _SECRET = re.compile(r'secret "([^"]+)" not found')
 _CA_BUNDLE = re.compile(r'volume "ca-bundle" : configmap "(?P<name>[^"]+)" not found')
 _CA_BUNDLE_KEY = re.compile(r'volume "ca-bundle" : configmap references non-existent config key: (?P<key>\S+)')
+_CONTRACT = re.compile(r'volume "contract" : configmap "(?P<name>[^"]+)" not found')
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Why the run is waiting; `is_warning` if a user has to act."""
+    """Why the run is waiting; `is_warning` if a user has to act, `lacks_contract` if its ConfigMap must be written again."""
 
     reason: Reason
     message: str
     is_warning: bool = False
+    lacks_contract: bool = False
 
 
 def find_event_subject(job: Object, pod: Object | None, *, now: datetime) -> Object | None:
@@ -150,6 +152,12 @@ def _mount(events: list[Object], *, snapshot: Snapshot, namespace: str) -> Wait 
     message = str(failed.get("message", ""))
     if missing := _missing_ca_bundle(message, namespace=namespace):
         return Wait(Reason.CA_BUNDLE_NOT_FOUND, missing, is_warning=True)
+    if deleted := _CONTRACT.search(message):
+        text = (
+            f"ConfigMap {deleted['name']!r} with the run's contract was deleted; it is written again, and the Pod starts when its "
+            "node has tried again, within two minutes"
+        )
+        return Wait(Reason.VOLUME_NOT_MOUNTED, text, is_warning=True, lacks_contract=True)
     found = _SECRET.search(message)
     if found is None:
         return Wait(Reason.VOLUME_NOT_MOUNTED, f"a volume cannot be mounted: {one_line(message)}", is_warning=True)

@@ -36,6 +36,12 @@ def is_suspended(job: Object) -> bool:
     return bool((job.get("spec") or {}).get("suspend"))
 
 
+def may_have_pods(job: Object) -> bool:
+    """Whether the Job's controller may create Pods. It removes those of a Job that may not, and does not count them."""
+    spec = job.get("spec") or {}
+    return not spec.get("suspend") and spec.get("parallelism") != 0
+
+
 def shards_of(job: Object) -> int:
     """The number of Pods that the Job has at a time."""
     return int((job.get("spec") or {}).get("completions") or 1)

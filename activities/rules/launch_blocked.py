@@ -1,16 +1,20 @@
 """Why a run cannot be launched, as an exception that the launch turns into its result. Pure."""
 
-from inferrun.kube.errors import Invalid, KubeError
+from inferrun.kube.errors import AdmissionUnavailable, Invalid, KubeError
 from inferrun.reasons import Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.service_ref import ServiceRef
 from inferrun.text import one_line
+
+PATIENT_TRIES = 3
+"""Tries of an activity after which it reports what may pass in a second, such as a webhook that is being restarted."""
 
 
 class LaunchBlocked(Exception):
     """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that.
 
     `service` is the object that serves the model, if the run waits for it. `is_unwatched`: no watch shows when that is resolved.
+    `may_pass`: it may be over in a second.
     """
 
     def __init__(
@@ -21,6 +25,7 @@ class LaunchBlocked(Exception):
         is_retryable: bool = True,
         service: ServiceRef | None = None,
         is_unwatched: bool = False,
+        may_pass: bool = False,
     ) -> None:
         self.message = one_line(message, limit=MESSAGE_LIMIT)
         super().__init__(self.message)
@@ -28,17 +33,21 @@ class LaunchBlocked(Exception):
         self.is_retryable = is_retryable
         self.service = service
         self.is_unwatched = is_unwatched
+        self.may_pass = may_pass
 
 
-def creation_rejected(kind: str, name: str, error: KubeError) -> LaunchBlocked:
-    """The API server rejected an object: for good if it is invalid, for now if a quota or an admission plugin objects."""
+def creation_rejected(kind: str, name: str, error: KubeError, *, may_pass: bool = False) -> LaunchBlocked:
+    """The API server rejected an object: for good if it is invalid, for now if a quota or an admission plugin objects, or if an
+    admission webhook that must be asked does not answer.
+    """
     detail = one_line(str(error))
     if isinstance(error, Invalid):
         return LaunchBlocked(
             Reason.INVALID_SPEC, f"the API server rejected {kind} {name}: {detail}", is_retryable=False
         )
     reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in detail else Reason.POD_REJECTED
-    return LaunchBlocked(reason, f"{kind} {name} was not admitted: {detail}")
+    may_pass |= isinstance(error, AdmissionUnavailable)
+    return LaunchBlocked(reason, f"{kind} {name} was not admitted: {detail}", may_pass=may_pass)
 
 
 def name_taken(kind: str, name: str) -> LaunchBlocked:

@@ -153,6 +153,7 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         snapshot=request.snapshot,
         launch=ended + 1,
         attempt=status.attempt or 1,
+        uncounted=status.uncounted_attempts or 0,
         attempts=past,
         seconds_used=_seconds_used(status, ended=ended),
         first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,

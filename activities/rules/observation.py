@@ -194,8 +194,8 @@ def observe(
             lost_in=_lost_in(pod, node_lost_seconds=node_lost_seconds, now=now),
         )
     if before.is_running:
-        is_suspended = job_state.is_suspended(job)
-        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_suspended=is_suspended)
+        is_held = not job_state.may_have_pods(job)
+        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_held=is_held)
     if not job_state.is_suspended(job) and _is_ending(pods, ends):
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
@@ -316,10 +316,10 @@ def running_message(launch: Launch, pod_name: str) -> str:
 
 
 def _after_running(
-    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float, is_suspended: bool
+    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float, is_held: bool
 ) -> Observation:
-    """The container that was running is not running any more, and the Job is not finished. A queue that suspends the
-    Job has its Pod deleted, without a DisruptionTarget.
+    """The container that was running is not running any more, and the Job is not finished. Who suspends the Job, as queues do, or
+    sets its parallelism to 0 has its Pod deleted, without a DisruptionTarget.
     """
     end = _end_of(ends, before)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
@@ -330,7 +330,7 @@ def _after_running(
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
     is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
-    is_taken = is_disrupted or is_lost or is_replaced or (is_suspended and held is None)
+    is_taken = is_disrupted or is_lost or is_replaced or (is_held and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 
 

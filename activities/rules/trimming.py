@@ -86,6 +86,8 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
         kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     trimmed: Object = {"metadata": kept}
     spec: Object = {"suspend": True} if job_state.is_suspended(job) else {}
+    if (job.get("spec") or {}).get("parallelism") == 0:
+        spec["parallelism"] = 0
     if (shards := job_state.shards_of(job)) > 1:
         spec["completions"] = shards
     if spec:

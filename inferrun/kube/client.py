@@ -85,7 +85,7 @@ class KubeClient:
         return read_object(raw, resource)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
     ) -> None:
         """Delete the object with this UID and, in the background, its dependents; `grace` is in seconds."""
         body: Object = {

@@ -3,6 +3,7 @@
     KubeError
     ├── Unreachable       no response, or an incomplete one; can be retried
     ├── Overloaded        429, 5xx, or 401 (a token that is being renewed); can be retried
+    │   └── AdmissionUnavailable  500: an admission webhook that must be asked does not answer
     ├── Forbidden         403: a role is missing, or admission (such as a quota) rejected the request
     ├── NotFound          404
     ├── Conflict          409 on a write: the object has changed since it was read
@@ -39,6 +40,10 @@ class Overloaded(KubeError):
     """The API server is overloaded or failed."""
 
     retryable = True
+
+
+class AdmissionUnavailable(Overloaded):
+    """An admission webhook that must be asked does not answer."""
 
 
 class Forbidden(KubeError):
@@ -87,12 +92,14 @@ def error_of(status: int, body: bytes) -> KubeError:
     kind: type[KubeError]
     if status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-    elif status == 403 or _is_admission_denial(status, message):
+    elif status == 403 or _is_admission_denial(message):
         kind = Forbidden
     elif status == 404:
         kind = NotFound
     elif status == 410:
         kind = Gone
+    elif status >= 500 and "failed calling webhook" in message:
+        kind = AdmissionUnavailable
     elif status in (401, 429) or status >= 500:
         kind = Overloaded
     else:
@@ -100,9 +107,12 @@ def error_of(status: int, body: bytes) -> KubeError:
     return kind(message, status=status, reason=reason)
 
 
-def _is_admission_denial(status: int, message: str) -> bool:
-    """Whether an admission webhook denied a request without a code, which the API server turns into 400."""
-    return status == 400 and "admission webhook" in message and "denied the request" in message
+def _is_admission_denial(message: str) -> bool:
+    """Whether an admission webhook or a ValidatingAdmissionPolicy denied the request. The code proves nothing: a webhook that
+    gives none is answered with 400, and a policy that gives no reason with 422.
+    """
+    is_of_webhook = "admission webhook" in message and "denied the request" in message
+    return is_of_webhook or ("ValidatingAdmissionPolicy" in message and "denied request" in message)
 
 
 def _read_status(body: bytes) -> tuple[str, str]:

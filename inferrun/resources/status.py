@@ -197,6 +197,9 @@ class InferenceRunStatus(ResourceModel):
     attempts: Annotated[tuple[Attempt, ...], Field(max_length=ATTEMPTS_LIMIT)] = ()
     """The last 20 launches and replaced Pods, oldest first."""
 
+    uncounted_attempts: int | None = None
+    """Number of attempts that do not count towards backoffLimit, because a later one committed records."""
+
     ended_launches: int | None = None
     """Number of launches that have ended, including those that attempts no longer lists."""
 

@@ -209,6 +209,13 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     )
 
 
+def test_no_pod_outlives_a_run_that_is_deleted_without_its_objects(space: Space) -> None:
+    space.apply(run("leaving", "actor", parameters={"sleep": "600"}))
+    space.wait_for("leaving", phase="Running", seconds=60)
+    space.kubectl("delete", "inferencerun", "leaving", "--cascade=orphan")
+    until(lambda: not space.items("pods") and not space.items("jobs"), seconds=60, what="no Pod and no Job is left")
+
+
 def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
     space.apply(run("unwanted", "actor", parameters={"sleep": "600"}))
     space.wait_for("unwanted", phase="Running", seconds=60)
@@ -318,3 +325,27 @@ def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Sp
 
     assert "ConfigMap" in status["message"]
     space.wait_for("unwritten", phase="Failed", reason="PendingTimeout", seconds=60)
+
+
+def test_a_failed_attempt_makes_room_in_a_quota_for_the_next_one(space: Space) -> None:
+    space.kubectl("create", "quota", "one", "--hard=count/jobs.batch=1")
+    space.apply(run("failing", "actor", backoffLimit=1, parameters={"exit": "4"}))
+
+    status = space.wait_for("failing", phase="Failed", reason="InferenceFailed", seconds=120)
+
+    assert status["attempt"] == 2
+    assert [job["metadata"]["name"] for job in space.items("jobs")] == [status["jobStatus"]["name"]]
+
+
+def test_a_pod_that_replaces_another_starts_although_the_config_map_was_deleted(space: Space) -> None:
+    space.apply(run("bereft", "actor", parameters={"sleep": "20"}))
+    status = space.wait_for("bereft", phase="Running", seconds=60)
+    pod = space.items("pods")[0]["metadata"]["name"]
+    space.kubectl("delete", "configmap", status["jobStatus"]["name"])
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space.name}}
+    path = f"/api/v1/namespaces/{space.name}/pods/{pod}/eviction"
+    space.stage.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+
+    status = space.wait_for("bereft", phase="Succeeded", seconds=300)
+
+    assert status["attempt"] == 1

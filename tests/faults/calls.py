@@ -35,6 +35,7 @@ CALLS = frozenset(
         ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
         ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
+        ("activities.cluster.ended_jobs:make_room", "delete jobs"),
         ("activities.cluster.events:EventRecorder.record_on", "create events"),
         ("activities.cluster.history_pruner:HistoryPruner.prune", "delete inferenceruns"),
         ("activities.cluster.job_marks:end_job", "patch jobs"),

@@ -24,7 +24,7 @@ from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from inferrun.control.installation import join_id, recorded_cluster
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
@@ -40,6 +40,9 @@ from tests.integration.kserve.cluster import apply, create_service
 from tests.unit.inferrun.kserve.stored import recorded, standard
 from workflows import messages
 from workflows.messages import RunInput
+
+POLICIES = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
+POLICY_BINDINGS = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
 
 PATIENCE_SECONDS = 240.0
 """The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
@@ -245,6 +248,34 @@ async def _succeed(stage: Stage) -> None:
 async def _fail(stage: Stage) -> None:
     await stage.config(backoffLimit=1)
     await stage.run()
+    await stage.until_ended()
+
+
+async def _make_room(stage: Stage) -> None:
+    """A policy plays a quota that has room for the Job of the second attempt only once that of the first one is gone."""
+    api, name = stage.world.api, stage.name
+    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+    of_second = f"object.metadata.name.startsWith('inf-{name}-') && object.metadata.name.endsWith('-2')"
+    message = (
+        "exceeded quota: played, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1"
+    )
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "is-the-second", "expression": of_second}],
+        "validations": [{"expression": "false", "message": message}],
+    }
+    policy = await api.create(POLICIES, None, {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    binding = await api.create(POLICY_BINDINGS, None, {"metadata": {"name": name}, "spec": bound})
+    try:
+        await stage.config(backoffLimit=1)
+        await stage.run()
+        jobs = stage.world.recorder.jobs
+        await stage.until("there is a Job", lambda: stage.world.recorder.present(jobs, stage.token))
+        await stage.until("the first Job is gone", lambda: not stage.world.recorder.present(jobs, stage.token))
+    finally:
+        await api.delete(POLICY_BINDINGS, None, name, uid=binding["metadata"]["uid"])
+        await api.delete(POLICIES, None, name, uid=policy["metadata"]["uid"])
     await stage.until_ended()
 
 
@@ -700,6 +731,7 @@ SCENARIOS = {
     for one in (
         Scenario("succeeds", _succeed, _succeeds, is_core=True),
         Scenario("fails", _fail, _fails, is_core=True),
+        Scenario("crowded", _make_room, _fails),
         Scenario("cancelled", _cancel, _runs_on, is_core=True),
         Scenario("timesout", _time_out, _runs_on, is_core=True),
         Scenario("divided", _divide, _first_shard_succeeds, is_core=True),

@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Reason
+from inferrun.runner_report import RecordCounts
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Handle, Stage, failure_of, is_cancelled, result_of
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -146,3 +147,15 @@ async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(followe
     async with followed(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)) as stage:
         await stage.execute()
     assert [(one.ended_launches, round(one.seconds_used)) for one in cluster.published] == [(1, 40), (2, 80)]
+
+
+async def test_a_back_off_publishes_which_attempts_do_not_count(followed: Staged) -> None:
+    """A workflow that takes over must not count them again."""
+    failed, plans = fails().verdict, []
+    assert failed is not None
+    for completed in (0, 5):
+        records = RecordCounts(total=10, completed=completed)
+        plans.append(Plan(verdict=failed.model_copy(update={"records": records})))
+    async with followed(cluster := Cluster(plans=[*plans, succeeds()], backoff_limit=1)) as stage:
+        await stage.execute()
+    assert [(one.attempt, one.uncounted) for one in cluster.published] == [(2, 0), (3, 1)]

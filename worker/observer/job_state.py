@@ -22,7 +22,10 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class WantedSignal:
-    """A signal that the workflow has not acknowledged: `RUNNING` is sent as `started`, everything else as `ended`."""
+    """A signal that the workflow has not acknowledged: `RUNNING` is sent as `started`, everything else as `ended`.
+
+    `WAITING` asks it to provide what the Pod lacks.
+    """
 
     doing: Doing
     pod_uid: str = ""
@@ -65,6 +68,9 @@ class JobState:
     """When it is sent (again); NEVER while it is being sent."""
     signal_pause: float = SIGNAL_FIRST_SECONDS
     is_repeated: bool = False
+
+    helped_at: float = -NEVER
+    """When the workflow was last asked to provide what the Pod lacks."""
 
     progress: Progress | None = None
     """What the status should say and does not."""
@@ -119,6 +125,11 @@ class JobState:
             self.events = events
         self.events_due = now + self.events_pause
         self.events_pause = min(self.events_pause * 2, EVENTS_MAX_SECONDS)
+
+    def want_help(self, pod_uid: str, *, now: float) -> None:
+        """Ask the workflow to provide what the Pod lacks, unless it was asked a moment ago."""
+        is_due = now - self.helped_at >= SIGNAL_MAX_SECONDS
+        self.want_signal(WantedSignal(Doing.WAITING, pod_uid=pod_uid) if is_due else None, now=now)
 
     def want_signal(self, signal: WantedSignal | None, *, now: float) -> None:
         """Plan a signal. The same one again keeps its plan: `started_at` may differ when a clock is corrected."""

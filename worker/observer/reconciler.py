@@ -257,8 +257,11 @@ class Reconciler:
             self._progress.follow_warm_up(key, pod["metadata"]["name"], self._on_warm_up)
         else:
             self._progress.forget(key)
-        state.want_signal(None, now=now)
         wait = seen.wait
+        if wait is not None and wait.lacks_contract and pod is not None:
+            state.want_help(pod["metadata"]["uid"], now=now)
+        else:
+            state.want_signal(None, now=now)
         if wait is None:
             return
         state.observe_reason(wait.reason, now=now)

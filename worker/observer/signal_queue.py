@@ -71,7 +71,7 @@ class SignalQueue:
         if state.signal is signal:
             state.plan_repetition(now=asyncio.get_running_loop().time())
             if is_accepted:
-                _acknowledge(state, signal)
+                _acknowledge(state, signal, now=asyncio.get_running_loop().time())
         self._on_sent(key)
 
     async def _send_signal(self, launch: Launch, signal: WantedSignal, *, is_repeated: bool) -> bool:
@@ -80,13 +80,20 @@ class SignalQueue:
                 job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid, started_at=signal.started_at
             )
             return await self._signals.started(launch.run, started)
-        ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid)
+        pod_uid = (
+            signal.pod_uid if signal.doing.needs_judgement else ""
+        )  # nothing has happened to the Pod of the others
+        ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=pod_uid)
         return await self._signals.ended(launch.run, ended, is_repeated=is_repeated)
 
 
-def _acknowledge(state: JobState, signal: WantedSignal) -> None:
-    """A start and a Pod that was taken away are acknowledged by the workflow's acceptance; the others by what follows."""
+def _acknowledge(state: JobState, signal: WantedSignal, *, now: float) -> None:
+    """A start, a Pod that was taken away and one that lacks something are acknowledged by the workflow's acceptance; the others by
+    what follows.
+    """
     if signal.doing is Doing.RUNNING:
         state.pod_uid, state.is_known, state.signal = signal.pod_uid, True, None
     elif signal.doing is Doing.TAKEN:
         state.pod_uid, state.is_known, state.signal = "", True, None
+    elif signal.doing is Doing.WAITING:
+        state.helped_at, state.signal = now, None

@@ -35,6 +35,8 @@ class Worker:
     def try_to(self, method: str, path: str, body: Manifest | None = None) -> str:
         """What the API server answers to a dry run; empty if it accepts the request."""
         headers = {"Impersonate-User": self.user, "Impersonate-Group": "system:masters"}
+        if method == "PATCH":
+            headers["Content-Type"] = "application/merge-patch+json"
         answer = self.client.request(method, path, json=body, params={"dryRun": "All"}, headers=headers)
         return "" if answer.is_success else str(answer.json()["message"])
 
@@ -205,7 +207,7 @@ def test_only_immutable_config_maps_of_runs_are_admitted(worker: Worker, namespa
 def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worker, namespace: str) -> None:
     foreign, orphan = f"foreign-{token_hex(4)}", f"orphan-{token_hex(4)}"
     body = copy.deepcopy(job())
-    body["metadata"] = {"name": foreign}
+    body["metadata"] = {"name": foreign, "labels": {"theirs": "yes"}}  # without labels, it would get those of its Pods
     body["spec"] = {**body["spec"], "suspend": True}
     call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
     assert "controlled by" in worker.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
@@ -219,6 +221,23 @@ def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worke
     assert "must not create" in worker.try_to("POST", pods, _pod("second"))
     for name in (foreign, orphan):
         call(client, "DELETE", f"{pods}/{name}", params={"gracePeriodSeconds": "0"})
+
+
+def test_a_job_that_outlives_its_run_can_be_ended(client: httpx.Client, worker: Worker, namespace: str) -> None:
+    """`kubectl delete --cascade=orphan` removes its owner reference."""
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    body = copy.deepcopy(job())
+    del body["metadata"]["ownerReferences"]
+    orphan = body["metadata"]["name"] = f"orphan-{token_hex(4)}"
+    call(client, "POST", jobs, body)
+    assert "controlled by" in _post_job(worker, namespace, body)  # it cannot create one
+    ended = {"spec": {"ttlSecondsAfterFinished": 60}}
+    assert worker.try_to("PATCH", f"{jobs}/{orphan}", ended) == ""
+    assert worker.try_to("DELETE", f"{jobs}/{orphan}") == ""
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "theirs", "uid": "u", "controller": True}
+    body["metadata"] |= {"name": f"theirs-{token_hex(4)}", "ownerReferences": [owner]}
+    call(client, "POST", jobs, body)
+    assert "controlled by" in worker.try_to("DELETE", f"{jobs}/{body['metadata']['name']}")
 
 
 def _pod_spec() -> Manifest:

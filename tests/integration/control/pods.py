@@ -5,7 +5,9 @@ Everything else is real: the API server, the Job controller, the scheduler, the 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
@@ -13,12 +15,14 @@ from temporalio.testing import ActivityEnvironment
 from activities.launch_job import JobLauncher
 from activities.rules import job_state, manifests
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
+from inferrun.kube.errors import Forbidden
+from inferrun.kube.objects import EVENTS, JOBS, PODS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
 
+QUOTAS = Resource("v1", "resourcequotas")
 NOWHERE = {"requests": {"cpu": "4000"}}
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"
@@ -154,6 +158,34 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
             return found
         assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
         await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> AsyncIterator[None]:
+    """A quota that is in force: the namespace may have one Job more than so many."""
+    name, hard = f"jobs-{token_hex(4)}", {"count/jobs.batch": str(than + 1)}
+    stored = await api.create(QUOTAS, namespace, {"metadata": {"name": name}, "spec": {"hard": hard}})
+    probe = {
+        "metadata": {"name": name},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}},
+        },
+    }
+
+    async def acts() -> bool | None:
+        try:
+            created = await api.create(JOBS, namespace, probe)
+        except Forbidden as error:
+            return "exceeded quota" in str(error) or None
+        await api.delete(JOBS, namespace, name, uid=created["metadata"]["uid"])
+        return None
+
+    await eventually(acts, what="the quota to be in force")
+    try:
+        yield
+    finally:
+        await api.delete(QUOTAS, namespace, name, uid=stored["metadata"]["uid"])
 
 
 async def launched(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> Launched:

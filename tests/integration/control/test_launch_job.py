@@ -3,7 +3,8 @@
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
@@ -12,9 +13,11 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.cluster.job_marks import mark_ended
 from activities.cluster.new_runs import NewRuns
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
+from activities.rules.launch_blocked import PATIENT_TRIES, LaunchBlocked
 from activities.rules.manifests import config_map
 from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_defaults import Defaults
@@ -26,6 +29,7 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import Launched, eventually, only_one_job_more
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from tests.unit.objects import snapshot
@@ -44,9 +48,12 @@ def launcher(api: KubeClient) -> JobLauncher:
     )
 
 
-async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+async def launch(launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any) -> LaunchResult:
+    """`tries`: the number of this try of the activity."""
     request = LaunchInput(run=run.ref, **changes)
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=tries)
+    result: LaunchResult = await environment.run(launcher.launch_job, request)
     return result
 
 
@@ -424,6 +431,137 @@ async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
         call(direct, "DELETE", f"{path}/no-jobs")
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
     assert "no-jobs" in result.message
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What decides about the Jobs of the tests' namespace, besides quotas."""
+
+    direct: httpx.Client
+    namespace: str
+
+    @contextmanager
+    def has(self, *objects: tuple[str, Json]) -> Iterator[None]:
+        """These objects of the group admissionregistration.k8s.io exist."""
+        paths = []
+        try:
+            for kind, body in objects:
+                path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
+                name = f"{self.namespace}-{token_hex(4)}" if "name" not in body else body.pop("name")
+                call(self.direct, "POST", path, {"metadata": {"name": name}, **body})
+                paths.append(f"{path}/{name}")
+            yield
+        finally:
+            for path in paths:
+                call(self.direct, "DELETE", path)
+
+    def webhook(self, resource: str) -> tuple[str, Json]:
+        """A webhook that must be asked and does not answer."""
+        group = "batch" if resource == "jobs" else ""
+        rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        webhook = {
+            "name": "silent.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [rule],
+            "namespaceSelector": self.selector,
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        return "validatingwebhookconfigurations", {"webhooks": [webhook]}
+
+    def policy(self) -> Iterator[tuple[str, Json]]:
+        """A policy that denies all Jobs, and its binding."""
+        name = f"{self.namespace}-{token_hex(4)}"
+        rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+        denial = {"expression": "false", "message": "no Jobs at night"}
+        matched = {"resourceRules": [rule], "namespaceSelector": self.selector}
+        spec = {"matchConstraints": matched, "validations": [denial]}
+        yield "validatingadmissionpolicies", {"name": name, "spec": spec}
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        yield "validatingadmissionpolicybindings", {"name": name, "spec": bound}
+
+    @property
+    def selector(self) -> Json:
+        return {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+
+
+@pytest.fixture
+def admission(direct: httpx.Client, namespace: str) -> Admission:
+    return Admission(direct, namespace)
+
+
+async def test_a_run_waits_while_a_policy_does_not_admit_its_job(
+    launcher: JobLauncher, admission: Admission, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    """By default, the API server answers with the code of an invalid object."""
+    name = await make_config()
+    with admission.has(*admission.policy()):
+        for _ in range(200):
+            result = await launch(launcher, await make_run(configRef={"name": name}))
+            if result.state is not LaunchState.LAUNCHED:
+                break
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
+    assert "no Jobs at night" in result.message
+
+
+@pytest.mark.parametrize("resource", ["jobs", "configmaps"])
+async def test_a_run_waits_while_an_admission_webhook_does_not_answer(
+    *,
+    launcher: JobLauncher,
+    admission: Admission,
+    api: KubeClient,
+    make_run: MakeRun,
+    make_config: MakeConfig,
+    resource: str,
+) -> None:
+    """Its status says so, but not before the webhook had some seconds."""
+    name = await make_config()
+    with admission.has(admission.webhook(resource)):
+        for _ in range(200):
+            run = await make_run(configRef={"name": name})
+            try:
+                await launch(launcher, run)
+            except LaunchBlocked:
+                break
+        assert "phase" not in await status_of(api, run)
+        result = await launch(launcher, run, tries=PATIENT_TRIES + 1)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
+    assert "silent.example.org" in (await status_of(api, run))["message"]
+
+
+async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
+    launcher: JobLauncher, api: KubeClient, job: Launched
+) -> None:
+    """It is kept for its logs, as long as there is room."""
+    await job.ends(4)
+    await job.is_finished()
+    await mark_ended(api, job.run.ref, job.result.job_name)
+    others = len((await api.list(JOBS, job.namespace))["items"]) - 1
+
+    async def next_one() -> LaunchResult | None:
+        try:
+            result = await launch(launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
+        except LaunchBlocked:
+            return None  # it will pass
+        return result if result.state is LaunchState.LAUNCHED else None
+
+    async with only_one_job_more(api, job.namespace, than=others):
+        result = await eventually(next_one, what="the next launch")
+    assert result.job_name.endswith("-2")
+    with pytest.raises(NotFound):
+        await job.job()
+
+
+async def test_a_job_that_has_not_been_dealt_with_is_not_deleted_for_a_quota(
+    launcher: JobLauncher, api: KubeClient, job: Launched
+) -> None:
+    await job.ends(4)
+    await job.is_finished()
+    others = len((await api.list(JOBS, job.namespace))["items"]) - 1
+    async with only_one_job_more(api, job.namespace, than=others):
+        result = await launch(launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
+    assert await job.job()
 
 
 async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:

@@ -25,7 +25,7 @@ from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched
+from tests.integration.control.pods import NOWHERE, Launched, eventually
 from tests.integration.control.proxy import Proxy
 from tests.unit.objects import snapshot
 from workflows.messages import (
@@ -57,7 +57,12 @@ def new_launcher(api: KubeClient) -> JobLauncher:
 def inspector(api: KubeClient) -> LaunchInspector:
     """The activity's instance."""
     return LaunchInspector(
-        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
+        api,
+        RunStore(api),
+        LaunchReader(api, RunStore(api), ended_pods=lambda _: ()),
+        installation=INSTALLATION,
+        logs=PodLogs(api),
+        defaults=Defaults,
     )
 
 
@@ -67,9 +72,10 @@ async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> La
     return result
 
 
-async def inspect(inspector: LaunchInspector, job: Launched) -> LaunchReport:
+async def inspect(inspector: LaunchInspector, job: Launched, *, pod_uid: str = "") -> LaunchReport:
     given = job.result
     request = InspectInput(
+        pod_uid=pod_uid,
         run=job.run.ref,
         job_name=given.job_name,
         job_uid=given.job_uid,
@@ -425,3 +431,45 @@ async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"snapshotHash": "f" * 64}})
 
     assert (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"] == before
+
+
+async def test_the_config_map_of_a_launch_that_waits_is_written_again_if_it_was_deleted(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    """Its Pod, or the one that replaces it, could never start."""
+    place, name = job.namespace, job.result.job_name
+    before = await api.get(CONFIG_MAPS, place, name)
+    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    after = await api.get(CONFIG_MAPS, place, name)
+    assert (after["data"], after["immutable"]) == (before["data"], True)
+    assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+
+
+async def test_a_config_map_that_another_client_created_instead_is_left_alone(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    place, name = job.namespace, job.result.job_name
+    before = await api.get(CONFIG_MAPS, place, name)
+    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    planted = await api.create(CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}})
+    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    assert await api.get(CONFIG_MAPS, place, name) == planted
+
+
+async def test_a_job_that_lost_its_pod_because_it_may_have_none_gets_another_one(
+    api: KubeClient, inspector: LaunchInspector, job: Launched
+) -> None:
+    """Another client has set its parallelism to 0; a run is paused by spec.suspend."""
+    await job.runs()
+    lost = await job.pod()
+    await api.patch(JOBS, job.namespace, job.result.job_name, {"spec": {"parallelism": 0}})
+
+    async def is_gone() -> bool | None:
+        found = (await api.list(PODS, job.namespace))["items"]
+        return all(pod["metadata"]["uid"] != lost["metadata"]["uid"] for pod in found) or None
+
+    await eventually(is_gone, what="the Pod to be removed")
+    report = await inspect(inspector, job, pod_uid=lost["metadata"]["uid"])
+    assert report.stage is LaunchStage.POD_LOST
+    assert (await job.pod())["metadata"]["uid"] != lost["metadata"]["uid"]

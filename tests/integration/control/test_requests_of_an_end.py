@@ -50,7 +50,7 @@ async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: L
     launches = LaunchReader(
         api, runs, ended_pods=lambda _: [end.as_pod()], watched_job=lambda _namespace, _name: watched_job
     )
-    inspector = LaunchInspector(api, launches, logs=PodLogs(api), defaults=Defaults)
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults)
     recorder = await recorder_of(api, runs)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid

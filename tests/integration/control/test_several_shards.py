@@ -90,7 +90,14 @@ async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = 
         ended_pods=lambda _: [PodEnd.of_pod(pod).as_pod() for pod in seen],
         watched_job=lambda _namespace, _name: job,
     )
-    inspector = LaunchInspector(launch.api, reader, logs=PodLogs(launch.api), defaults=Defaults)
+    inspector = LaunchInspector(
+        launch.api,
+        RunStore(launch.api),
+        reader,
+        installation=INSTALLATION,
+        logs=PodLogs(launch.api),
+        defaults=Defaults,
+    )
     request = InspectInput(
         run=launch.run.ref,
         job_name=launch.result.job_name,

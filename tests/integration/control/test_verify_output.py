@@ -1,6 +1,9 @@
 """`VerifyOutput` on a real API server: one Job that asks, its result, and what is published meanwhile."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from temporalio.testing import ActivityEnvironment
@@ -11,13 +14,14 @@ from activities.rules import manifests
 from activities.verify_output import OutputVerifier
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
 from tests.integration.control.proxy import Proxy
 from workflows.messages import VerifyInput, VerifyResult
 
@@ -51,7 +55,10 @@ async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> L
     return await launched(api, launcher, await make_run(configRef={"name": config}))
 
 
-async def verify(verifier: OutputVerifier, of: Launched, **changes: object) -> VerifyResult:
+async def verify(
+    verifier: OutputVerifier, of: Launched, *, since: datetime | None = None, **changes: object
+) -> VerifyResult:
+    """`since`: when the first try was due; by default so long ago that this is the last one."""
     request = VerifyInput(
         run=of.run.ref,
         job_name=of.result.job_name,
@@ -60,7 +67,9 @@ async def verify(verifier: OutputVerifier, of: Launched, **changes: object) -> V
         snapshot=of.result.snapshot,
         because="the Pod no longer exists",
     )
-    result: VerifyResult = await ActivityEnvironment().run(verifier.verify_output, request.model_copy(update=changes))
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, scheduled_time=since or environment.info.scheduled_time)
+    result: VerifyResult = await environment.run(verifier.verify_output, request.model_copy(update=changes))
     return result
 
 
@@ -191,3 +200,39 @@ async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_
     proxy.is_arriving.set()
     assert (await frozen).gone
     assert [job["metadata"]["name"] for job in await jobs_of(ours)] == [ours.result.job_name]
+
+
+@pytest.fixture
+async def crowded(api: KubeClient, ours: Launched) -> AsyncIterator[Launched]:
+    """A launch that has failed, in a namespace that allows no other Job besides its own."""
+    await ours.ends(137)
+    await ours.is_finished()
+    async with only_one_job_more(api, ours.namespace, than=len((await api.list(JOBS, ours.namespace))["items"]) - 1):
+        yield ours
+
+
+async def test_the_job_that_is_verified_makes_room_for_the_verification(
+    verifier: OutputVerifier, crowded: Launched
+) -> None:
+    since = datetime.now(UTC)
+    with pytest.raises(Forbidden):
+        await verify(verifier, crowded, since=since)
+    run = await crowded.says(Reason.VERIFYING)
+    assert "exceeded quota" in (run.status.message or "")
+
+    async def is_admitted() -> VerifyResult | None:
+        try:
+            return await verify(verifier, crowded, since=since)
+        except Forbidden:
+            return None
+
+    began = await eventually(is_admitted, what="the verifying Job to be admitted")
+    assert began.job_uid
+    assert "exceeded quota" not in ((await crowded.now()).status.message or "")
+
+
+async def test_what_is_not_admitted_in_time_is_unknown(verifier: OutputVerifier, crowded: Launched) -> None:
+    finding = (await verify(verifier, crowded)).finding
+    assert finding is not None
+    assert finding.state is OutputState.UNKNOWN
+    assert "exceeded quota" in finding.message

@@ -16,6 +16,7 @@ from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import rfc3339
+from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import NODE_LOST_SECONDS, RecordedSignals
@@ -46,7 +47,14 @@ def request(launch: ObservedLaunch, pod: Object) -> InspectInput:
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, pod: Object, *, seconds: int) -> LaunchReport:
     reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
-    inspector = LaunchInspector(api, reader, logs=PodLogs(api), defaults=lambda: Defaults(node_lost_seconds=seconds))
+    inspector = LaunchInspector(
+        api,
+        RunStore(api),
+        reader,
+        installation=INSTALLATION,
+        logs=PodLogs(api),
+        defaults=lambda: Defaults(node_lost_seconds=seconds),
+    )
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request(launch, pod))
     return report
 

@@ -16,6 +16,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
+from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import RecordedSignals
@@ -50,7 +51,9 @@ async def pods(api: KubeClient, launch: ObservedLaunch) -> list[Object]:
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, *, pod_uid: str) -> LaunchReport:
     reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
-    inspector = LaunchInspector(api, reader, logs=PodLogs(api), defaults=Defaults)
+    inspector = LaunchInspector(
+        api, RunStore(api), reader, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults
+    )
     request = InspectInput(
         run=launch.run,
         job_name=launch.job["metadata"]["name"],

@@ -13,9 +13,11 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import EVENTS, RUNS, Resource
 from inferrun.kube.runs import RunStore
+from inferrun.names import scheduled_run_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.submission import parse_submission
+from inferrun.timestamps import rfc3339
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create, edit
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
@@ -37,13 +39,16 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
     )
 
 
-async def submit(submitter: RunSubmitter, schedule: InferenceRun, *, seconds_late: float) -> SubmissionStatus:
+async def submit(
+    submitter: RunSubmitter, schedule: InferenceRun, *, seconds_late: float = 0, due: datetime | None = None
+) -> SubmissionStatus:
+    due = due or datetime.now(UTC) - timedelta(seconds=seconds_late)
     parent = {"name": schedule.metadata.name, "uid": schedule.metadata.uid}
     request = SubmitInput(
         submission=parse_submission({"namespace": schedule.metadata.namespace, "parent": parent}),
         workflow_id="tests",
         execution_run_id="tests",
-        nominal_time=(datetime.now(UTC) - timedelta(seconds=seconds_late)).isoformat(),
+        nominal_time=due.isoformat(),
     )
     return await ActivityEnvironment().run(submitter.submit_run, request)
 
@@ -118,3 +123,15 @@ async def test_a_run_that_a_quota_rejects_is_created_once_there_is_room(
 
     await until(is_created)
     assert await children(api, schedule) == before + 1
+
+
+async def test_a_run_whose_name_is_taken_is_reported_on_its_schedule(
+    api: KubeClient, namespace: str, submitter: RunSubmitter
+) -> None:
+    schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
+    due = datetime.now(UTC).replace(microsecond=0)
+    taken = scheduled_run_name("hourly", rfc3339(due))
+    await create(api, namespace, taken)
+    status = await submit(submitter, schedule, due=due)
+    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.NAME_TAKEN)
+    assert await event_reasons(api, namespace) == ["NameTaken"]

@@ -7,6 +7,7 @@ import pytest
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LOG_SECONDS, LaunchInspector
+from activities.installation import Installation
 from activities.rules.pod_end import PodEnd
 from activities.rules.pod_shape import shape_of_pod
 from inferrun.control.run_defaults import Defaults
@@ -19,13 +20,19 @@ from tests.unit.objects import RUN, Json, snapshot, terminated
 from workflows.activity_options import LOCAL_SECONDS
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
+INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui")
+
+
+def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:
+    return LaunchInspector(
+        api, RunStore(api), launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults
+    )
+
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment(*, is_our_runner: bool) -> None:
     api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = LaunchInspector(
-        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
-    )
+    inspector = inspector_of(api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()))
     ours = snapshot(is_our_runner=is_our_runner, foreign_log_tail=True).model_dump_json()
     request = InspectInput(
         run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())
@@ -44,9 +51,7 @@ async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
         "firstTimestamp": "2026-11-21T07:10:00Z",
     }
     api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
-    inspector = LaunchInspector(
-        api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), logs=PodLogs(api), defaults=Defaults
-    )
+    inspector = inspector_of(api, LaunchReader(api, RunStore(api), ended_pods=lambda _: ()))
     request = InspectInput(
         run=RUN,
         job_name=JOB_NAME,
@@ -75,7 +80,7 @@ async def report_on_watched(*, seen: Json, stored: Json, condition: str = "Compl
         ended_pods=lambda _: [PodEnd.of_pod(seen).as_pod()],
         watched_job=lambda _namespace, _name: live_job(condition=condition),
     )
-    inspector = LaunchInspector(api, reader, logs=PodLogs(api), defaults=Defaults)
+    inspector = inspector_of(api, reader)
     ours = snapshot(is_our_runner=True).model_dump_json()
     request = InspectInput(
         run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())

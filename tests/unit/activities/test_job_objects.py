@@ -1,13 +1,23 @@
 """What belongs to a Job in a namespace whose users have added objects of any number and size."""
 
-from activities.cluster.job_marks import MAX_JOBS, JobsOfRun, set_time_to_live
+import pytest
+
+from activities.cluster.job_marks import (
+    MAX_JOBS,
+    JobsOfRun,
+    mark_ended,
+    mark_limited,
+    mark_stopped,
+    set_time_to_live,
+    start_job,
+)
 from activities.cluster.job_objects import list_events, list_pods_and_others
 from inferrun.kube.decoding import Page
-from inferrun.kube.errors import PageTooLarge
+from inferrun.kube.errors import Forbidden, KubeError, NotFound, PageTooLarge
 from inferrun.kube.objects import Object, Resource
 from inferrun.run_ref import RunRef
 from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import JOB_UID, live_pod
+from tests.unit.launches import JOB_UID, live_job, live_pod
 
 RUN = RunRef(namespace="team", name="a", uid="u")
 
@@ -62,3 +72,35 @@ async def test_jobs_that_users_add_to_a_run_do_not_cost_a_request_each() -> None
     api = ManyObjects(job, count=10 * MAX_JOBS)
     await set_time_to_live(api, JobsOfRun(RUN), seconds=60)
     assert api.patched == MAX_JOBS
+
+
+class Denying(StoredObjects):
+    """No change is admitted."""
+
+    def __init__(self, error: KubeError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def patch(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        body: Object,  # noqa: ARG002
+        *,
+        sub: str | None = None,  # noqa: ARG002
+    ) -> Object:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [Forbidden("a policy denied the request"), NotFound("gone")])
+async def test_no_outcome_waits_for_a_mark_that_is_not_admitted(error: KubeError) -> None:
+    await set_time_to_live(Denying(error), JobsOfRun(RUN, only_name="job", only_uid="uid"), seconds=60)
+    await mark_ended(Denying(error), RUN, "job")
+    await mark_limited(Denying(error), live_job(), seconds_left=60)
+    await mark_stopped(Denying(error), live_job())
+
+
+async def test_a_job_whose_start_is_denied_is_tried_again() -> None:
+    with pytest.raises(Forbidden):
+        await start_job(Denying(Forbidden("not now")), live_job(spec={"parallelism": 0}))

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from activities.rules.launch_report import LaunchObjects, report_on
+from activities.rules.manifests import WARM_UP_CONTAINER
+from inferrun.exitcodes import ExitCode, reason_of
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.docs.pages import DOCS
@@ -15,6 +17,7 @@ from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 from workflows.retry_policy import StepKind, check_disruptions, next_step
 
 PAGE = DOCS / "concepts" / "retries.md"
+VERDICTS = DOCS.parent / "activities" / "rules" / "verdict.py"
 ROWS = {
     cells[0]: (Reason(cells[1].strip("`")), cells[2], cells[3])
     for cells in re.findall(r"^\| (.+?) \| (`\w+`) \| (.+?) \| (yes|no) \|$", PAGE.read_text(), re.MULTILINE)
@@ -59,6 +62,17 @@ def lost_node() -> Verdict:
     return verdict(job(), unreachable)
 
 
+def too_many_errors() -> Verdict:
+    return exits(4, message=dump_result(RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, retryable=False)))
+
+
+def cold() -> Verdict:
+    ended = {"name": WARM_UP_CONTAINER, "state": {"terminated": {"exitCode": 1, "message": "503"}}}
+    failed = pod(phase="Failed")
+    failed["status"]["initContainerStatuses"] = [ended]
+    return verdict(FAILED, failed)
+
+
 def too_often() -> Verdict:
     found = check_disruptions(21, limit=20)
     assert found is not None
@@ -76,6 +90,8 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
     "exit code 143: stopped from outside": (lambda: exits(143), None),
     "any other exit code": (lambda: exits(77), None),
     "an exit code of the built-in runner, which reports that the failure would recur": (recurring, None),
+    "more records fail than `errorThreshold` allows": (too_many_errors, None),
+    "the model of KServe does not answer within `kserve.warmUpSeconds`": (cold, None),
     "exit code 0 of the built-in runner without a result": (
         lambda: verdict(job(condition="Complete"), pod(terminated(0), phase="Succeeded")),
         None,
@@ -121,6 +137,12 @@ ATTEMPTS_OF_THEIR_OWN = {
 
 def test_the_table_has_a_row_for_each_situation() -> None:
     assert ROWS.keys() == SITUATIONS.keys() | REPLACEMENTS.keys()
+
+
+def test_the_table_has_a_row_for_each_reason_of_a_failed_launch() -> None:
+    reasons = {Reason[name] for name in re.findall(r"\bReason\.([A-Z_]+)", VERDICTS.read_text())}
+    reasons |= {reason_of(code) for code in ExitCode}
+    assert reasons - {Reason.SUCCEEDED} <= {reason for reason, _, _ in ROWS.values()}
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)

@@ -8,7 +8,7 @@ import pytest
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.runner_report import RecordCounts
-from tests.unit.objects import RUN
+from tests.unit.objects import RUN, STARTED
 from workflows.messages import (
     SIGNALLED_LIFECYCLE,
     LaunchInput,
@@ -305,13 +305,42 @@ def test_continuing_as_new_keeps_what_must_be_verified(state: RunState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "launch"), [(Reason.POD_LOST, 3), (Reason.JOB_DELETED, 3), (Reason.INPUT_FAILED, 0)]
+    ("reason", "launch"),
+    [
+        (Reason.POD_LOST, 3),
+        (Reason.JOB_DELETED, 3),
+        (Reason.NODE_LOST, 3),
+        (Reason.SUSPENDED, 3),
+        (Reason.INPUT_FAILED, 0),
+    ],
 )
 def test_a_recovered_run_knows_the_launches_that_may_run_on(state: RunState, *, reason: Reason, launch: int) -> None:
-    attempts = [{"launch": 3, "attempt": 1, "reason": reason}, {"launch": 4, "attempt": 2, "reason": "InputFailed"}]
+    attempts = [
+        {"launch": 3, "attempt": 1, "reason": reason, "startTime": STARTED},
+        {"launch": 4, "attempt": 2, "reason": "InputFailed"},
+    ]
     state.begin_launch()
     state.accept_launch(launched(launch=5, attempt=3, attempts=attempts))
     assert state.unverified_launch == launch
+
+
+def test_a_recovered_run_knows_how_often_it_was_disrupted(state: RunState) -> None:
+    attempts = [
+        {"launch": 3, "attempt": 1, "replaced": True, "reason": Reason.DISRUPTED},
+        {"launch": 3, "attempt": 1, "replaced": True, "reason": Reason.QUEUED},
+        {"launch": 3, "attempt": 1, "reason": Reason.NODE_LOST},
+        {"launch": 4, "attempt": 1, "reason": Reason.INPUT_FAILED},
+    ]
+    state.begin_launch()
+    state.accept_launch(launched(launch=5, attempt=2, attempts=attempts))
+    assert state.disruptions == 2
+
+
+def test_a_launch_that_was_suspended_before_it_ran_cannot_run_on(state: RunState) -> None:
+    attempts = [{"launch": 3, "attempt": 1, "reason": Reason.SUSPENDED}]
+    state.begin_launch()
+    state.accept_launch(launched(launch=4, attempt=1, attempts=attempts))
+    assert state.unverified_launch == 0
 
 
 @pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])

@@ -33,9 +33,14 @@ matchConstraints:
     expression: variables.pod.containers + variables.pod.?initContainers.orValue([])
   - name: isCreation
     expression: request.operation == 'CREATE'
+  - name: isLeftBehind # by a run that was deleted with --cascade=orphan
+    expression: >-
+      !variables.isCreation && !variables.subject.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false)) &&
+      variables.subject.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun' &&
+      variables.subject.metadata.?labels[?'inferrun.dev/run-uid'].orValue('') != ''
 validations:
   {{- include "inferrun.policy.namespace" . | nindent 2 }}
-  - expression: variables.isOfRun
+  - expression: variables.isOfRun || variables.isLeftBehind
     message: "a Job of the worker must be controlled by an InferenceRun"
   - expression: "!variables.isCreation || object.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun'"
     message: "a Job of the worker must have the label app.kubernetes.io/managed-by=inferrun"

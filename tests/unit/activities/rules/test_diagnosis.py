@@ -247,3 +247,12 @@ def test_an_init_container_whose_image_is_missing_is_reported_with_a_fix() -> No
     wait = wait_of(warming_up({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}))
     assert (wait.reason, wait.is_warning) == (Reason.IMAGE_PULL_FAILED, True)
     assert "kserve.warmUpSeconds: 0" in wait.message
+
+
+def test_a_deleted_contract_is_told_from_other_volumes() -> None:
+    missing = 'MountVolume.SetUp failed for volume "contract" : configmap "inf-iris-x" not found'
+    wait = wait_of(pod(waiting("ContainerCreating")), [event("FailedMount", missing)])
+    assert (wait.reason, wait.lacks_contract) == (Reason.VOLUME_NOT_MOUNTED, True)
+    assert "inf-iris-x" in wait.message
+    other = 'MountVolume.SetUp failed for volume "injected" : configmap "theirs" not found'
+    assert not wait_of(pod(waiting("ContainerCreating")), [event("FailedMount", other)]).lacks_contract

@@ -133,6 +133,13 @@ def test_launches_that_the_status_no_longer_lists_count_as_well() -> None:
     assert resumed.first_started_at == STARTED
 
 
+def test_attempts_that_do_not_count_are_known_to_a_workflow_that_takes_over() -> None:
+    """They committed records, so the limit of retries begins anew after each of them."""
+    status = {"attempt": 9, "attempts": ENDED, "endedLaunches": 8, "uncountedAttempts": 7}
+    resumed = resume(LaunchInput(run=RUN), run(status=status))
+    assert (resumed.attempt, resumed.uncounted, resumed.counted_attempts) == (9, 7, 2)
+
+
 def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() -> None:
     """A workflow was lost between a stop and the record."""
     compiled = CompiledRun("inf-iris", "{}", snapshot())

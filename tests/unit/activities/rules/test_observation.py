@@ -312,6 +312,14 @@ def test_the_pod_of_a_job_that_a_queue_suspended_was_taken() -> None:
     assert seen(suspended, ends=(end,), before=RAN) == Observation(Doing.TAKEN, pod_uid="pod-a")
 
 
+def test_the_pod_of_a_job_that_may_have_none_was_taken() -> None:
+    """Its controller does not count a Pod that it removes itself, so no condition follows."""
+    end = PodEnd("pod-a", "a", JOB_UID, exit_code=143, started_at=STARTED)
+    for parallelism, doing in ((0, Doing.TAKEN), (1, Doing.ENDING)):
+        job = live_job(spec={"parallelism": parallelism})
+        assert seen(job, ends=(end,), before=RAN).doing is doing
+
+
 def test_of_a_pod_that_is_not_known_the_remembered_end_names_it() -> None:
     end = PodEnd("pod-a", "a", JOB_UID, exit_code=137, started_at=STARTED, is_disrupted=True)
     taken = seen(live_job(), ends=(end,), before=Before(is_running=True))

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from inferrun.kube.errors import Forbidden, Invalid, KubeError, error_of
+from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid, KubeError, Overloaded, error_of
 
 DENIED = 'admission webhook "policy.example.org" denied the request: not now'
+POLICY = "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not now"
 
 
 @pytest.mark.parametrize(
@@ -14,13 +15,17 @@ DENIED = 'admission webhook "policy.example.org" denied the request: not now'
     [
         (403, 'runs "a" is forbidden: exceeded quota: runs, requested: 1, used: 1, limited: 1', Forbidden),
         (400, DENIED, Forbidden),
+        (422, POLICY, Forbidden),
+        (401, POLICY, Forbidden),
         (422, "spec.schedule: Invalid value", Invalid),
         (400, "the body is not JSON", Invalid),
+        (500, 'failed calling webhook "mjob.kb.io": connect: connection refused', AdmissionUnavailable),
+        (500, "etcdserver: request timed out", Overloaded),
     ],
 )
-def test_a_denial_without_a_code_is_not_the_fault_of_the_request(
+def test_a_denial_is_not_the_fault_of_the_request_whatever_its_code(
     status: int, message: str, kind: type[KubeError]
 ) -> None:
-    """The API server answers 400 for an admission webhook that denies a request and gives no code."""
+    """A webhook that gives no code is answered with 400, a policy with the code of its own reason, by default 422."""
     error = error_of(status, json.dumps({"message": message}).encode())
     assert type(error) is kind

@@ -21,7 +21,7 @@ class Deletions(StoredObjects):
     async def delete(
         self,
         resource: Resource,  # noqa: ARG002
-        namespace: str,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
         name: str,
         *,
         uid: str,  # noqa: ARG002

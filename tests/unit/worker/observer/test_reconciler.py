@@ -337,6 +337,22 @@ async def test_a_quota_that_blocks_the_replacement_of_a_pod_is_reported(runner: 
     assert runner.reasons[-1] == "QuotaExceeded"
 
 
+async def test_a_pod_whose_contract_was_deleted_is_signalled_now_and_then(leader: Stage) -> None:
+    missing = 'MountVolume.SetUp failed for volume "contract" : configmap "inf-iris-x" not found'
+    leader.events.events = (event("FailedMount", missing),)
+    await leader.deliver(pod=live_pod(waiting("ContainerCreating"), age=30))
+    await leader.time.pass_by(12)
+    assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+    assert leader.reasons[-1] == "VolumeNotMounted"
+    await leader.time.pass_by(250)
+    assert len(leader.signals.sent_ended) == 1
+    await leader.time.pass_by(600)
+    assert 2 <= len(leader.signals.sent_ended) <= 3
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
+    await leader.time.pass_by(900)
+    assert len(leader.signals.sent_ended) <= 3
+
+
 async def test_a_pod_that_succeeds_is_signalled_before_its_job_is_finished(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(running(at(5)), phase="Running", age=5))
     await leader.deliver(pod=live_pod(terminated(0), phase="Succeeded", age=5, version=2))
