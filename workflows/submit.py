@@ -24,6 +24,7 @@ from inferrun.submission import (
     Following,
     InvalidSubmission,
     Submission,
+    parse_earlier_submission,
     parse_submission,
 )
 from inferrun.text import code_span, one_line, shell_command
@@ -51,6 +52,9 @@ RESULTS_LIMIT = 8
 
 ENDS_ARE_READ = "ends-are-read"
 """Since this change a signal of an end is no longer believed; histories from before contain such ends."""
+
+TYPES_ARE_CHECKED = "types-are-checked"
+"""Since this change a text is no number; histories from before contain submissions with such numbers."""
 
 SCHEDULED_START_TIME = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
 """Set by the server on workflows that a schedule starts: the nominal time, however late the start is."""
@@ -226,7 +230,17 @@ def _parse(request: RawValue) -> Submission:
     try:
         return parse_submission(argument)
     except InvalidSubmission as error:
+        earlier = _parsed_by_earlier_version(argument)
+        if earlier is not None and not workflow.patched(TYPES_ARE_CHECKED):
+            return earlier
         _reject(str(error), error)
+
+
+def _parsed_by_earlier_version(argument: object) -> Submission | None:
+    try:
+        return parse_earlier_submission(argument)
+    except InvalidSubmission:
+        return None
 
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:
