@@ -22,7 +22,13 @@ from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, JoinSource, ResourceRequirements
+from inferrun.resources.config import (
+    MODEL_VERSIONS,
+    QUANTITY,
+    InferenceConfigSpec,
+    JoinSource,
+    ResourceRequirements,
+)
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
@@ -527,6 +533,12 @@ def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                         f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                     ),
                 )
+            if not re.fullmatch(QUANTITY, str(value)):
+                yield Problem(
+                    field=f"spec.resources.{name}.{resource}",
+                    value=shown(value),
+                    allowed="must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits",
+                )
 
 
 def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem]:
@@ -543,6 +555,8 @@ def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem
 def amount(quantity: int | str) -> Decimal:
     """The value of a Kubernetes quantity such as 500m, 1.5 or 256Mi; 0 if it is invalid."""
     text = str(quantity)
+    if not re.fullmatch(QUANTITY, text):
+        return Decimal(0)
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)

@@ -270,7 +270,7 @@ URLS: Final = (
     "://",
 )
 
-QUANTITIES: Final = ("lots", "1 Gi", "-1", "1XB", "", "1e", "0x10")
+QUANTITIES: Final = ("lots", "1 Gi", "-1", "1XB", "", "1e", "0x10", "1e999999999", "1e-999999999")
 
 
 def _by_hand() -> Iterator[BadInput]:

@@ -174,6 +174,19 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
 
 
+@pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])
+def test_a_quantity_that_cannot_be_compared_in_a_moment_is_reported(quantity: str) -> None:
+    resources = {"requests": {"cpu": quantity}, "limits": {"cpu": quantity}}
+    found = describe(config_problems(config(resources=resources)))
+    assert "spec.resources.requests.cpu" in found
+    assert "spec.resources.limits.cpu" in found
+
+
+@pytest.mark.parametrize("quantity", [1, "1", "0.5", ".5", "5.", "+1", "500m", "1e3", "1E-2", "12e99", "1E", "2Ei", "3n"])
+def test_a_quantity_of_kubernetes_is_accepted(quantity: int | str) -> None:
+    assert not config_problems(config(resources={"limits": {"cpu": quantity}}))
+
+
 def test_a_custom_image_may_use_any_known_protocol() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
 
