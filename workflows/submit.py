@@ -248,7 +248,9 @@ def _check_size(request: SubmitInput) -> None:
     size = len(request.model_dump_json().encode()) + ROOM
     if size > MAX_PAYLOAD_BYTES and workflow.patched(SIZE_IS_CHECKED):
         excess = size - MAX_PAYLOAD_BYTES
-        _reject(f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference", None)
+        _reject(
+            f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference", None
+        )
 
 
 def _parsed_by_earlier_version(argument: object) -> Submission | None:

@@ -182,7 +182,9 @@ def test_a_quantity_that_cannot_be_compared_in_a_moment_is_reported(quantity: st
     assert "spec.resources.limits.cpu" in found
 
 
-@pytest.mark.parametrize("quantity", [1, "1", "0.5", ".5", "5.", "+1", "500m", "1e3", "1E-2", "12e99", "1E", "2Ei", "3n"])
+@pytest.mark.parametrize(
+    "quantity", [1, "1", "0.5", ".5", "5.", "+1", "500m", "1e3", "1E-2", "12e99", "1E", "2Ei", "3n"]
+)
 def test_a_quantity_of_kubernetes_is_accepted(quantity: int | str) -> None:
     assert not config_problems(config(resources={"limits": {"cpu": quantity}}))
 

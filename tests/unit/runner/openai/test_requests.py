@@ -47,7 +47,7 @@ def test_a_response_is_one_line_that_a_retry_reads_again(separator: bytes) -> No
         (b'{"total_tokens":-5,"prompt_tokens":3}', 3),
         (b'{"total_tokens":true,"prompt_tokens":1e30,"completion_tokens":"7"}', 0),
         (b'{"total_tokens":{"a":[]}}', 0),
-        (b'[1]', 0),
+        (b"[1]", 0),
         (b'"many"', 0),
         (b"null", 0),
     ],
