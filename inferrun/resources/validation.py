@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -486,9 +486,21 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
             continue
-        kind = below[key]
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        kind = _model_in(below[key])
+        if kind is None:
+            continue
+        if not isinstance(inner, list):
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
+            continue
+        for at, one in enumerate(inner):
+            yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
+
+
+def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
+    """The model of an object, or of the items of a list."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return kind if issubclass(kind, BaseModel) else None
+    return next(filter(None, map(_model_in, get_args(kind))), None)
 
 
 def _header_problems(api: KrateoApi, *, path: str) -> Iterator[Problem]:

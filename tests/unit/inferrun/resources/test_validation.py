@@ -412,6 +412,37 @@ def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("storage", "field"),
+    [
+        (
+            {"s3": {"bucket": "data", "path": "p", "credentialsRef": {"name": "a", "namespace": "theirs"}}},
+            "s3.credentialsRef",
+        ),
+        ({"http": {"credentialsRef": {"name": "a", "namespace": "theirs"}}}, "http.credentialsRef"),
+        ({"sql": {"query": "select 1", "credentialsRef": {"name": "a", "namespace": "theirs"}}}, "sql.credentialsRef"),
+        (
+            {
+                "krateo": {
+                    "api": {
+                        "path": "/x",
+                        "endpointRef": {"name": "a"},
+                        "headersFrom": [
+                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k"}},
+                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k", "namespace": "theirs"}},
+                        ],
+                    }
+                }
+            },
+            "krateo.api.headersFrom.1.secretKeyRef",
+        ),
+    ],
+)
+def test_a_namespace_of_a_secret_that_would_be_ignored_is_reported(storage: dict[str, Any], field: str) -> None:
+    found = config_problems(config(storage={"input": storage, "output": FILE}))
+    assert fields(found) == [f"spec.storage.input.{field}.namespace"]
+
+
+@pytest.mark.parametrize(
     "storage",
     [
         {"http": {"url": "https://host/", "token": "c4nary"}},
