@@ -186,14 +186,13 @@ class Territory:
         """Who else serves which namespace. What this process serves already is not given to a claim that appears."""
         try:
             listed = self._api.items(LEASES, page_size=PAGE, fieldSelector=f"metadata.name={NAME}")
-            stored: dict[str, Object] = {item["metadata"]["namespace"]: item async for item in listed}
+            stored = {item["metadata"]["namespace"]: Claim.of(item) async for item in listed}
         except Forbidden as error:
             self._warn("the claims to namespaces may not be listed", error=str(error)[:300])
             return {}
         found = {}
         for namespace in {*stored, *self._sightings.places()} - {CLUSTER_PLACE}:
-            claim = Claim.of(stored[namespace]) if namespace in stored else None
-            other = self._sightings.observe(namespace, claim, now=_now(), today=utc_now())
+            other = self._sightings.observe(namespace, stored.get(namespace), now=_now(), today=utc_now())
             if other and namespace in self:
                 self._warn(
                     f"another claim to namespace {namespace} is ignored, because that is served already", holder=other
