@@ -77,12 +77,13 @@ class TokenUsage(BaseModel):
     """Tokens of requests and responses."""
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        """The sum; a server can count what it likes, so it ends at the largest number that can be stored."""
         if not other.total_tokens:
             return self
         return TokenUsage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
+            prompt_tokens=min(self.prompt_tokens + other.prompt_tokens, MAX_COUNT),
+            completion_tokens=min(self.completion_tokens + other.completion_tokens, MAX_COUNT),
+            total_tokens=min(self.total_tokens + other.total_tokens, MAX_COUNT),
         )
 
 

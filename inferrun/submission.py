@@ -10,11 +10,21 @@ import hashlib
 import json
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
+from inferrun.error_threshold import ErrorThreshold
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import RESERVED_PARAMETERS
@@ -40,8 +50,53 @@ class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
 
-def _named(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
+def _is_lenient(info: ValidationInfo) -> bool:
+    return info.context is _LENIENT
+
+
+_LENIENT: Final = {"is_lenient": True}
+"""Context of a validation as in earlier versions, which took texts for numbers and ignored unknown fields of configRef."""
+
+_CONFIG_KEYS: Final = ("name", "namespace")
+
+
+def _named(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict) and "name" in value and not _is_lenient(info):
+        unknown = next((str(key) for key in value if key not in _CONFIG_KEYS), None)
+        if unknown is not None:
+            text = one_line(unknown, limit=64)
+            raise ValueError(f"unknown field {text!r}; allowed fields: {', '.join(_CONFIG_KEYS)}")
+    return value
+
+
+def _number(value: object, info: ValidationInfo) -> object:
+    """As in the schema of the CRD: no text or boolean is an integer."""
+    if isinstance(value, str | bool) and not _is_lenient(info):
+        raise ValueError("must be an integer")
+    return value
+
+
+def _boolean(value: object, info: ValidationInfo) -> object:
+    if value is not None and not isinstance(value, bool) and not _is_lenient(info):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _whole_or_text(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, bool) and not _is_lenient(info):
+        raise ValueError("must be an integer or a percentage")
+    return value
+
+
+def _threshold(value: int | str | None, info: ValidationInfo) -> int | str | None:
+    if value is not None and not _is_lenient(info):
+        ErrorThreshold.parse(value)
+    return value
+
+
+Number = BeforeValidator(_number)
 
 
 class _Part(BaseModel):
@@ -85,13 +140,13 @@ class Submission(_Part):
     namespace: NamespaceName
     config_ref: Annotated[ConfigReference | None, BeforeValidator(_named)] = None
     parameters: Annotated[dict[str, Annotated[str, Field(max_length=65536)]] | None, Field(max_length=64)] = None
-    timeout_seconds: Seconds | None = None
-    backoff_limit: BackoffLimit | None = None
-    pending_timeout_seconds: Seconds | None = None
-    error_threshold: Threshold | None = None
-    canary_records: CanaryRecords | None = None
-    shards: Shards | None = None
-    dry_run: bool | None = None
+    timeout_seconds: Annotated[Seconds | None, Number] = None
+    backoff_limit: Annotated[BackoffLimit | None, Number] = None
+    pending_timeout_seconds: Annotated[Seconds | None, Number] = None
+    error_threshold: Annotated[Threshold | None, BeforeValidator(_whole_or_text), AfterValidator(_threshold)] = None
+    canary_records: Annotated[CanaryRecords | None, Number] = None
+    shards: Annotated[Shards | None, Number] = None
+    dry_run: Annotated[bool | None, BeforeValidator(_boolean)] = None
     retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
@@ -142,11 +197,20 @@ class Submission(_Part):
 
 def parse_submission(argument: object) -> Submission:
     """The submission in a decoded JSON value. Raises `InvalidSubmission`."""
+    return _parse(argument, context=None)
+
+
+def parse_earlier_submission(argument: object) -> Submission:
+    """The same for one that an earlier version may have accepted, which took texts for numbers."""
+    return _parse(argument, context=_LENIENT)
+
+
+def _parse(argument: object, *, context: dict[str, bool] | None) -> Submission:
     if not isinstance(argument, dict):
         text = 'the argument must be a JSON object such as {"namespace": "default", "configRef": "iris"}'
         raise InvalidSubmission(f"{text}; given: {one_line(json.dumps(argument, default=str), limit=64)}")
     try:
-        return Submission.model_validate(argument)
+        return Submission.model_validate(argument, context=context)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
         lines = [_problem(item) for item in problems[:MAX_PROBLEMS]]

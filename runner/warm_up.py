@@ -23,7 +23,7 @@ from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
 from inferrun.plugins import FaultKind, RunnerError
 from inferrun.runner_report import WarmUp
-from inferrun.text import public_url
+from inferrun.text import one_line, public_url
 from runner.connections import AddressRefused
 from runner.contract_file import read_contract
 from runner.http1.client import HttpClient, open_client
@@ -49,6 +49,9 @@ PROBE_SECONDS: Final = 60.0
 
 REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""
+
+SHOWN: Final = 500
+"""Characters of a URL, and of what was seen there, that are logged: together they fit into the report of a warm-up."""
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes of an answer; a list of models may be long."""
@@ -86,7 +89,7 @@ async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, paus
     async with open_probe(model, settings) as probe:
         while count < IN_A_ROW:
             finding = await probe()
-            seen.report(f"{public_url(url)}: {finding.seen}")
+            seen.report(f"{one_line(public_url(url), limit=SHOWN)}: {one_line(finding.seen, limit=SHOWN)}")
             count = count + 1 if finding.is_ready else 0
             wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
             if count < IN_A_ROW:

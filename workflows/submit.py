@@ -24,6 +24,7 @@ from inferrun.submission import (
     Following,
     InvalidSubmission,
     Submission,
+    parse_earlier_submission,
     parse_submission,
 )
 from inferrun.text import code_span, one_line, shell_command
@@ -51,6 +52,15 @@ RESULTS_LIMIT = 8
 
 ENDS_ARE_READ = "ends-are-read"
 """Since this change a signal of an end is no longer believed; histories from before contain such ends."""
+
+TYPES_ARE_CHECKED = "types-are-checked"
+"""Since this change a text is no number; histories from before contain submissions with such numbers."""
+
+SIZE_IS_CHECKED = "size-is-checked"
+"""Since this change a request that does not fit into a message of ours is refused. Its texts were truncated before."""
+
+ROOM = 512
+"""Bytes of a message besides those of a request: the run that a submission which continues as new follows."""
 
 SCHEDULED_START_TIME = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
 """Set by the server on workflows that a schedule starts: the nominal time, however late the start is."""
@@ -116,6 +126,7 @@ class SubmitInferenceRun:
             execution_run_id=info.run_id,
             nominal_time=due.isoformat() if due else None,
         )
+        _check_size(request)
         creating = asyncio.create_task(_create_in_turn(request))
         try:
             return await asyncio.shield(creating)
@@ -226,7 +237,27 @@ def _parse(request: RawValue) -> Submission:
     try:
         return parse_submission(argument)
     except InvalidSubmission as error:
+        earlier = _parsed_by_earlier_version(argument)
+        if earlier is not None and not workflow.patched(TYPES_ARE_CHECKED):
+            return earlier
         _reject(str(error), error)
+
+
+def _check_size(request: SubmitInput) -> None:
+    """Refuse what would be truncated on the way to the worker: with its default values and the workflow's id it is longer."""
+    size = len(request.model_dump_json().encode()) + ROOM
+    if size > MAX_PAYLOAD_BYTES and workflow.patched(SIZE_IS_CHECKED):
+        excess = size - MAX_PAYLOAD_BYTES
+        _reject(
+            f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference", None
+        )
+
+
+def _parsed_by_earlier_version(argument: object) -> Submission | None:
+    try:
+        return parse_earlier_submission(argument)
+    except InvalidSubmission:
+        return None
 
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:

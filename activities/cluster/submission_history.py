@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.rules.submission_status import mismatched
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
+from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_earlier_submission
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.foreign_values import decode_foreign
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
@@ -73,7 +73,7 @@ class SubmissionHistory:
             payloads = event.workflow_execution_started_event_attributes.input.payloads
             values = await decode_foreign(self._temporal, payloads)
             try:
-                return parse_submission(values[0]).request_hash if values else None
+                return parse_earlier_submission(values[0]).request_hash if values else None
             except InvalidSubmission:
                 return None
         return None

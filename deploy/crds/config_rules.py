@@ -6,8 +6,9 @@ shim reports it on the config's status.
 
 from typing import Final
 
-from deploy.crds.rules import ERROR_THRESHOLD, Rule, either
+from deploy.crds.rules import ERROR_THRESHOLD, Rule, either, text
 from inferrun.resources.config import MODEL_VERSIONS
+from inferrun.resources.config import QUANTITY as QUANTITY_PATTERN
 from inferrun.resources.storage import HTTP_VERBS
 
 
@@ -40,7 +41,10 @@ ONE_MODEL: Final = Rule(
     field=".kserve.serviceRef",
 )
 QUANTITY: Final = Rule(
-    holds="type(self) == int ? self >= 0 : isQuantity(self) && !quantity(self).isLessThan(quantity('0'))",
+    holds=(
+        f"type(self) == int ? self >= 0 : self.matches({text(QUANTITY_PATTERN)}) && isQuantity(self) && "
+        "!quantity(self).isLessThan(quantity('0'))"
+    ),
     message=(
         """'the quantity is "' + string(self) + '"; allowed are numbers from 0 with or without a unit, """
         """such as 2, 500m, 1.5 in quotes, 256Mi'"""

@@ -4,6 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from inferrun.text import one_line
+
+TEXT_LIMIT = 2000
+"""Characters of a finding that are shown."""
+
 HEALTHY = 0
 PROBLEMS_FOUND = 1
 
@@ -43,10 +48,13 @@ def unknown(what: str, detail: str, *, fix: str = "") -> Finding:
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """The findings as lines of text, with the fix below each problem."""
+    """The findings as lines of text, with the fix below each problem.
+
+    Names of other installations and workers are chosen by whoever writes a Lease or polls a task queue.
+    """
     for finding in findings:
         detail = f": {finding.detail}" if finding.detail else ""
-        yield f"{finding.state:8} {finding.what}{detail}"
+        yield f"{finding.state:8} {one_line(f'{finding.what}{detail}', limit=TEXT_LIMIT)}"
         for number, line in enumerate(finding.fix.splitlines()):
             yield f"         {'fix: ' if number == 0 else '     '}{line}"
 

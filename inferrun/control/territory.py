@@ -9,13 +9,14 @@ Therefore an installation serves a namespace only while it holds its claim, a Le
 
 The second one refuses, reports it, and takes over as soon as the other one has not renewed its claim for 15 seconds. The
 claim in a namespace can be written by its users, so it counts little: one that is deleted, or replaced while this installation
-serves the namespace, is written again; if claims may not be read or written, there are none. A process that could not renew its
-claim in time and finds another one ends, so that it forgets everything.
+serves the namespace, is written again; if claims may not be read or written, there are none. What users do to theirs is of no
+consequence for other namespaces. A process that could not renew its claim in time and finds another one ends, so that it forgets
+everything.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -117,24 +118,38 @@ class Territory:
 
     async def _is_renewed(self) -> bool:
         try:
-            async with asyncio.timeout(self._timing.request):
-                await self._renew()
+            is_whole = await (self._renew_listed() if self._watched.are_listed else self._in_time(self._claim_all()))
         except (KubeError, TimeoutError) as error:
-            self._warn(f"the claims to namespaces cannot be renewed: {type(error).__name__}", error=str(error)[:300])
+            self._warn_of(error)
             return False
         self._is_decided = True
         while self._unreported and self._report is not None:
             await self._report(self._unreported.pop())
+        return is_whole
+
+    async def _in_time(self, claiming: Coroutine[None, None, None]) -> bool:
+        async with asyncio.timeout(self._timing.request):
+            await claiming
         return True
 
-    async def _renew(self) -> None:
-        if not self._watched.are_listed:
-            await self._claim_all()
-            return
-        claims = (self._claim_listed(namespace) for namespace in self._watched.names)
-        errors = [error for error in await asyncio.gather(*claims, return_exceptions=True) if error is not None]
-        for error in sorted(errors, key=lambda error: isinstance(error, KubeError)):
-            raise error
+    async def _renew_listed(self) -> bool:
+        """Renew the claims to the listed namespaces: whether all could be. Raises ClaimLost, and KubeError or TimeoutError if none
+        could be.
+
+        Users can make it impossible to write theirs. If the others were renewed, this process is alive and so is the API server,
+        so no other installation has reason to take it.
+        """
+        names = self._watched.names
+        claiming = (self._in_time(self._claim_listed(namespace)) for namespace in names)
+        results = zip(names, await asyncio.gather(*claiming, return_exceptions=True), strict=True)
+        errors = {namespace: result for namespace, result in results if isinstance(result, BaseException)}
+        for error in sorted(errors.values(), key=_may_pass):
+            if not _may_pass(error) or len(errors) == len(names):
+                raise error
+            self._warn_of(error)
+        for namespace in errors.keys() & self._held_at.keys():
+            self._held_at[namespace] = _now()
+        return not errors
 
     async def _claim_all(self) -> None:
         """Claim all namespaces except those that others list."""
@@ -171,17 +186,16 @@ class Territory:
         """Who else serves which namespace. What this process serves already is not given to a claim that appears."""
         try:
             listed = self._api.items(LEASES, page_size=PAGE, fieldSelector=f"metadata.name={NAME}")
-            stored: dict[str, Object] = {item["metadata"]["namespace"]: item async for item in listed}
+            stored = {item["metadata"]["namespace"]: Claim.of(item) async for item in listed}
         except Forbidden as error:
             self._warn("the claims to namespaces may not be listed", error=str(error)[:300])
             return {}
         found = {}
         for namespace in {*stored, *self._sightings.places()} - {CLUSTER_PLACE}:
-            claim = Claim.of(stored[namespace]) if namespace in stored else None
-            other = self._sightings.observe(namespace, claim, now=_now(), today=utc_now())
+            other = self._sightings.observe(namespace, stored.get(namespace), now=_now(), today=utc_now())
             if other and namespace in self:
                 self._warn(
-                    f"the claim of {other!r} to namespace {namespace} is ignored, because that is served already"
+                    f"another claim to namespace {namespace} is ignored, because that is served already", holder=other
                 )
             elif other:
                 found[namespace] = other
@@ -288,11 +302,18 @@ class Territory:
         for gained in self._listeners:
             gained(namespace)
 
+    def _warn_of(self, error: BaseException) -> None:
+        self._warn(f"the claims to namespaces cannot be renewed: {type(error).__name__}", error=str(error)[:300])
+
     def _warn(self, message: str, **fields: str) -> None:
         """Once for each message."""
         if message not in self._warned:
             self._warned.add(message)
             logger.warning(message, extra=fields)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, KubeError | TimeoutError)
 
 
 def _now() -> float:

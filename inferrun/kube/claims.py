@@ -26,6 +26,9 @@ FIX: Final = "set watchNamespace of one of the two releases to other namespaces,
 ANNOTATION_EXCEPT: Final = f"{wellknown.DOMAIN}/except-namespaces"
 """On the claim to all namespaces: those that it leaves to others, separated by commas."""
 
+HOLDER_LIMIT: Final = 128
+"""Characters of a holder that are read. Users can write megabytes; the id of an installation is the value of a label."""
+
 FORGOTTEN_SECONDS: Final = 600.0
 """A claim that says it was renewed longer ago is dead: clocks of one cluster do not differ that much."""
 
@@ -55,10 +58,11 @@ class Claim:
     @classmethod
     def of(cls, lease: Object) -> Self:
         """The claim in a stored Lease."""
-        spec, annotations = lease.get("spec") or {}, lease["metadata"].get("annotations") or {}
+        spec, metadata = lease.get("spec") or {}, lease["metadata"]
+        annotations = (metadata.get("annotations") or {}) if metadata.get("namespace") == CLUSTER_PLACE else {}
         names = str(annotations.get(ANNOTATION_EXCEPT) or "").split(",")
         return cls(
-            holder=str(spec.get("holderIdentity") or ""),
+            holder=str(spec.get("holderIdentity") or "")[:HOLDER_LIMIT],
             renewed=str(spec.get("renewTime") or ""),
             excepted=frozenset(name for name in names if name),
         )
@@ -108,8 +112,10 @@ class Sightings:
         """
         known = self._seen.get(place)
         if claim is None:
-            is_alive = known is not None and now - known.changed < self._duration
-            return self._other(known.claim.holder) if known is not None and is_alive else ""
+            if known is None or now - known.changed >= self._duration:
+                self._seen.pop(place, None)
+                return ""
+            return self._other(known.claim.holder)
         if known is None or known.claim != claim:
             is_forgotten = known is None and claim.is_older_than(FORGOTTEN_SECONDS, today=today)
             self._seen[place] = known = _Sighting(claim, now - self._duration if is_forgotten else now)

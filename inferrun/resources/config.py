@@ -30,6 +30,10 @@ CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
 Shards = Annotated[int, Field(ge=1, le=MAX_SHARDS)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
 TensorName = Annotated[str, Field(min_length=1, max_length=256)]
+QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
+"""What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
+minute to read it."""
+
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 

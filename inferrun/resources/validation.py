@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -22,7 +22,13 @@ from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.config import MODEL_VERSIONS, InferenceConfigSpec, JoinSource, ResourceRequirements
+from inferrun.resources.config import (
+    MODEL_VERSIONS,
+    QUANTITY,
+    InferenceConfigSpec,
+    JoinSource,
+    ResourceRequirements,
+)
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
@@ -480,9 +486,21 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
             continue
-        kind = below[key]
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        kind = _model_in(below[key])
+        if kind is None:
+            continue
+        if not isinstance(inner, list):
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
+            continue
+        for at, one in enumerate(inner):
+            yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
+
+
+def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
+    """The model of an object, or of the items of a list."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return kind if issubclass(kind, BaseModel) else None
+    return next(filter(None, map(_model_in, get_args(kind))), None)
 
 
 def _header_problems(api: KrateoApi, *, path: str) -> Iterator[Problem]:
@@ -527,6 +545,12 @@ def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                         f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
                     ),
                 )
+            if not re.fullmatch(QUANTITY, str(value)):
+                yield Problem(
+                    field=f"spec.resources.{name}.{resource}",
+                    value=shown(value),
+                    allowed="must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits",
+                )
 
 
 def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem]:
@@ -543,6 +567,8 @@ def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem
 def amount(quantity: int | str) -> Decimal:
     """The value of a Kubernetes quantity such as 500m, 1.5 or 256Mi; 0 if it is invalid."""
     text = str(quantity)
+    if not re.fullmatch(QUANTITY, text):
+        return Decimal(0)
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
+from inferrun.runner_report import MAX_COUNT
 from runner.json_text import text_of
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
@@ -104,9 +105,9 @@ def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
         return NO_USAGE
     prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))
     completion = _count(found.get("completion_tokens", found.get("output_tokens")))
-    total = _count(found.get("total_tokens")) or prompt + completion
+    total = _count(found.get("total_tokens")) or _count(prompt + completion)
     return TokenUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=total)
 
 
 def _count(value: Any) -> int:  # Any: foreign JSON
-    return value if type(value) is int and value >= 0 else 0
+    return min(value, MAX_COUNT) if type(value) is int and value >= 0 else 0

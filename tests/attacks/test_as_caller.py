@@ -391,8 +391,25 @@ async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("shards", 0), ("shards", 10**9), ("retryOf", "../x"), ("pendingTimeoutSeconds", -1)],
-    ids=str,
+    [
+        ("shards", 0),
+        ("shards", 10**9),
+        ("shards", "2"),
+        ("retryOf", "../x"),
+        ("pendingTimeoutSeconds", -1),
+        ("timeoutSeconds", True),
+        ("canaryRecords", float("inf")),
+        ("backoffLimit", 10**400),
+        ("dryRun", "yes"),
+        ("dryRun", 1),
+        ("errorThreshold", "many"),
+        ("errorThreshold", 10**400),
+        ("errorThreshold", float("nan")),
+        ("configRef", {"name": "actor", "nam": "actor"}),
+        ("parameters", {"text": "x" * 16_000}),
+        ("labels", {"team": "a\u202eb"}),
+    ],
+    ids=lambda value: str(value)[:20],
 )
 async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_field(
     victim: Victim, caller: Client, field: str, value: object

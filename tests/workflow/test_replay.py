@@ -69,3 +69,11 @@ async def test_a_removed_step_is_detected() -> None:
     del timer["timerStartedEventAttributes"]
     with pytest.raises(NondeterminismError):
         await replay(json.dumps(history))
+
+
+async def test_a_submission_with_a_text_for_a_number_that_an_earlier_version_accepted_is_replayed() -> None:
+    history = json.loads(RECORDED["submission"])
+    [payload] = history["events"][0]["workflowExecutionStartedEventAttributes"]["input"]["payloads"]
+    request = json.loads(base64.b64decode(payload["data"]))
+    payload["data"] = base64.b64encode(json.dumps({**request, "timeoutSeconds": "5"}).encode()).decode()
+    await replay(json.dumps(history))

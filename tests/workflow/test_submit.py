@@ -142,6 +142,7 @@ async def test_nobody_can_follow_the_run_of_another_submission(temporal: Client,
         ({"configRef": "iris"}, "namespace: missing"),
         ({"namespace": "team"}, "configRef: missing"),
         ({"namespace": "team", "configRef": "iris", "timeoutSeconds": "soon"}, "timeoutSeconds: "),
+        ({"namespace": "team", "configRef": "iris", "dryRun": "yes"}, "dryRun: must be true or false"),
         ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: unknown field"),
         (
             {"namespace": "team", "configRef": "iris", "parameters": {"job_uid": "x"}},
@@ -182,6 +183,23 @@ async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: C
         error = await failure_of(await start(temporal, task_queue, sealed))
     assert error.type == "RequestRefused"
     assert "not JSON" in str(error)
+
+
+@pytest.mark.parametrize("size", [15_000, 15_400, 15_900, 16_000, 16_250])
+async def test_a_large_request_is_passed_on_whole_or_refused(temporal: Client, task_queue: str, size: int) -> None:
+    runs = Runs()
+    request = {**REQUEST, "parameters": {"text": "x" * size}}
+    async with served(temporal, task_queue, runs):
+        handle = await start(temporal, task_queue, request)
+        if size > 15_500:
+            error = await failure_of(handle)
+            assert (error.type, runs.asked) == ("RequestRefused", [])
+            assert "pass large parameters by reference" in str(error)
+            return
+        await until(lambda: handle.id in runs.made)
+        await handle.terminate()
+    [asked] = runs.asked
+    assert asked.submission.parameters == request["parameters"]
 
 
 async def test_a_rejection_is_the_submissions_failure(temporal: Client, task_queue: str) -> None:

@@ -15,7 +15,7 @@ from activities.verify_output import OutputVerifier
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import CONFIG_MAPS, JOBS, RUNS, Object
+from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
@@ -122,6 +122,60 @@ async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier,
     finding = (await verify(verifier, ours)).finding
     assert finding is not None
     assert finding.state is OutputState.UNKNOWN
+
+
+@pytest.mark.parametrize("is_owned", [True, False], ids=["owned", "orphan"])
+async def test_a_planted_job_under_the_name_of_the_verification_answers_nothing(
+    verifier: OutputVerifier, ours: Launched, *, is_owned: bool
+) -> None:
+    name = verify_job_name(ours.result.job_name, 1, is_final=False)
+    labels = manifests.labels_of(ours.run.ref, installation=INSTALLATION.id)
+    owners = [manifests.owner_reference(ours.run.ref)] if is_owned else []
+    container = {"name": manifests.CONTAINER, "image": "theirs:1", "resources": NOWHERE}
+    template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": name, "labels": labels, "ownerReferences": owners}
+    planted = await ours.api.create(JOBS, ours.namespace, {"metadata": metadata, "spec": {"template": template}})
+    asking = verifying(ours)
+    await asking.ends(0, message=dump_result(COMMITTED))
+    await asking.is_finished()
+
+    result = await verify(verifier, ours)
+
+    assert result.finding is not None
+    assert (result.finding.state, result.job_uid) == (OutputState.UNKNOWN, "")
+    assert name in result.finding.message
+    assert (await asking.job())["metadata"]["uid"] == planted["metadata"]["uid"], "it is not ours to delete"
+
+
+async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
+    """Not even if the Job is complete because of it."""
+    began = await verify(verifier, ours)
+    asking = verifying(ours)
+    genuine = await asking.pod()
+    owners, labels = genuine["metadata"]["ownerReferences"], genuine["metadata"]["labels"]
+    container = {"name": manifests.CONTAINER, "image": "theirs:1", "resources": NOWHERE}
+    metadata = {
+        "name": f"{ours.result.job_name}-planted",
+        "labels": labels,
+        "ownerReferences": owners,
+        "finalizers": ["batch.kubernetes.io/job-tracking"],
+    }
+    body = {"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    planted = await ours.api.create(PODS, ours.namespace, body)
+    ended = {"exitCode": 0, "reason": "Completed", "message": dump_result(COMMITTED)}
+    status = {**body["spec"]["containers"][0], "imageID": "", "ready": False, "restartCount": 0}
+    del status["resources"]
+    told = {"phase": "Succeeded", "containerStatuses": [{**status, "state": {"terminated": ended}}]}
+    await ours.api.patch(PODS, ours.namespace, planted["metadata"]["name"], {"status": told}, sub="status")
+    await asking.is_finished()
+
+    result = await verify(verifier, ours)
+
+    assert result.job_uid == began.job_uid
+    assert result.finding is not None
+    assert result.finding.state is OutputState.UNKNOWN
 
 
 async def test_a_final_verification_is_another_job(verifier: OutputVerifier, ours: Launched) -> None:

@@ -180,6 +180,72 @@ async def test_a_planted_claim_that_is_not_renewed_delays_a_start_but_does_not_p
         await until(serving(real, places[0]), seconds=SECONDS)
 
 
+@pytest.mark.parametrize("writers", [1, 8])
+async def test_a_claim_that_users_write_all_the_time_takes_no_namespace_away(
+    api: KubeClient, places: tuple[str, str], until: Until, writers: int
+) -> None:
+    """Those of the other namespace have nothing to do with it, and the process goes on."""
+    async with installed(api, "real", *places) as real:
+        await until(serving(real, *places), seconds=SECONDS)
+        attackers = [asyncio.create_task(overwrite(api, places[0])) for _ in range(writers)]
+        try:
+            await renewed(api, places[1], until, times=20)  # longer than a claim lasts
+            assert all(place in real.territory for place in places)
+            assert not real.task.done()
+        finally:
+            for one in attackers:
+                one.cancel()
+            await asyncio.gather(*attackers, return_exceptions=True)
+
+
+async def overwrite(api: KubeClient, namespace: str) -> None:
+    while True:
+        with suppress(KubeError):
+            await api.patch(LEASES, namespace, NAME, {"spec": {"holderIdentity": f"planted-{token_hex(4)}"}})
+
+
+async def renewed(api: KubeClient, namespace: str, until: Until, *, times: int) -> None:
+    """Return after the installation has renewed a claim so many times."""
+    for _ in range(times):
+        seen = (await claim_of(api, namespace)).renewed
+
+        async def is_renewed(seen: str = seen) -> bool:
+            return (await claim_of(api, namespace)).renewed != seen
+
+        await until(is_renewed, seconds=SECONDS)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "afterwards"])
+async def test_a_claim_that_users_make_too_large_to_be_written_takes_no_namespace_away(
+    api: KubeClient, places: tuple[str, str], until: Until, *, is_first: bool
+) -> None:
+    if is_first:
+        await plant(api, places[0])
+        await fill(api, places[0])
+    async with installed(api, "real", *places) as real:
+        await until(serving(real, *places[is_first:]), seconds=SECONDS)
+        if not is_first:
+            await fill(api, places[0])
+        await renewed(api, places[1], until, times=20)
+        assert all(place in real.territory for place in places[is_first:])
+        assert real.territory.is_ready
+        assert len(real.territory.refusals) < 1000
+
+
+async def fill(api: KubeClient, namespace: str) -> None:
+    """Add labels to the Lease until it is as large as the API server can store, with the shortest of holders."""
+    await api.patch(LEASES, namespace, NAME, {"spec": {"holderIdentity": "p", "renewTime": None}})
+    number = 0
+    for count, size in ((4096, 63), (1024, 63), (256, 63), (64, 63), (16, 63), (4, 63), (1, 63), (1, 16), (1, 0)):
+        with suppress(KubeError):
+            while True:
+                labels = {f"k{at}": "x" * size for at in range(number, number + count)}
+                await api.patch(
+                    LEASES, namespace, NAME, {"metadata": {"labels": labels}, "spec": {"holderIdentity": "p"}}
+                )
+                number += count
+
+
 async def test_a_claim_that_was_not_renewed_for_long_delays_nothing(
     api: KubeClient, places: tuple[str, str], until: Until
 ) -> None:

@@ -1,11 +1,12 @@
 """The program of the init container, against real HTTP servers on loopback that wake up as KServe's do."""
 
 import asyncio
+import gzip
 import json
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,82 @@ async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_add
     running.cancel()
     with pytest.raises(AddressRefused):
         await wait_until_ready(model, Settings(), seen=Seen())
+
+
+@asynccontextmanager
+async def raw_server(answer: bytes, *, is_endless: bool = False) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server that sends these bytes to whoever sends something, and goes on if it is endless: its URL and the requests."""
+    requests: list[bytes] = []
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        with suppress(ConnectionError):
+            writer.write(answer)
+            await writer.drain()
+            while is_endless:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+        writer.close()
+
+    started = await asyncio.start_server(respond, "127.0.0.1", 0)
+    host, port = started.sockets[0].getsockname()
+    try:
+        yield f"http://{host}:{port}", requests
+    finally:
+        started.close()
+
+
+def response(head: str, body: bytes = b"") -> bytes:
+    return f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+HOSTILE: dict[str, tuple[bytes, bool, str]] = {
+    "a redirect": (response("307 Moved\r\nLocation: http://127.0.0.1:9/elsewhere"), False, "status 307"),
+    "an endless body": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+        True,
+        "more than 4194304",
+    ),
+    "a huge body": (response("200 OK", b"x" * 5_000_000), False, "more than 4194304"),
+    "endless headers": (b"HTTP/1.1 200 OK\r\nX: ", True, "more than 4194304"),
+    "a bomb": (
+        response("200 OK\r\nContent-Encoding: gzip", gzip.compress(b"0" * 8_000_000)),
+        False,
+        "more than 4194304",
+    ),
+    "a model that is not ready": (response("200 OK", b'{"ready": "\\u001b[31m"}'), False, "the model is not ready"),
+    "garbage": (b"\x00\xff\x1b[31m" * 100, False, "invalid"),
+    "nothing": (b"", False, "closed"),
+}
+"""What a server sends, whether it goes on for ever, and what is seen of it."""
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown(answer: str) -> None:
+    sent, is_endless, shown = HOSTILE[answer]
+    seen = Seen()
+    async with raw_server(sent, is_endless=is_endless) as (url, requests):
+        model = Model(model_url=url, model_name="iris", protocol_version="v2")
+        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+        await until(lambda: len(requests) >= 2)
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert shown in seen.last
+    assert seen.last.isprintable()
+    assert {request.split()[1] for request in requests} == {b"/v2/models/iris/ready"}
+
+
+async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_shortened(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with server(lambda at: (503 if at < 2 else 200, "")) as (url, _):
+        await warm_up(f"{url}/{'p' * 1500}", model_name="n" * 2048)
+    [report, *_] = capsys.readouterr().out.splitlines()
+    found = parse_warm_up(report)
+    assert found is not None
+    assert found.seen.endswith("status 503")
+    assert found.seen.startswith(f"{url}/ppp")
 
 
 async def run_program(tmp_path: Path, url: str, *, seconds: float, allowed: str = "127.0.0.1") -> tuple[int, str, str]:

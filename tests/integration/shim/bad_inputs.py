@@ -270,7 +270,7 @@ URLS: Final = (
     "://",
 )
 
-QUANTITIES: Final = ("lots", "1 Gi", "-1", "1XB", "", "1e", "0x10")
+QUANTITIES: Final = ("lots", "1 Gi", "-1", "1XB", "", "1e", "0x10", "1e999999999", "1e-999999999")
 
 
 def _by_hand() -> Iterator[BadInput]:
@@ -280,6 +280,8 @@ def _by_hand() -> Iterator[BadInput]:
         if number < 16:
             source = {"name": name, "secretKeyRef": {"name": "handler", "key": "key"}}
             yield _api_mistake(f"header {number} from a Secret", {"headersFrom": [source]}, "headersFrom")
+    elsewhere = {"name": "X", "secretKeyRef": {"name": "handler", "key": "key", "namespace": "theirs"}}
+    yield _api_mistake("header from a Secret of another namespace", {"headersFrom": [elsewhere]}, "namespace")
     for key in ("pth", "Path", "verbs", "header", "payloads", "endpointref", "url", "token"):
         yield _api_mistake(f"unknown key {key}", {key: "x"}, key)
     for expression in SCHEDULES:
@@ -423,6 +425,8 @@ def _of_store(end: str, label: str, good: Json) -> Iterator[BadInput]:
         yield _store_mistake(f"{end}.{label}: {title}", end, {label: whole}, label)
     name = {**good, "credentialsRef": {"name": "No Such Name"}}
     yield _store_mistake(f"{end}.{label}: a name of another form", end, {label: name}, "name")
+    elsewhere = {**good, "credentialsRef": {"name": "keys", "namespace": "theirs"}}
+    yield _store_mistake(f"{end}.{label}: a Secret of another namespace", end, {label: elsewhere}, "namespace")
 
 
 def _store_mistake(title: str, end: str, storage: Json, field: str) -> BadInput:

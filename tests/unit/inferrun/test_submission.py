@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferrun.submission import InvalidSubmission, parse_submission
+from inferrun.submission import InvalidSubmission, Submission, parse_earlier_submission, parse_submission
 
 REQUEST = {"namespace": "team", "configRef": "iris"}
 
@@ -64,6 +64,8 @@ def test_different_requests_have_different_hashes(other: dict[str, object]) -> N
         ({**REQUEST, "parameters": {"pod_uid": "x"}}, ["parameters: 'pod_uid' is reserved"]),
         ({**REQUEST, "timeoutSeconds": -1}, ["timeoutSeconds: ", "-1"]),
         ({**REQUEST, "backoffLimit": "many"}, ["backoffLimit: ", '"many"']),
+        ({**REQUEST, "configRef": {"name": "iris", "nam": 1}}, ["configRef: unknown field 'nam'", "name, namespace"]),
+        ({**REQUEST, "dryRun": "yes"}, ["dryRun: must be true or false", '"yes"']),
         ({**REQUEST, "schedule": "* * * * *"}, ["schedule: unknown field", "allowed fields: namespace, configRef"]),
         ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: unknown field", "did you mean timeoutSeconds?"]),
         ({**REQUEST, "labels": {"inferrun.dev/run-uid": "x"}}, ["labels: 'inferrun.dev/run-uid' is reserved"]),
@@ -92,3 +94,44 @@ def test_an_error_message_is_short_even_with_many_problems() -> None:
     with pytest.raises(InvalidSubmission) as rejection:
         parse_submission({**REQUEST, **{f"unknown{number}": "x" * 10_000 for number in range(1000)}})
     assert len(str(rejection.value)) < 2048
+
+
+INTEGERS = ("timeoutSeconds", "backoffLimit", "pendingTimeoutSeconds", "canaryRecords", "shards")
+NUMBERS: tuple[object, ...] = (float("nan"), float("inf"), -float("inf"), 1e300, 10**400, -1, 1.5)
+
+
+@pytest.mark.parametrize("field", [*INTEGERS, "errorThreshold", "dryRun"])
+def test_no_value_of_another_type_is_accepted(field: str) -> None:
+    texts: tuple[object, ...] = ("yes", "NaN", "1e400", " 5 ", "\u0663", "", [], {}, [1], {"a": 1})
+    others: tuple[object, ...] = {
+        "errorThreshold": (True, False),
+        "dryRun": ("true", "1", 1, 0, 1.0),
+    }.get(field, (True, False, "1", "5%"))
+    for value in (*texts, *others, *NUMBERS):
+        with pytest.raises(InvalidSubmission) as rejection:
+            parse_submission({**REQUEST, field: value})
+        assert str(rejection.value).startswith(field), (value, str(rejection.value))
+        assert len(str(rejection.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((field, value) for field in INTEGERS for value in (1, 1.0, None)),
+        *(("errorThreshold", value) for value in (0, 5.0, "5", "0.1%", None)),
+        *(("dryRun", value) for value in (True, False, None)),
+    ],
+)
+def test_what_the_schema_of_a_run_accepts_is_accepted(field: str, value: object) -> None:
+    parse_submission({**REQUEST, field: value})
+
+
+def test_what_an_earlier_version_accepted_is_the_request_that_it_was() -> None:
+    earlier = parse_earlier_submission({**REQUEST, "timeoutSeconds": "5", "configRef": {"name": "iris", "nam": 1}})
+    assert earlier.request_hash == parse_submission({**REQUEST, "timeoutSeconds": 5}).request_hash
+    assert parse_submission(earlier.model_dump(mode="json")) == earlier
+
+
+def test_a_program_cannot_make_a_submission_with_a_text_for_a_number() -> None:
+    with pytest.raises(ValueError, match="must be an integer"):
+        Submission.model_validate({**REQUEST, "shards": "2"})

@@ -174,6 +174,21 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
 
 
+@pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])
+def test_a_quantity_that_cannot_be_compared_in_a_moment_is_reported(quantity: str) -> None:
+    resources = {"requests": {"cpu": quantity}, "limits": {"cpu": quantity}}
+    found = describe(config_problems(config(resources=resources)))
+    assert "spec.resources.requests.cpu" in found
+    assert "spec.resources.limits.cpu" in found
+
+
+@pytest.mark.parametrize(
+    "quantity", [1, "1", "0.5", ".5", "5.", "+1", "500m", "1e3", "1E-2", "12e99", "1E", "2Ei", "3n"]
+)
+def test_a_quantity_of_kubernetes_is_accepted(quantity: int | str) -> None:
+    assert not config_problems(config(resources={"limits": {"cpu": quantity}}))
+
+
 def test_a_custom_image_may_use_any_known_protocol() -> None:
     assert config_problems(config(image="mine:1", kserve={"modelVersion": "v1"})) == ()
 
@@ -394,6 +409,37 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
 )
 def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
     assert config_problems(config(storage={"input": FILE, "output": FILE, end: storage})) == ()
+
+
+@pytest.mark.parametrize(
+    ("storage", "field"),
+    [
+        (
+            {"s3": {"bucket": "data", "path": "p", "credentialsRef": {"name": "a", "namespace": "theirs"}}},
+            "s3.credentialsRef",
+        ),
+        ({"http": {"credentialsRef": {"name": "a", "namespace": "theirs"}}}, "http.credentialsRef"),
+        ({"sql": {"query": "select 1", "credentialsRef": {"name": "a", "namespace": "theirs"}}}, "sql.credentialsRef"),
+        (
+            {
+                "krateo": {
+                    "api": {
+                        "path": "/x",
+                        "endpointRef": {"name": "a"},
+                        "headersFrom": [
+                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k"}},
+                            {"name": "X", "secretKeyRef": {"name": "a", "key": "k", "namespace": "theirs"}},
+                        ],
+                    }
+                }
+            },
+            "krateo.api.headersFrom.1.secretKeyRef",
+        ),
+    ],
+)
+def test_a_namespace_of_a_secret_that_would_be_ignored_is_reported(storage: dict[str, Any], field: str) -> None:
+    found = config_problems(config(storage={"input": storage, "output": FILE}))
+    assert fields(found) == [f"spec.storage.input.{field}.namespace"]
 
 
 @pytest.mark.parametrize(

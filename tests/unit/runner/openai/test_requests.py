@@ -3,6 +3,8 @@
 import orjson
 import pytest
 
+from inferrun.plugins import NO_USAGE
+from inferrun.runner_report import MAX_COUNT, TokenUsage
 from runner.openai.format import OPENAI
 from runner.openai.requests import InvalidRequest, error_body, parse_request, parse_response, result_text
 
@@ -34,3 +36,28 @@ def test_a_response_is_one_line_that_a_retry_reads_again(separator: bytes) -> No
     line = b'{"id":"batch_req_%012d","custom_id":"a","response":%b,"error":null}\n' % (0, response)
     assert OPENAI.read_results(line * 1) == {0: response}
     assert line.splitlines() == [line.removesuffix(b"\n")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [
+        (b'{"prompt_tokens":9223372036854775807,"completion_tokens":5}', MAX_COUNT),
+        (b'{"total_tokens":18446744073709551615}', MAX_COUNT),
+        (b'{"prompt_tokens":123456789012345678901234567890}', 0),
+        (b'{"total_tokens":-5,"prompt_tokens":3}', 3),
+        (b'{"total_tokens":true,"prompt_tokens":1e30,"completion_tokens":"7"}', 0),
+        (b'{"total_tokens":{"a":[]}}', 0),
+        (b"[1]", 0),
+        (b'"many"', 0),
+        (b"null", 0),
+    ],
+)
+def test_a_prediction_is_kept_whatever_the_server_says_about_its_tokens(usage: bytes, total: int) -> None:
+    body = b'{"id":"x","usage":%b}' % usage
+    text, found = parse_response(body)
+    assert (text, found.total_tokens) == (body, total)
+
+
+def test_the_sum_of_the_largest_numbers_of_tokens_can_be_stored() -> None:
+    largest = TokenUsage(prompt_tokens=MAX_COUNT, completion_tokens=MAX_COUNT, total_tokens=MAX_COUNT)
+    assert sum([largest, largest], start=NO_USAGE) == largest
