@@ -70,8 +70,7 @@ class OpenAiRest:
             body, usage = parse_response(response.body)
         except ValueError as error:
             text = f"{self._target(request.path)} returned {size_of(response.body)} that is {error}"
-            results = failed(RecordError("invalid_response", text))
-            raise Fault(InferenceError(text), kind=FaultKind.REJECTED, results=results) from error
+            raise Fault(InferenceError(text), kind=FaultKind.INVALID) from error
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:

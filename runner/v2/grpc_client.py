@@ -32,7 +32,7 @@ from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
 from runner.json_text import json_texts
 from runner.model_credentials import ModelCredentials
-from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure
+from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure, invalid_response
 from runner.retries import with_retries
 from runner.tls import client_certificate_of, root_certificates_of
 from runner.v2 import raw
@@ -179,9 +179,7 @@ class V2Grpc:
         try:
             return decode_response(response, records=records, outputs=self._map.outputs)
         except ValueError as error:
-            raise InferenceError(
-                f"{self._target} returned an invalid V2 response of {len(response)} bytes: {error}"
-            ) from error
+            raise invalid_response(self._target, "V2", response, error) from error
 
     async def _read_metadata(self) -> dict[str, object]:
         try:

@@ -114,7 +114,7 @@ def _values(raw: bytes, datatype: str, *, count: int) -> list[Json]:
         _check_size(raw, 2 * count)
         return list(struct.unpack(f"<{count}e", raw))
     if datatype not in CODES:
-        raise ValueError(f"the output has datatype {datatype[:16]!r}, which is not supported")
+        raise ValueError(f"the output has another datatype than BYTES, FP16, {', '.join(CODES)}")
     values = array(CODES[datatype])
     _check_size(raw, values.itemsize * count)
     values.frombytes(raw)

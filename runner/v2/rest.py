@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import orjson
 
-from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, ModelContext, Records, Results, Tensors
+from inferrun.plugins import Batch, Fault, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.http1.response import Response
 from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
@@ -106,9 +106,7 @@ class V2Rest:
         try:
             return binary.decode_response(reply.body, reply.headers, records=records, outputs=self._map.outputs)
         except ValueError as error:
-            raise InferenceError(
-                f"{self._server.target} returned an invalid V2 response of {len(reply.body)} bytes: {error}"
-            ) from error
+            raise self._server.invalid("V2", reply.body, error) from error
 
     def _encode(self, records: Records, *, width: int) -> tuple[bytes, dict[str, str]]:
         if self._is_binary:
