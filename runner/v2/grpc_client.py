@@ -193,12 +193,12 @@ class V2Grpc:
         try:
             async with self._channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-                response: bytes = await call(
+                response: bytes | None = await call(
                     request, timeout=self._limits.request_timeout, metadata=self._authorization()
                 )
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
-        return response
+        return response or b""  # None: the call succeeded without a message
 
     def _authorization(self) -> tuple[tuple[str, str], ...] | None:
         value = self._credentials.authorization() if self._credentials else ""
