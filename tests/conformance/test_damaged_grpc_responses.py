@@ -10,6 +10,7 @@ import resource
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -65,7 +66,7 @@ async def test_an_odd_prediction_does_not_move_the_others(name: str) -> None:
         for place in range(COUNT):
             for odd in ODD:
                 values = [*EXPECTED[:place], odd, *EXPECTED[place + 1 :]]
-                world.server.damage = edited(lambda one, values=values: with_values(one, values))
+                world.server.damage = edited(partial(with_values, values=values))
                 found = await predictions_of(world)
                 assert found is not None
                 assert_aligned(found, changed={place})
@@ -78,9 +79,7 @@ async def test_another_number_of_predictions_is_never_accepted(name: str) -> Non
     async with PROTOCOLS[name]() as world:
         for values in counts:
             for shape in ([len(values)], [COUNT]):
-                world.server.damage = edited(
-                    lambda one, values=values, shape=shape: with_values(one, values, shape=shape)
-                )
+                world.server.damage = edited(partial(with_values, values=values, shape=shape))
                 assert await predictions_of(world) is None, (values, shape)
 
 
@@ -91,7 +90,7 @@ SHAPES = [[6], [8], [], [0], [7, 0], [-1], [2, 3], [7, 2], [10**18], [-7], [-1, 
 async def test_a_shape_that_does_not_fit_moves_no_prediction(name: str) -> None:
     async with PROTOCOLS[name]() as world:
         for shape in SHAPES:
-            world.server.damage = edited(lambda one, shape=shape: with_values(one, EXPECTED, shape=shape))
+            world.server.damage = edited(partial(with_values, values=EXPECTED, shape=shape))
             assert_aligned(await predictions_of(world), changed=set())
 
 
@@ -187,7 +186,7 @@ def response_of(values: list[float]) -> bytes:
     return bytes(message.SerializeToString())
 
 
-async def failure_of(respond: Responses, **limits: Any) -> Fault | RunnerError:  # Any: a limit
+async def failure_of(respond: Responses, **limits: Any) -> Exception:  # Any: a limit
     async with streaming(respond) as world, world.open(**limits) as model:
         await model.prepare()
         with pytest.raises((Fault, RunnerError)) as raised:
@@ -216,7 +215,7 @@ async def test_a_huge_response_is_too_large_and_not_read() -> None:
 
 async def test_a_success_without_a_message_is_an_invalid_response() -> None:
     async def nothing() -> AsyncIterator[bytes]:
-        for message in ():
+        for message in list[bytes]():
             yield message
 
     failure = await failure_of(nothing)

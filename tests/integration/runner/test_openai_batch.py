@@ -116,6 +116,14 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     assert (wrong["custom_id"], wrong["response"]) == ("wrong url", None)
     assert wrong["error"]["message"].startswith("url must be one of /v1/chat/completions")
     assert (invalid["custom_id"], invalid["error"]["code"]) == (None, "invalid_input")
+    assert [line["inferrun"] for line in (wrong, invalid)] == [
+        {"index": 2, **wrong["error"], "attempts": 0},
+        {"index": 3, **invalid["error"], "attempts": 0},
+    ]
+    about = rejected["inferrun"]
+    assert (about["index"], about["code"], about["attempts"]) == (1, "http_400", 1)
+    assert "returned 400 with a body of" in about["message"]
+    assert "inferrun" not in objects(s3, "predictions")[0]
 
 
 NO_JSON = (
