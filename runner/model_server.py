@@ -77,6 +77,11 @@ class ModelServer:
         """Describe a response that is not a success."""
         return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}{hint}")
 
+    def unsuccessful(self, response: Response, *, hint: str = "") -> Exception:
+        """Return the error of a response whose status is not that of a success."""
+        error = self.failed(response.status, response.body, hint=hint)
+        return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
+
     def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:
         """Return the fault of a successful response that is no answer to its request."""
         return invalid_response(self.target, protocol, body, error)

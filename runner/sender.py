@@ -2,8 +2,8 @@
 
 A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
 
-A batch that is rejected or has an invalid response is divided until the bad records are found. A server that rejects every record,
-or gives an invalid response to every one, ends the attempt.
+A batch that is rejected, or has no valid response, is divided until the bad records are found. A server that rejects every record,
+or gives a valid response to none, ends the attempt.
 """
 
 import asyncio
@@ -31,8 +31,14 @@ from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried, with_retries
 from runner.tuned_slots import TunedSlots
 
-_DIVIDED = (FaultKind.TOO_LARGE, FaultKind.REJECTED, FaultKind.INVALID)
+_IN_DOUBT = (FaultKind.INVALID, FaultKind.SERVER_ERROR)
+"""Faults for which a broken server may be to blame, or a record."""
+
+_DIVIDED = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *_IN_DOUBT)
 """Faults that a part of the batch may not meet."""
+
+_UNPROVEN = "unproven"
+"""Code of the error of a record that is not to blame yet."""
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
@@ -113,13 +119,12 @@ class Sender:
         """Send a batch until it succeeds, again and again until the server has given a valid response to any record."""
 
         async def send() -> Results:
-            has_example = self._doubt.example is not None
             results = await self._request(batch)
-            invalid = next((error for error in results.errors.values() if error.code == FaultKind.INVALID), None)
-            if has_example or invalid is None:
+            unproven = next((error for error in results.errors.values() if error.code == _UNPROVEN), None)
+            if unproven is None:
                 return results
             if self._doubt.example is None:
-                raise Fault(InferenceError(invalid.message), kind=FaultKind.UNAVAILABLE)
+                raise Fault(InferenceError(unproven.message), kind=FaultKind.UNAVAILABLE)
             return await self._request(batch)
 
         budget = min(self._retry_seconds, _UNPROVEN_SECONDS)
@@ -128,7 +133,7 @@ class Sender:
     async def _request(self, batch: Batch, *, earlier: int = 0, is_blamed: bool = False) -> Results:
         """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame.
 
-        `earlier` is how often its records were sent before, with others. `is_blamed`: an invalid response is the record's fault.
+        `earlier` is how often its records were sent before, with others. `is_blamed`: without a valid response, the record is.
         """
         attempts = earlier
 
@@ -145,7 +150,7 @@ class Sender:
                 raise fault.error from fault
             if len(batch) > 1:
                 return await self._divided(batch, fault, earlier=attempts)
-            if fault.kind is FaultKind.INVALID and not is_blamed:
+            if fault.kind in _IN_DOUBT and not is_blamed:
                 return await self._doubted(batch, fault, earlier=attempts)
             return _with_attempts(self._rejected(fault), attempts)
 
@@ -171,7 +176,7 @@ class Sender:
         if self._doubt.example is None:
             if self._doubt.add_unproven():
                 raise broken from fault
-            return _with_attempts(_error_of(fault), earlier)
+            return failed(RecordError(_UNPROVEN, str(fault.error)))
         if not await self._has_valid_response(self._doubt.example):
             raise broken from fault
         return await self._request(record, earlier=earlier, is_blamed=True)

@@ -87,6 +87,9 @@ class FaultKind(StrEnum):
     """The response is no answer to the request, such as other data than announced, or another number of predictions than records. A
     single record may be the reason."""
 
+    SERVER_ERROR = "server_error"
+    """The server failed without a reason that concerns all requests, such as 500. A single record may be the reason."""
+
     FAILED = "failed"
     """Neither a retry nor a smaller request helps."""
 

@@ -28,7 +28,7 @@ class V1Rest:
         texts = json_texts(batch.records)
         reply = await self._server.exchange("POST", self._server.url, encode(texts))
         if reply.status != 200:
-            raise self._server.failed(reply.status, reply.body)
+            raise self._server.unsuccessful(reply)
         try:
             return decode(reply.body, records=len(texts))
         except ValueError as error:

@@ -61,6 +61,9 @@ _KINDS: Final = {
     grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
     grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
     grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
+    grpc.StatusCode.INTERNAL: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.UNKNOWN: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.DATA_LOSS: FaultKind.SERVER_ERROR,
 }
 _FIXES: Final = {
     grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
@@ -184,8 +187,9 @@ class V2Grpc:
     async def _read_metadata(self) -> dict[str, object]:
         try:
             return metadata_of(await self._call(METADATA, metadata_request(self._model)))
-        except InferenceError as error:
-            if isinstance(error.__cause__, grpc.aio.AioRpcError) and error.__cause__.code() in _WITHOUT_METADATA:
+        except (Fault, InferenceError) as error:
+            cause = error.__cause__
+            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() in _WITHOUT_METADATA:
                 return {}  # the first request reports a model that does not exist
             raise
 

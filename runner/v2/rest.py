@@ -102,7 +102,7 @@ class V2Rest:
     async def _infer(self, body: bytes, headers: dict[str, str], *, records: int, hint: str = "") -> Results:
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers, hint=hint)
         if reply.status != 200:
-            raise self._server.failed(reply.status, reply.body, hint=hint)
+            raise self._server.unsuccessful(reply, hint=hint)
         try:
             return binary.decode_response(reply.body, reply.headers, records=records, outputs=self._map.outputs)
         except ValueError as error:

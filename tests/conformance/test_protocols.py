@@ -119,9 +119,10 @@ async def test_an_overloaded_server_is_asked_again(world: ProtocolWorld) -> None
     assert failure.is_transient
 
 
-async def test_any_other_failure_ends_the_attempt(world: ProtocolWorld) -> None:
+async def test_a_failure_of_the_server_may_be_the_fault_of_one_record(world: ProtocolWorld) -> None:
     failure = await failure_of(world, "failed")
-    assert isinstance(failure, InferenceError)
+    assert isinstance(failure, Fault)
+    assert failure.kind is FaultKind.SERVER_ERROR
 
 
 @pytest.mark.parametrize("kind", ["rejected", "busy", "failed", "broken"])

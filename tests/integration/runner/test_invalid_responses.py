@@ -1,5 +1,6 @@
-"""Runs whose model server gives invalid responses with status 200: to some records, to all of them, or for a while."""
+"""Runs whose model server gives invalid responses or fails: for some records, for all of them, or for a while."""
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Collection
@@ -9,7 +10,7 @@ import orjson
 import pytest
 
 from tests.conformance.inference_messages import message_class
-from tests.conformance.protocol_worlds import CANARY, PROTOCOLS, ProtocolWorld, Rows, unchanged
+from tests.conformance.protocol_worlds import CANARY, PROTOCOLS, ProtocolWorld, Rows, sums, unchanged
 from tests.integration.runner.pods import Ended, Machine
 
 COUNT = 100
@@ -110,15 +111,18 @@ def lines_of(machine: Machine, folder: str) -> list[dict[str, Any]]:  # Any: JSO
     return [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
 
 
-def assert_only_bad_failed(machine: Machine, ended: Ended, bad: Collection[int] = BAD) -> None:
+def assert_only_bad_failed(
+    machine: Machine, ended: Ended, bad: Collection[int] = BAD, *, code: str = "invalid_response"
+) -> None:
     """Every record has its own prediction, except for the bad ones, which have an error."""
     failed = len(bad)
     expected = f"{COUNT - failed} of {COUNT} records predicted; {failed} failed, with their errors in the output"
     assert (ended.code, ended.message) == (0, expected)
     errors = lines_of(machine, "errors")
     assert [one["index"] for one in errors] == sorted(bad)
-    assert {one["error"]["code"] for one in errors} == {"invalid_response"}
-    assert all("bytes" in one["error"]["message"] and one["error"]["attempts"] >= 2 for one in errors)
+    assert {one["error"]["code"] for one in errors} == {code}
+    assert all(one["error"]["message"].startswith("model 'sum' at") for one in errors)
+    assert all(one["error"]["attempts"] >= 2 for one in errors)
     assert CANARY not in str(errors).lower()
     assert str(HIDDEN) not in str(errors)
     predictions = {one["index"]: one.get("prediction") for one in lines_of(machine, "predictions")}
@@ -215,3 +219,52 @@ async def test_a_model_that_predicts_one_record_per_request_is_reported(file: Ma
         assert len(world.server.received) < 300
         file.contract["jobName"] = "inf-other"
         assert (await file.pod(INFERRUN_BATCH_ROWS="1")).code == 0
+
+
+class Crashed(Exception):
+    """An exception in the code of a model: status 500, or UNKNOWN over gRPC, whatever the server."""
+
+
+def crashing(bad: Collection[int]) -> Callable[[Rows], list[Any]]:  # Any: a prediction
+    """Predict, unless one of these records is in the request."""
+
+    def predict(rows: Rows) -> list[Any]:  # Any: a prediction
+        if any(row[0] in bad for row in rows):
+            raise Crashed(CANARY)
+        return sums(rows)
+
+    return predict
+
+
+@pytest.mark.parametrize("protocol", DEFECTS)
+async def test_a_record_that_crashes_the_model_costs_one_record(file: Machine, protocol: str) -> None:
+    async with PROTOCOLS[protocol]() as world:
+        world.server.predict = crashing(BAD)
+        ended = await prepared(file, world).pod(INFERRUN_BATCH_ROWS="40")
+    assert_only_bad_failed(file, ended, code="server_error")
+
+
+@pytest.mark.parametrize("protocol", DEFECTS)
+async def test_a_model_that_always_crashes_ends_the_attempt(file: Machine, protocol: str) -> None:
+    async with PROTOCOLS[protocol]() as world:
+        world.server.predict = crashing(range(3000))
+        file.contract["errorThreshold"] = "100%"
+        ended = await prepared(file, world, 3000).pod()
+    assert (ended.code, ended.result.reason, ended.result.retryable) == (4, "InferenceFailed", True)
+    assert "see the log of the model server" in ended.message
+    assert len(world.server.received) < 300
+
+
+@pytest.mark.parametrize("protocol", DEFECTS)
+async def test_a_model_that_crashes_now_and_then_costs_no_record(file: Machine, protocol: str) -> None:
+    calls = itertools.count()
+
+    def predict(rows: Rows) -> list[Any]:  # Any: a prediction
+        if next(calls) % 5 == 0:
+            raise Crashed
+        return sums(rows)
+
+    async with PROTOCOLS[protocol]() as world:
+        world.server.predict = predict
+        ended = await prepared(file, world, bad=()).pod(INFERRUN_BATCH_ROWS="10", INFERRUN_RETRY_SECONDS="60")
+    assert (ended.code, ended.message) == (0, f"{COUNT} of {COUNT} records predicted")

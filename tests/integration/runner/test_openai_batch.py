@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,25 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["first", "last"]
     (error,) = objects(s3, "errors")
     assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
+
+
+async def test_a_server_that_fails_now_and_then_costs_no_record(
+    machine: Machine, s3: S3Server, llm: OpenAiServer
+) -> None:
+    (s3.bucket / "in" / "batch.jsonl").write_text(
+        "".join(json.dumps(request(f"{index}", f"{index}")) + "\n" for index in range(20))
+    )
+    failed = Counter[bytes]()
+
+    async def fail_first(sent: web.Request) -> web.StreamResponse | None:
+        body = await sent.read()
+        failed[body] += 1
+        return web.Response(status=500) if failed[body] == 1 and len(failed) % 3 == 0 else None
+
+    llm.before = fail_first
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "20 of 20 records predicted")
+    assert len(objects(s3, "predictions")) == 20
 
 
 async def test_a_server_that_never_responds_with_json_ends_the_run(machine: Machine, llm: OpenAiServer) -> None:

@@ -90,9 +90,7 @@ class Lines:
         except ValueError as error:
             raise self._fault("the response is something else than lines of JSON", FaultKind.INVALID) from error
         if len(values) == 1 and isinstance(values[0], dict) and "error" in values[0]:
-            kind = _KINDS.get(str(values[0]["error"]), FaultKind.FAILED)
-            if kind is FaultKind.FAILED:
-                raise InferenceError(f"{self._target} failed")
+            kind = _KINDS.get(str(values[0]["error"]), FaultKind.SERVER_ERROR)
             raise self._fault(f"the server says {kind}", kind)
         if len(values) != records:
             raise self._fault(f"the response has {len(values)} predictions for {records} records", FaultKind.INVALID)
