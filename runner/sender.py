@@ -162,7 +162,7 @@ class Sender:
         starts = range(0, len(batch), size)
         parts = [await self._request(batch.part(start, start + size), earlier=earlier) for start in starts]
         results = with_blanks(join_results(parts))
-        is_pair = fault.kind is FaultKind.INVALID and len(batch) == len(starts)
+        is_pair = fault.kind in _IN_DOUBT and len(batch) == len(starts)
         if is_pair and not results.errors and self._doubt.add_pair():
             raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
         return results

@@ -18,6 +18,11 @@ BAD = (17, 63)
 HIDDEN = 731.25
 """The second number of the bad rows, which no message may contain."""
 
+
+class Crashed(Exception):
+    """An exception in the code of a model: status 500, or UNKNOWN over gRPC, whatever the server."""
+
+
 Defect = Callable[[bytes], bytes]
 
 
@@ -209,20 +214,25 @@ async def test_a_threshold_ends_the_run_when_a_working_server_gives_many_invalid
     assert len(world.server.received) < 300
 
 
+@pytest.mark.parametrize("reaction", ["one prediction", "crash"])
 @pytest.mark.parametrize("protocol", ["v1", "v2"])
-async def test_a_model_that_predicts_one_record_per_request_is_reported(file: Machine, protocol: str) -> None:
+async def test_a_model_that_predicts_one_record_per_request_is_reported(
+    file: Machine, protocol: str, reaction: str
+) -> None:
     """Otherwise the run would go on with twice as many requests as records."""
+
+    def predict(rows: Rows) -> list[Any]:  # Any: a prediction
+        if len(rows) > 1 and reaction == "crash":
+            raise Crashed
+        return sums(rows[:1])
+
     async with PROTOCOLS[protocol]() as world:
-        world.server.predict = lambda rows: [sum(value or 0.0 for value in rows[0])]
+        world.server.predict = predict
         ended = await prepared(file, world, 3000).pod(INFERRUN_BATCH_ROWS="1000")
         assert (ended.code, "requests.maxBatchRecords: 1" in ended.message) == (4, True), ended.message
         assert len(world.server.received) < 300
         file.contract["jobName"] = "inf-other"
         assert (await file.pod(INFERRUN_BATCH_ROWS="1")).code == 0
-
-
-class Crashed(Exception):
-    """An exception in the code of a model: status 500, or UNKNOWN over gRPC, whatever the server."""
 
 
 def crashing(bad: Collection[int]) -> Callable[[Rows], list[Any]]:  # Any: a prediction
