@@ -15,7 +15,7 @@ from runner.http1.client import HttpClient, open_client
 from runner.http1.failures import ExchangeFailed, ResponseTooLarge
 from runner.http1.response import Response
 from runner.model_credentials import ModelCredentials
-from runner.network_failures import fault_of_status, kind_of_status, size_of
+from runner.network_failures import fault_of_status, invalid_response, kind_of_status, size_of
 from runner.tls import context_of
 
 JSON_HEADERS: Final = {
@@ -66,15 +66,25 @@ class ModelServer:
             failed = InferenceError(f"{self.target}: {error}")
             raise Fault(failed, kind=error.kind, was_sent=error.was_sent) from error
         except ResponseTooLarge as error:
-            raise InferenceError(
-                f"{self.target} returned more than {self.limits.response_bytes} bytes; set a smaller INFERRUN_BATCH_ROWS or a "
-                "larger INFERRUN_RESPONSE_BYTES in the image",
+            failed = InferenceError(
+                f"{self.target} returned more than {self.limits.response_bytes} bytes; set a larger INFERRUN_RESPONSE_BYTES in the "
+                "image",
                 is_retryable=False,
-            ) from error
+            )
+            raise Fault(failed, kind=FaultKind.TOO_LARGE) from error
 
     def failed(self, status: int, body: bytes, *, hint: str = "") -> InferenceError:
         """Describe a response that is not a success."""
         return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}{hint}")
+
+    def unsuccessful(self, response: Response, *, hint: str = "") -> Exception:
+        """Return the error of a response whose status is not that of a success."""
+        error = self.failed(response.status, response.body, hint=hint)
+        return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
+
+    def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:
+        """Return the fault of a successful response that is no answer to its request."""
+        return invalid_response(self.target, protocol, body, error)
 
     def _with_authorization(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Add the credentials. The client compares the usual headers by their identity, so they are kept."""

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from inferrun.plugins import Fault, FaultKind, RunnerError
+from inferrun.plugins import Fault, FaultKind, InferenceError, RunnerError
 from runner.connections import CONNECT_SECONDS, AddressRefused, RefusedSocket
 from runner.http1.failures import ExchangeFailed, Refused
 from runner.retries import seconds_of
@@ -47,6 +47,12 @@ def size_of(body: bytes, *, is_whole: bool = True) -> str:
     if not body:
         return "an empty body"
     return f"a body of {'' if is_whole else 'at least '}{len(body)} bytes"
+
+
+def invalid_response(target: str, protocol: str, body: bytes, error: ValueError) -> Fault:
+    """Return the fault of a response that is no answer to its request; `error` describes it without its content."""
+    text = f"{target} returned an invalid {protocol} response of {len(body)} bytes: {error}"
+    return Fault(InferenceError(text), kind=FaultKind.INVALID)
 
 
 def connect_failure_of(error: Exception, *, host: str, peer: str) -> ExchangeFailed:

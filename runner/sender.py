@@ -1,6 +1,9 @@
 """Sends batches to the model server: limits concurrency, retries, divides, and adapts the number and the size of the requests.
 
 A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
+
+A batch that is rejected, or has no valid response, is divided until the bad records are found. A server that rejects every record,
+or gives a valid response to none, ends the attempt.
 """
 
 import asyncio
@@ -21,14 +24,21 @@ from inferrun.plugins import (
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
 from runner.concurrency.limit import Ticket
+from runner.doubt import NOT_SENT, Doubt
 from runner.error_budget import ErrorBudget
 from runner.recall import Recall, Recalled
 from runner.reorder_window import ReorderWindow
-from runner.retries import first_wait_for, retried
+from runner.retries import first_wait_for, retried, with_retries
 from runner.tuned_slots import TunedSlots
 
-NOT_SENT = "invalid_input"
-"""Code of the error of a record that a protocol does not send."""
+_IN_DOUBT = (FaultKind.INVALID, FaultKind.SERVER_ERROR)
+"""Faults for which a broken server may be to blame, or a record."""
+
+_DIVIDED = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *_IN_DOUBT)
+"""Faults that a part of the batch may not meet."""
+
+_UNPROVEN = "unproven"
+"""Code of the error of a record that is not to blame yet."""
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
@@ -38,6 +48,14 @@ _REJECTIONS_WITHOUT_SUCCESS = 16
 
 _REJECTIONS_IN_A_ROW = 1000
 """The same after it has accepted some."""
+
+_UNPROVEN_SECONDS = 10.0
+"""Seconds for which a batch is sent again because it has invalid responses and the server gives no valid one to another record."""
+
+_ONE_BY_ONE = (
+    "alone, the same records have valid responses; if the model takes one record per request, set requests.maxBatchRecords: 1 in "
+    "the InferenceConfig"
+)
 
 
 class Sender:
@@ -57,7 +75,7 @@ class Sender:
         self._duration: float | None = None
         self._unsent: set[int] = set()
         self._has_sent = asyncio.Event()
-        self._has_succeeded = False
+        self._doubt = Doubt()
         self._rejections = 0
         self._rejected_in_total = 0
 
@@ -83,7 +101,7 @@ class Sender:
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
         if self._recall is None:
-            results = await self._request(batch)
+            results = await self._proven(batch)
         else:
             results = await self._complete(await self._recall.recall(batch))
         self._window.add(batch, results)
@@ -92,15 +110,30 @@ class Sender:
     async def _complete(self, recalled: Recalled) -> Results:
         unknown = recalled.unknown
         if unknown is not None:
-            return recalled.merged(await self._request(unknown))
+            return recalled.merged(await self._proven(unknown))
         self._unsent.discard(recalled.batch.first)
         self._has_sent.set()
         return recalled.merged(None)
 
-    async def _request(self, batch: Batch, *, earlier: int = 0) -> Results:
+    async def _proven(self, batch: Batch) -> Results:
+        """Send a batch until it succeeds, again and again until the server has given a valid response to any record."""
+
+        async def send() -> Results:
+            results = await self._request(batch)
+            unproven = next((error for error in results.errors.values() if error.code == _UNPROVEN), None)
+            if unproven is None:
+                return results
+            if self._doubt.example is None:
+                raise Fault(InferenceError(unproven.message), kind=FaultKind.UNAVAILABLE)
+            return await self._request(batch)
+
+        budget = min(self._retry_seconds, _UNPROVEN_SECONDS)
+        return await with_retries(send, budget=budget, first_wait=lambda: first_wait_for(self._duration))
+
+    async def _request(self, batch: Batch, *, earlier: int = 0, is_blamed: bool = False) -> Results:
         """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame.
 
-        `earlier` is how often its records were sent before, with others.
+        `earlier` is how often its records were sent before, with others. `is_blamed`: without a valid response, the record is.
         """
         attempts = earlier
 
@@ -113,20 +146,56 @@ class Sender:
             results = await retried(send, budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration))
             return _with_attempts(results, attempts)
         except Fault as fault:
-            match fault.kind:
-                case FaultKind.TOO_LARGE if len(batch) > 1:
-                    self._sizer.observe_timeout(len(batch))
-                    return await self._divided(batch, size=min(self._sizer.rows, _half(batch)), earlier=attempts)
-                case FaultKind.REJECTED if len(batch) > 1:
-                    return await self._divided(batch, size=_half(batch), earlier=attempts)
-                case FaultKind.TOO_LARGE | FaultKind.REJECTED:
-                    return _with_attempts(self._rejected(fault), attempts)
-            raise fault.error from fault
+            if fault.kind not in _DIVIDED:
+                raise fault.error from fault
+            if len(batch) > 1:
+                return await self._divided(batch, fault, earlier=attempts)
+            if fault.kind in _IN_DOUBT and not is_blamed:
+                return await self._doubted(batch, fault, earlier=attempts)
+            return _with_attempts(self._rejected(fault), attempts)
 
-    async def _divided(self, batch: Batch, *, size: int, earlier: int) -> Results:
+    async def _divided(self, batch: Batch, fault: Fault, *, earlier: int) -> Results:
+        size = _half(batch)
+        if fault.kind is FaultKind.TOO_LARGE:
+            self._sizer.observe_timeout(len(batch))
+            size = min(self._sizer.rows, size)
         starts = range(0, len(batch), size)
         parts = [await self._request(batch.part(start, start + size), earlier=earlier) for start in starts]
-        return with_blanks(join_results(parts))
+        results = with_blanks(join_results(parts))
+        is_pair = fault.kind in _IN_DOUBT and len(batch) == len(starts)
+        if is_pair and not results.errors and self._doubt.add_pair():
+            raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
+        return results
+
+    async def _doubted(self, record: Batch, fault: Fault, *, earlier: int) -> Results:
+        """Send a record with an invalid response again if the server gives a valid one to another record.
+
+        If it gives none now, the whole batch is sent again later.
+        """
+        broken = Fault(fault.error, kind=FaultKind.UNAVAILABLE)
+        if self._doubt.example is None:
+            if self._doubt.add_unproven():
+                raise broken from fault
+            return failed(RecordError(_UNPROVEN, str(fault.error)))
+        if not await self._has_valid_response(self._doubt.example):
+            raise broken from fault
+        return await self._request(record, earlier=earlier, is_blamed=True)
+
+    async def _has_valid_response(self, example: Batch) -> bool:
+        async def send() -> Results:
+            await self._slots.acquire(example.first)
+            try:
+                return await self._model.predict(example)
+            finally:
+                self._slots.release()
+
+        try:
+            await retried(send, budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration))
+        except Fault as fault:
+            if fault.is_transient:
+                raise fault.error from fault
+            return False
+        return True
 
     def _rejected(self, fault: Fault) -> Results:
         """Return the error of a single record that the server rejects, unless more are rejected than may fail.
@@ -137,10 +206,10 @@ class Sender:
         self._rejected_in_total += 1
         error = RecordError(code=str(fault.kind), message=str(fault.error))
         self._budget.check_rejections(self._rejected_in_total, error)
-        most = _REJECTIONS_IN_A_ROW if self._has_succeeded else _REJECTIONS_WITHOUT_SUCCESS
+        most = _REJECTIONS_IN_A_ROW if self._doubt.example else _REJECTIONS_WITHOUT_SUCCESS
         if self._rejections >= most and not self._budget.is_limited:
             raise fault.error from fault
-        return fault.results or failed(error)
+        return _error_of(fault)
 
     async def _try(self, batch: Batch) -> Results:
         while True:
@@ -158,15 +227,13 @@ class Sender:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            results = await self._model.predict(batch)
+            results = _checked(batch, await self._model.predict(batch))
         except Fault as fault:
             self._slots.fail(ticket, fault, pause=first_wait_for(self._duration))
             if fault.kind is FaultKind.TIMEOUT and self._sizer.is_adaptive and len(batch) > 1:
                 raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
-        if len(results) != len(batch):
-            raise InferenceError(f"the model server returned {len(results)} predictions for {len(batch)} records")
-        self._has_succeeded = True
+        self._doubt.resolve(batch, results)
         self._rejections = 0
         self._observe(batch, results, ticket, duration=loop.time() - started)
         return results
@@ -176,6 +243,19 @@ class Sender:
         self._slots.succeed(ticket, batch, results, seconds=duration)
         previous = duration if self._duration is None else self._duration
         self._duration = previous + _SMOOTHING * (duration - previous)
+
+
+def _checked(batch: Batch, results: Results) -> Results:
+    """Return the results if there is one per record. Raises Fault."""
+    if len(results) != len(batch):
+        text = f"the model server returned {len(results)} predictions for {len(batch)} records"
+        raise Fault(InferenceError(text), kind=FaultKind.INVALID)
+    return results
+
+
+def _error_of(fault: Fault) -> Results:
+    """Return the results of a single record that failed."""
+    return fault.results or failed(RecordError(code=str(fault.kind), message=str(fault.error)))
 
 
 def _half(batch: Batch) -> int:

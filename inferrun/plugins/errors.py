@@ -77,10 +77,18 @@ class FaultKind(StrEnum):
     """The response did not arrive in time."""
 
     TOO_LARGE = "too_large"
-    """The request is too large for the server or a proxy, such as 413. A smaller one may be accepted."""
+    """The request is too large for the server or a proxy, such as 413, or its response for the runner. A smaller one may be
+    accepted."""
 
     REJECTED = "rejected"
     """The server rejected what was sent, such as 400 and 422. A single record may be the reason."""
+
+    INVALID = "invalid_response"
+    """The response is no answer to the request, such as other data than announced, or another number of predictions than records. A
+    single record may be the reason."""
+
+    SERVER_ERROR = "server_error"
+    """The server failed without a reason that concerns all requests, such as 500. A single record may be the reason."""
 
     FAILED = "failed"
     """Neither a retry nor a smaller request helps."""

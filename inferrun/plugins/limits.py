@@ -39,8 +39,8 @@ class Limits(BaseModel):
     """Maximum bytes of one record; longer records are rejected. Default 16 MiB."""
 
     response_bytes: int = Field(default=64 * MIB, ge=1 * KIB)
-    """Maximum bytes of one response of a model server; a longer one fails the run. Default 64 MiB: 1000 predictions of 3,000
-    numbers each."""
+    """Maximum bytes of one response of a model server. A request with a longer one is divided; a record that has one alone fails.
+    Default 64 MiB: 1000 predictions of 3,000 numbers each."""
 
     spool_bytes: int = Field(default=8 * GIB, ge=1 * KIB)
     """Maximum bytes that a store may spool to the Pod's disk for its input, and the same for its output. Default 8 GiB: an

@@ -33,7 +33,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or not self.is_open:
             raise _lost()
         loop = asyncio.get_running_loop()
-        self._reader = ResponseReader(limit=self._limit)
+        reader = self._reader = ResponseReader(limit=self._limit)
         self._response = loop.create_future()
         timer = loop.call_later(seconds, self._expire)  # takes less time than asyncio.timeout
         self._transport.writelines([head, body])
@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._response = self._reader = None
+            reader.release()
 
     def close(self) -> None:
         """Close the connection at once."""

@@ -101,6 +101,11 @@ class ResponseReader:
             return None
         return self._response()
 
+    def release(self) -> None:
+        """Forget what was received. Parser and reader refer to each other: only a garbage collection would free the response."""
+        del self._parser
+        self._received_headers, self._pieces, self._small = [], [], bytearray()
+
     @property
     def is_reusable(self) -> bool:
         """Whether the connection can be used for another request."""

@@ -19,14 +19,14 @@ _BLANK_STARTS = (b"\n\n", b"\n\r", b"\n ", b"\n\t", b"\n\f", b"\n\v")
 def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece: int) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that start between `start` and `end`, as (offset of the block, whole lines). Blocking.
 
-    A block has about `piece` bytes. Bytes after the file's expected size are ignored. Raises InputError if the file is shorter
-    or if a line is longer than `line_limit` bytes.
+    A block has about `piece` bytes. More are read at once if a line is longer, so that it is not copied too often. Bytes after the
+    file's expected size are ignored. Raises InputError if the file is shorter or if a line is longer than `line_limit` bytes.
     """
     end = min(end, file.size)
     with file.open() as source:
         position, held = _seek_to_line(source, start), b""
         while position < end:
-            read = source.read(piece)
+            read = source.read(max(piece, len(held) // 4))
             held += read
             block = _whole_lines(held, wanted=end - position, is_last=not read)
             _check(file, position, held, block, line_limit=line_limit, is_last=not read)

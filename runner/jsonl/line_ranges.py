@@ -10,7 +10,9 @@ from inferrun.plugins import Chunk, InputError, InputFile, Limits, Piece
 from inferrun.plugins.limits import KIB
 from runner.jsonl.line_blocks import BOM, count_records, line_blocks, line_number
 
-_PIECE = 256 * KIB
+_PIECE = 64 * KIB
+"""Bytes that are read at once. Decoded lines take about ten times as much; larger pieces save less than 2 % of the CPU time."""
+
 _SMALLEST_PIECE = 4 * KIB
 
 

@@ -3,7 +3,8 @@
 An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. It is passed on as it is: a line
 that is no valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
 "request_id": …, "body": …}, "error": null}`. Requests that failed are only in the error file, with what the server responded, or
-with an `error` if there was no response.
+with an `error` if there was no response. There, each line has another member, `"inferrun": {"index": …, "code": …, "message": …,
+"attempts": …}`: OpenAI's members stay as its readers expect them.
 """
 
 import re
@@ -51,12 +52,14 @@ class OpenAiWriter:
 
 
 def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError | None) -> bytes:
-    """Format a result. What the server responded explains a failure; the error is written if there was no response."""
-    described = b"null"
-    if error and response == b"null":
-        described = orjson.dumps({"code": error.code, "message": error.message})
-    head = b'{"id":"batch_req_%012d","custom_id":%b' % (index, orjson.dumps(custom_id))
-    return b'%b,"response":%b,"error":%b}\n' % (head, response, described)
+    """Format a result. What the server responded explains a failure; the member `error` is set if there was no response."""
+    head = b'{"id":"batch_req_%012d","custom_id":%b,"response":%b' % (index, orjson.dumps(custom_id), response)
+    if error is None:
+        return b'%b,"error":null}\n' % head
+    described = {"code": error.code, "message": error.message}
+    without_response = described if response == b"null" else None
+    about = {"index": index, **described, "attempts": error.attempts}
+    return b'%b,"error":%b,"inferrun":%b}\n' % (head, orjson.dumps(without_response), orjson.dumps(about))
 
 
 _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')

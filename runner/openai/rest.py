@@ -70,8 +70,7 @@ class OpenAiRest:
             body, usage = parse_response(response.body)
         except ValueError as error:
             text = f"{self._target(request.path)} returned {size_of(response.body)} that is {error}"
-            results = failed(RecordError("invalid_response", text))
-            raise Fault(InferenceError(text), kind=FaultKind.REJECTED, results=results) from error
+            raise Fault(InferenceError(text), kind=FaultKind.INVALID) from error
         return Results(JsonRecords([result_text(200, request_id, body)]), usage=usage)
 
     async def _list_models(self) -> None:
@@ -93,7 +92,7 @@ class OpenAiRest:
         error = InferenceError(f"{self._target(request.path)} returned {status} with {size_of(response.body)}")
         kind = kind_of_status(status)
         if kind is FaultKind.FAILED:
-            kind = FaultKind.REJECTED  # such as 404 for a model, and 500 for a prompt that the server cannot handle
+            kind = FaultKind.SERVER_ERROR if status >= 500 else FaultKind.REJECTED  # such as 404 for a model
         text = result_text(status, request_id, error_body(response.body))
         results = Results(JsonRecords([text]), {0: RecordError(f"http_{status}", str(error))})
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from inferrun.plugins import Batch, InferenceError, Model, ModelContext, Results
+from inferrun.plugins import Batch, Model, ModelContext, Results
 from runner.json_text import json_texts
 from runner.model_server import ModelServer, open_model_server
 from runner.retries import with_retries
@@ -28,13 +28,11 @@ class V1Rest:
         texts = json_texts(batch.records)
         reply = await self._server.exchange("POST", self._server.url, encode(texts))
         if reply.status != 200:
-            raise self._server.failed(reply.status, reply.body)
+            raise self._server.unsuccessful(reply)
         try:
             return decode(reply.body, records=len(texts))
         except ValueError as error:
-            raise InferenceError(
-                f"{self._server.target} returned an invalid V1 response of {len(reply.body)} bytes: {error}"
-            ) from error
+            raise self._server.invalid("V1", reply.body, error) from error
 
     async def _read_status(self) -> None:
         await self._server.exchange("GET", status_url(self._server.url))

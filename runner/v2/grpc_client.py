@@ -32,7 +32,7 @@ from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
 from runner.json_text import json_texts
 from runner.model_credentials import ModelCredentials
-from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure
+from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure, invalid_response
 from runner.retries import with_retries
 from runner.tls import client_certificate_of, root_certificates_of
 from runner.v2 import raw
@@ -61,6 +61,9 @@ _KINDS: Final = {
     grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
     grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
     grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
+    grpc.StatusCode.INTERNAL: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.UNKNOWN: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.DATA_LOSS: FaultKind.SERVER_ERROR,
 }
 _FIXES: Final = {
     grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
@@ -179,15 +182,14 @@ class V2Grpc:
         try:
             return decode_response(response, records=records, outputs=self._map.outputs)
         except ValueError as error:
-            raise InferenceError(
-                f"{self._target} returned an invalid V2 response of {len(response)} bytes: {error}"
-            ) from error
+            raise invalid_response(self._target, "V2", response, error) from error
 
     async def _read_metadata(self) -> dict[str, object]:
         try:
             return metadata_of(await self._call(METADATA, metadata_request(self._model)))
-        except InferenceError as error:
-            if isinstance(error.__cause__, grpc.aio.AioRpcError) and error.__cause__.code() in _WITHOUT_METADATA:
+        except (Fault, InferenceError) as error:
+            cause = error.__cause__
+            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() in _WITHOUT_METADATA:
                 return {}  # the first request reports a model that does not exist
             raise
 
@@ -195,12 +197,12 @@ class V2Grpc:
         try:
             async with self._channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-                response: bytes = await call(
+                response: bytes | None = await call(
                     request, timeout=self._limits.request_timeout, metadata=self._authorization()
                 )
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
-        return response
+        return response or b""  # None: the call succeeded without a message
 
     def _authorization(self) -> tuple[tuple[str, str], ...] | None:
         value = self._credentials.authorization() if self._credentials else ""

@@ -82,7 +82,7 @@ def _results_of(output: dict[str, Any], *, records: int) -> Results:  # Any: the
     if _RAW in output:
         datatype = output["datatype"].upper()
         return decode_output(output[_RAW], datatype=datatype, shape=output["shape"], records=records)
-    contents = next((_bytes(value) for number, value in _fields(output[_MESSAGE]) if number == 5), b"")
+    contents = b"".join(_bytes(value) for number, value in _fields(output[_MESSAGE]) if number == 5)
     return _decode_contents(contents, shape=output["shape"], records=records)
 
 
@@ -95,11 +95,15 @@ class _Cursor:
 
 
 def _decode_contents(contents: bytes, *, shape: list[int], records: int) -> Results:
-    found = [(number, value) for number, value in _fields(contents) if value not in (b"", 0)]
+    found: dict[int, list[bytes | int]] = {}
+    for number, value in _fields(contents):
+        if value != b"" or number == _STRINGS:  # other fields without values say nothing
+            found.setdefault(number, []).append(value)
     if not found:
         raise ValueError("the output has no values")
-    number = found[0][0]
-    pieces = [value for other, value in found if other == number]
+    if len(found) > 1:
+        raise ValueError("the output has values of several types")
+    ((number, pieces),) = found.items()
     if number == _STRINGS:
         texts = [_bytes(piece).decode(errors="replace") for piece in pieces]
         return results_of(list(texts), shape, records=records)

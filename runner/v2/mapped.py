@@ -24,13 +24,14 @@ from inferrun.plugins import (
 from runner.json_text import json_texts
 from runner.number_text import number_of
 from runner.row_validation import kind_of
-from runner.v2.raw import CODES, FLOATS, RawTensor, Unsendable, joined_strings
+from runner.v2.raw import CODES, FLOATS, SENDABLE, RawTensor, Unsendable, joined_strings
+from runner.v2.short_floats import SHORT_FLOATS, pack_short
 from runner.v2.tensors import DEFAULT_INPUT, described, requested, shape_of, with_record_errors
 
-_JSON_FLOATS: Final = frozenset({"FP16", "BF16"}) | FLOATS
+_JSON_FLOATS: Final = SHORT_FLOATS | FLOATS
 _SHOWN: Final = 10
 
-AS_BYTES: Final = frozenset(CODES) | {"BYTES", "FP16"}
+AS_BYTES: Final = SENDABLE | {"BYTES"}
 """Datatypes that can be sent as bytes."""
 
 
@@ -260,7 +261,7 @@ def converted_values(values: list[Json], datatype: str) -> list[Json]:
         return values if kinds <= {str} else list(map(_text, values))
     if datatype in _JSON_FLOATS:
         numbers = values if kinds <= {int, float} else list(map(_float, values))
-        return _halves(numbers) if datatype == "FP16" else numbers
+        return _short(numbers, datatype) if datatype in SHORT_FLOATS else numbers
     if datatype == "BOOL":
         return values if kinds <= {bool} else list(map(_bool, values))
     whole: list[Any] = values if kinds <= {int} else list(map(_int, values))  # Any: only integers are left
@@ -274,16 +275,12 @@ def converted_values(values: list[Json], datatype: str) -> list[Json]:
     return whole
 
 
-def _halves(values: list[Json]) -> list[Json]:
+def _short(values: list[Any], datatype: str) -> list[Json]:  # Any: numbers and None
     try:
-        _packed_halves(values)
+        pack_short(values, datatype)
     except (OverflowError, struct.error) as error:
-        raise Unsendable("a value is not in the range of FP16") from error
+        raise Unsendable(f"a value is not in the range of {datatype}") from error
     return values
-
-
-def _packed_halves(values: list[Any]) -> bytes:  # Any: numbers and None
-    return struct.pack(f"<{len(values)}e", *(math.nan if one is None else one for one in values))
 
 
 def _text(value: Json) -> Json:
@@ -339,8 +336,8 @@ def _raw_of(tensor: TensorValues) -> bytes:
     values: list[Any] = tensor.values  # Any: what `converted_values` returns for the datatype
     if tensor.datatype == "BYTES":
         return joined_strings(values)
-    if tensor.datatype == "FP16":
-        return _packed_halves(values)
+    if tensor.datatype in SHORT_FLOATS:
+        return pack_short(values, tensor.datatype)
     if tensor.datatype in _JSON_FLOATS:
         values = [math.nan if value is None else value for value in values]
     return array(CODES[tensor.datatype], values).tobytes()

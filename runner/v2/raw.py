@@ -15,6 +15,7 @@ import orjson
 
 from inferrun.plugins import ArrowRecords, Json, Records, Results
 from runner.json_text import json_texts
+from runner.v2.short_floats import SHORT_FLOATS, pack_short, unpack_short
 from runner.v2.tensors import results_of
 
 CODES: Final = {
@@ -32,8 +33,8 @@ CODES: Final = {
 }
 FLOATS: Final = frozenset({"FP32", "FP64"})
 
-SENDABLE: Final = frozenset(CODES) - {"BOOL"}
-"""Datatypes of inputs that can be sent as bytes."""
+SENDABLE: Final = frozenset(CODES) | SHORT_FLOATS
+"""Datatypes of inputs of numbers that can be sent as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,10 @@ def encode_texts(texts: Sequence[bytes], datatype: str) -> bytes:
     """Return the values of arrays of numbers. Raises Unsendable if the datatype cannot represent one of them."""
     values: list[float | None] = orjson.loads(b"[%b]" % b",".join(texts).translate(None, b"[]"))
     try:
+        if datatype in SHORT_FLOATS:
+            return pack_short(values, datatype)
         return array(CODES[datatype], _representable(values, datatype)).tobytes()
-    except (TypeError, OverflowError) as error:
+    except (TypeError, OverflowError, struct.error) as error:
         raise Unsendable(f"a value is not in the range of {datatype}") from error
 
 
@@ -96,6 +99,8 @@ def _representable(values: list[float | None], datatype: str) -> list[float]:
     """Return values that an array of the datatype accepts: null is NaN, and a whole number is an integer."""
     if datatype in FLOATS:
         return [math.nan if value is None else value for value in values] if None in values else values  # type: ignore[return-value]
+    if datatype == "BOOL" and not set(values) <= {0, 1}:
+        raise Unsendable("the value is neither 0 nor 1")
     if set(map(type, values)) <= {int}:
         return values  # type: ignore[return-value]  # the condition
     return [_whole(value) for value in values]
@@ -110,11 +115,11 @@ def _whole(value: float | None) -> int:
 def _values(raw: bytes, datatype: str, *, count: int) -> list[Json]:
     if datatype == "BYTES":
         return list(_strings(raw))
-    if datatype == "FP16":
+    if datatype in SHORT_FLOATS:
         _check_size(raw, 2 * count)
-        return list(struct.unpack(f"<{count}e", raw))
+        return list(unpack_short(raw, datatype))
     if datatype not in CODES:
-        raise ValueError(f"the output has datatype {datatype[:16]!r}, which is not supported")
+        raise ValueError(f"the output has another datatype than BYTES, {', '.join(sorted(SENDABLE))}")
     values = array(CODES[datatype])
     _check_size(raw, values.itemsize * count)
     values.frombytes(raw)

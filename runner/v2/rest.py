@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import orjson
 
-from inferrun.plugins import Batch, Fault, InferenceError, JsonRecords, Model, ModelContext, Records, Results, Tensors
+from inferrun.plugins import Batch, Fault, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.http1.response import Response
 from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
@@ -102,13 +102,11 @@ class V2Rest:
     async def _infer(self, body: bytes, headers: dict[str, str], *, records: int, hint: str = "") -> Results:
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers, hint=hint)
         if reply.status != 200:
-            raise self._server.failed(reply.status, reply.body, hint=hint)
+            raise self._server.unsuccessful(reply, hint=hint)
         try:
             return binary.decode_response(reply.body, reply.headers, records=records, outputs=self._map.outputs)
         except ValueError as error:
-            raise InferenceError(
-                f"{self._server.target} returned an invalid V2 response of {len(reply.body)} bytes: {error}"
-            ) from error
+            raise self._server.invalid("V2", reply.body, error) from error
 
     def _encode(self, records: Records, *, width: int) -> tuple[bytes, dict[str, str]]:
         if self._is_binary:

@@ -33,6 +33,11 @@ def sums(rows: Rows) -> list[Any]:  # Any: a prediction
     return [sum(math.nan if value is None else value for value in row) for row in rows]
 
 
+def unchanged(_: Rows, body: bytes) -> bytes:
+    """Damage nothing."""
+    return body
+
+
 @dataclass
 class Server:
     """A model `sum`, whatever the protocol."""
@@ -41,6 +46,9 @@ class Server:
     predict: Callable[[Rows], list[Any]] = sums  # Any: predictions
     failure: str = ""
     """`rejected`, `busy`, `failed`, `broken` (no valid response), or empty."""
+
+    damage: Callable[[Rows, bytes], bytes] = unchanged
+    """Changes the response to these rows on its way."""
 
     datatype: str = "FP32"
     received: list[Rows] = field(default_factory=list)
@@ -107,7 +115,8 @@ async def v1() -> AsyncIterator[ProtocolWorld]:
         if refusal := await _fail(server):
             return refusal
         rows = orjson.loads(await request.read())["instances"]
-        return web.Response(text=_json({"predictions": server.respond(rows, kind="json")}))
+        body = _json({"predictions": server.respond(rows, kind="json")}).encode()
+        return web.Response(body=server.damage(rows, body))
 
     async def status(_: web.Request) -> web.Response:
         return web.json_response({"name": "sum", "ready": True})
@@ -135,15 +144,16 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         length = request.headers.get(HEADER_LENGTH)
         if length is None:
             tensor = orjson.loads(body)["inputs"][0]
-            predictions = server.respond(_rows(tensor["data"], tensor["shape"]), kind="json")
-            return web.Response(text=_json({"outputs": [_json_output(predictions)]}))
+            rows = _rows(tensor["data"], tensor["shape"])
+            found = _json({"outputs": [_json_output(server.respond(rows, kind="json"))]})
+            return web.Response(body=server.damage(rows, found.encode()))
         tensor = orjson.loads(body[: int(length)])["inputs"][0]
         assert tensor["parameters"]["binary_data_size"] == len(body) - int(length)
         rows = _rows(_values(body[int(length) :], tensor["datatype"]), tensor["shape"])
         predictions = server.respond(rows, kind="binary")
         output, raw = _raw_output(predictions)
         head = orjson.dumps({"outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]})
-        return web.Response(body=head + raw, headers={HEADER_LENGTH: str(len(head))})
+        return web.Response(body=server.damage(rows, head + raw), headers={HEADER_LENGTH: str(len(head))})
 
     async def describe(_: web.Request) -> web.Response:
         return web.json_response({"inputs": [{"name": "input-0", "datatype": server.datatype, "shape": [-1, -1]}]})
@@ -207,7 +217,7 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
         if server.failure in _GRPC_STATUSES:
             await context.abort(_GRPC_STATUSES[server.failure], f"{CANARY}: cannot use this")
         if server.failure == "broken":
-            return message_class("ModelInferResponse")(model_name=CANARY)
+            return message_class("ModelInferResponse")(model_name=CANARY).SerializeToString()
         tensor = request.inputs[0]
         rows = _rows(_values(request.raw_input_contents[0], tensor.datatype), list(tensor.shape))
         predictions = server.respond(rows, kind="grpc")
@@ -221,7 +231,7 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
             kind = {"FP64": "fp64_contents", "INT64": "int64_contents", "BYTES": "bytes_contents"}[output["datatype"]]
             encoded = [value.encode() for value in flat] if output["datatype"] == "BYTES" else flat
             getattr(found.contents, kind).extend(encoded)
-        return response
+        return server.damage(rows, response.SerializeToString())
 
     async def describe(_request: Any, _context: Any) -> Any:  # Any: generated messages
         response = message_class("ModelMetadataResponse")(name="sum")
@@ -235,7 +245,7 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
         return grpc.unary_unary_rpc_method_handler(
             method,
             request_deserializer=message_class(f"{name}Request").FromString,
-            response_serializer=lambda message: message.SerializeToString(),
+            response_serializer=lambda found: found if isinstance(found, bytes) else found.SerializeToString(),
         )
 
     grpc_server = grpc.aio.server()

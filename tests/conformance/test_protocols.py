@@ -17,7 +17,6 @@ from inferrun.plugins import (
     Results,
     RunnerError,
 )
-from runner.errors import first_error
 from tests.conformance.protocol_worlds import CANARY, PROTOCOLS, ProtocolWorld
 from tests.unit.runner.batches import batch, decoded
 
@@ -97,8 +96,15 @@ async def test_a_prediction_that_is_not_finite_is_an_error_of_its_record(world: 
 
 async def test_too_few_predictions_never_misalign_records(world: ProtocolWorld) -> None:
     world.server.predict = lambda rows: [0.0] * (len(rows) - 1)
-    with pytest.raises((Fault, InferenceError)):
+    with pytest.raises(Fault) as raised:
         await predict(world, ROWS)
+    assert raised.value.kind is FaultKind.INVALID
+
+
+async def test_an_invalid_response_may_be_the_fault_of_one_record(world: ProtocolWorld) -> None:
+    failure = await failure_of(world, "broken")
+    assert isinstance(failure, Fault)
+    assert failure.kind is FaultKind.INVALID
 
 
 async def test_a_rejected_request_may_be_the_fault_of_one_record(world: ProtocolWorld) -> None:
@@ -113,10 +119,10 @@ async def test_an_overloaded_server_is_asked_again(world: ProtocolWorld) -> None
     assert failure.is_transient
 
 
-@pytest.mark.parametrize("kind", ["failed", "broken"])
-async def test_any_other_failure_ends_the_attempt(world: ProtocolWorld, kind: str) -> None:
-    failure = await failure_of(world, kind)
-    assert isinstance(failure, InferenceError)
+async def test_a_failure_of_the_server_may_be_the_fault_of_one_record(world: ProtocolWorld) -> None:
+    failure = await failure_of(world, "failed")
+    assert isinstance(failure, Fault)
+    assert failure.kind is FaultKind.SERVER_ERROR
 
 
 @pytest.mark.parametrize("kind", ["rejected", "busy", "failed", "broken"])
@@ -166,10 +172,9 @@ async def test_a_response_over_the_limit_is_not_read_to_its_end(world: ProtocolW
     world.server.predict = lambda rows: [[0.5] * 1000 for _ in rows]
     async with world.open(response_bytes=2048) as model:
         await model.prepare()
-        with pytest.raises((Fault, InferenceError)) as raised:
+        with pytest.raises(Fault) as raised:
             await model.predict(batch(ROWS))
-    error = first_error(raised.value)
-    assert not isinstance(error, Fault) or not error.is_transient
+    assert raised.value.kind is FaultKind.TOO_LARGE
 
 
 @pytest.mark.parametrize("name", ["v2-binary", "grpc-v2"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,14 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     assert (wrong["custom_id"], wrong["response"]) == ("wrong url", None)
     assert wrong["error"]["message"].startswith("url must be one of /v1/chat/completions")
     assert (invalid["custom_id"], invalid["error"]["code"]) == (None, "invalid_input")
+    assert [line["inferrun"] for line in (wrong, invalid)] == [
+        {"index": 2, **wrong["error"], "attempts": 0},
+        {"index": 3, **invalid["error"], "attempts": 0},
+    ]
+    about = rejected["inferrun"]
+    assert (about["index"], about["code"], about["attempts"]) == (1, "http_400", 1)
+    assert "returned 400 with a body of" in about["message"]
+    assert "inferrun" not in objects(s3, "predictions")[0]
 
 
 NO_JSON = (
@@ -145,6 +154,25 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
     assert [line["custom_id"] for line in objects(s3, "predictions")] == ["first", "last"]
     (error,) = objects(s3, "errors")
     assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
+
+
+async def test_a_server_that_fails_now_and_then_costs_no_record(
+    machine: Machine, s3: S3Server, llm: OpenAiServer
+) -> None:
+    (s3.bucket / "in" / "batch.jsonl").write_text(
+        "".join(json.dumps(request(f"{index}", f"{index}")) + "\n" for index in range(20))
+    )
+    failed = Counter[bytes]()
+
+    async def fail_first(sent: web.Request) -> web.StreamResponse | None:
+        body = await sent.read()
+        failed[body] += 1
+        return web.Response(status=500) if failed[body] == 1 and len(failed) % 3 == 0 else None
+
+    llm.before = fail_first
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "20 of 20 records predicted")
+    assert len(objects(s3, "predictions")) == 20
 
 
 async def test_a_server_that_never_responds_with_json_ends_the_run(machine: Machine, llm: OpenAiServer) -> None:

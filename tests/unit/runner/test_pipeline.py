@@ -215,35 +215,51 @@ async def test_an_error_ends_the_pipeline_although_the_reader_is_waiting() -> No
 class PickyModel(FaultyModel):
     """A model that rejects every request with a record that it does not like."""
 
-    def __init__(self, *bad: int) -> None:
+    def __init__(self, *bad: int, kind: FaultKind = FaultKind.REJECTED) -> None:
         super().__init__(random.Random(1), concurrency=8)  # noqa: S311  not for security
         self._bad = set(bad)
+        self._kind = kind
         self.requests = 0
 
     async def predict(self, batch: Batch) -> Results:
         self.requests += 1
         if self._bad & set(range(batch.first, batch.first + len(batch))):
-            raise Fault(InferenceError("bad record"), kind=FaultKind.REJECTED)
+            raise Fault(InferenceError("bad record"), kind=self._kind)
         return results([[index, 0] for index in range(batch.first, batch.first + len(batch))])
 
 
 async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
     source = Numbers(random.Random(3))  # noqa: S311  not for security
-    limits = Limits(request_seconds=0, batch_rows=100)
+    limits = Limits(request_seconds=0, batch_rows=100, retry_seconds=1)
     pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await pipeline.run(source.plan(), Checkpoint())
 
 
-async def test_a_rejected_record_costs_one_record() -> None:
-    model, sink = PickyModel(17, 250), Recorder()
+@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE])
+async def test_a_rejected_record_costs_one_record(kind: FaultKind) -> None:
+    model, sink = PickyModel(17, 250, kind=kind), Recorder()
     counts = await predict_with(model, sink)
     assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
     errors = {index: value for index, value in sink.written.items() if isinstance(value, RecordError)}
     assert {index: (error.code, error.message) for index, error in errors.items()} == dict.fromkeys(
-        (17, 250), ("rejected", "bad record")
+        (17, 250), (kind, "bad record")
     )
-    assert model.requests < 40
+    assert model.requests < 60
+
+
+async def test_another_number_of_predictions_than_records_costs_one_record() -> None:
+    class Forgetful(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            kept = [index for index in range(batch.first, batch.first + len(batch)) if index not in self._bad]
+            return results(kept)
+
+    sink = Recorder()
+    counts = await predict_with(Forgetful(17, 250), sink)
+    assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
+    assert {index: one for index, one in sink.written.items() if index not in (17, 250)} == {
+        index: index for index in range(RECORDS) if index not in (17, 250)
+    }
 
 
 async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
@@ -282,6 +298,23 @@ async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:
         await predict_with(model, Recorder())
     assert failed.group_contains(InferenceError, match="bad record")
     assert model.requests < 60
+
+
+@pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
+async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range) -> None:
+    class Broken(PickyModel):
+        """Once broken, it is broken for all records."""
+
+        async def predict(self, batch: Batch) -> Results:
+            if batch.first in self._bad:
+                self._bad = set(range(RECORDS))
+            return await super().predict(batch)
+
+    model = Broken(*bad, kind=FaultKind.INVALID)
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(model, Recorder())
+    assert failed.group_contains(InferenceError, match="bad record")
+    assert model.requests < 1000
 
 
 async def test_a_chunk_that_lost_records_is_an_input_error() -> None:

@@ -73,7 +73,7 @@ class Lines:
         while piece := await reader.read(1 << 16):
             body += piece
             if len(body) > self._limits.response_bytes:
-                raise InferenceError(f"{self._target} returned too much", is_retryable=False)
+                raise self._fault("the response is too long", FaultKind.TOO_LARGE)
         return body
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -88,14 +88,12 @@ class Lines:
         try:
             values: list[Json] = [json.loads(line) for line in body.splitlines()]
         except ValueError as error:
-            raise InferenceError(f"{self._target} returned something else than lines of JSON") from error
+            raise self._fault("the response is something else than lines of JSON", FaultKind.INVALID) from error
         if len(values) == 1 and isinstance(values[0], dict) and "error" in values[0]:
-            kind = _KINDS.get(str(values[0]["error"]), FaultKind.FAILED)
-            if kind is FaultKind.FAILED:
-                raise InferenceError(f"{self._target} failed")
+            kind = _KINDS.get(str(values[0]["error"]), FaultKind.SERVER_ERROR)
             raise self._fault(f"the server says {kind}", kind)
         if len(values) != records:
-            raise InferenceError(f"{self._target} returned {len(values)} predictions for {records} records")
+            raise self._fault(f"the response has {len(values)} predictions for {records} records", FaultKind.INVALID)
         errors = {
             at: RecordError("invalid_prediction", f"the model returned {value}")
             for at, value in enumerate(values)
