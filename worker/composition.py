@@ -50,7 +50,7 @@ from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_search_attributes
+from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.monitor import TemporalMonitor
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
@@ -152,7 +152,7 @@ class WorkerProcess:
             client = await connect_temporal(
                 identity=f"inferrun/{installation}/{common.identity}", codec_keys=common.codec_keys
             )
-            await register_search_attributes(client)
+            await register_at_start(client)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:

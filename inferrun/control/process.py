@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
 
 from aiohttp import web
-from temporalio.service import RPCError
 
 from inferrun.control.settings import CommonSettings
 from inferrun.kube.errors import KubeError, Unreachable
@@ -125,7 +124,7 @@ async def until_started(
     while not stopped.is_set():
         try:
             return await start()
-        except (ConnectionError, Unreachable, RPCError) as error:
+        except (ConnectionError, Unreachable) as error:
             probes.waits_for = one_line(str(error), limit=512)
             logger.warning("cannot start yet", extra={"error": probes.waits_for, "again_in": retry_seconds})
         with suppress(TimeoutError):

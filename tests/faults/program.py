@@ -18,7 +18,7 @@ from inferrun.control.process import leave, run_program
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.kube.client import connect
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_search_attributes
+from inferrun.temporal.connection import register_at_start
 from operator_shim.composition import ShimProcess
 from operator_shim.settings import ShimSettings
 from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
@@ -59,7 +59,7 @@ async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
     try:
         installation = await installation_id(api, common)
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{common.identity}"), injector)
-        await register_search_attributes(client)
+        await register_at_start(client)
         defaults = DefaultsFolder(settings.defaults_folder)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
     finally:
