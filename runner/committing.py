@@ -15,8 +15,8 @@ T = TypeVar("T")
 _COMMIT_GRACE = 2.0
 """Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
 
-_LAST_CHECK_SECONDS = 0.5
-"""Seconds that a failed attempt waits to find out whether another attempt has committed the run."""
+_LAST_CHECK_SECONDS = 1.0
+"""Seconds that a failed attempt waits for the store to say whether the run is committed. It may wait twice."""
 
 
 async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:

@@ -74,10 +74,11 @@ NEVER = 1e6
 
 @dataclass(frozen=True)
 class Pass:
-    """The seconds of a lone run and of the bare Job beside it."""
+    """The seconds of a lone run, of the bare Job beside it, and from the creation of the run until its own Job exists."""
 
     run: float
     job: float
+    launch: float
 
     @property
     def added(self) -> float:
@@ -246,13 +247,21 @@ class Crowds:
         async with asyncio.TaskGroup() as tasks:
             timed_run = tasks.create_task(self._time_run(run))
             timed_job = tasks.create_task(self._time_bare_job(job))
-        return Pass(timed_run.result(), timed_job.result())
+        launch, run_seconds = timed_run.result()
+        return Pass(run_seconds, timed_job.result(), launch)
 
-    async def _time_run(self, name: str) -> float:
+    async def _time_run(self, name: str) -> tuple[float, float]:
+        """Until its Job exists, and until it has ended."""
         started = time.monotonic()
         await create_run(self._ground.api, QUIET, name, config="iris")
+        await self._until(f"the Job of {name} exists", lambda: self._has_job(name), poll=0.01)
+        launched = time.monotonic()
         await self._until(f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", poll=0.01)
-        return time.monotonic() - started
+        return launched - started, time.monotonic() - started
+
+    def _has_job(self, run: str) -> bool:
+        jobs = [job for (place, _), job in self._ground.recorder.jobs.items() if place == QUIET]
+        return any(owner.get("name") == run for job in jobs for owner in job["metadata"].get("ownerReferences") or [])
 
     async def _time_bare_job(self, name: str) -> float:
         started = time.monotonic()
@@ -346,15 +355,15 @@ def section_of(delays: Sequence[Delay]) -> str:
     lines = [
         f"{machine()}; median (maximum) of {PASSES} passes or more.",
         "",
-        "| Crowd | Size | A bare Job, without and with the crowd | A lone run, without and with the crowd | Delay |",
-        "| --- | --- | --- | --- | --- |",
+        "| Crowd | Size | A bare Job, without and with the crowd | A lone run, without and with | Until its Job exists | Delay |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for one in delays:
-        jobs, runs = (
+        jobs, runs, launches = (
             " → ".join(_figures([getattr(each, kind) for each in passes]) for passes in (one.alone, one.crowded))
-            for kind in ("job", "run")
+            for kind in ("job", "run", "launch")
         )
-        lines.append(f"| {one.crowd} | {one.size} | {jobs} | {runs} | {one.seconds:+.2f} s |")
+        lines.append(f"| {one.crowd} | {one.size} | {jobs} | {runs} | {launches} | {one.seconds:+.2f} s |")
     lines += [
         "",
         "The delay is what the slowest run takes beyond its bare Job, less the median of this without the crowd.",
