@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -74,6 +75,10 @@ class Result:
     """Whether the fault happened: some calls depend on timing."""
 
 
+EXPECTED_ENDS = (-signal.SIGKILL, 0, -signal.SIGTERM)
+"""Exit codes after a crash that was injected, and after SIGTERM, which a scenario sends; the last one if the process was starting."""
+
+
 @dataclass
 class Matrix:
     """The cases of one execution, and their results."""
@@ -144,7 +149,8 @@ async def execute(options: Options) -> Matrix:
         for installation in installations:
             for program in installation.programs:
                 matrix.restarts += len(program.ends)
-                matrix.unexpected_ends += [f"{program.name}: {code}" for code in program.ends if code not in (-9, 0)]
+                unexpected = [code for code in program.ends if code not in EXPECTED_ENDS]
+                matrix.unexpected_ends += [f"{program.name}: {code}" for code in unexpected]
     matrix.seconds = time.monotonic() - started
     return matrix
 
