@@ -76,7 +76,7 @@ class Result:
 
 
 EXPECTED_ENDS = (-signal.SIGKILL, 0, -signal.SIGTERM)
-"""Exit codes after a crash that was injected, and after SIGTERM, which a scenario sends; the last one if the process was starting."""
+"""Exit codes after a crash that was injected, and after a scenario's SIGTERM; the last one if a process was starting."""
 
 
 @dataclass
