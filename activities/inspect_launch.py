@@ -81,8 +81,8 @@ class LaunchInspector:
         """
         if objects.job is not None:
             await start_job(self._api, objects.job)
-        run = await self._runs.read(request.run)
-        if run is None or not request.snapshot:
+        run = await self._runs.read(request.run) if request.snapshot else None
+        if run is None:
             return
         with suppress(LaunchBlocked):
             await self._config_maps.find_or_restore(run, snapshot=request.snapshot)

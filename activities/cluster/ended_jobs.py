@@ -4,9 +4,10 @@ Their time to live begins with the end of the run, so a run that waited for them
 """
 
 from activities.cluster.deletion import delete_if_present
-from activities.cluster.job_marks import JOBS_PAGE, MAX_JOBS
+from activities.cluster.job_marks import MAX_JOBS
+from activities.cluster.job_objects import list_jobs
 from activities.rules import job_state
-from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.object_metadata import name_of, uid_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -21,11 +22,8 @@ async def make_room(api: KubeClient, run: RunRef, error: KubeError) -> bool:
     """
     if "exceeded quota" not in str(error) or "count/jobs.batch" not in str(error):
         return False
-    selector = f"{wellknown.LABEL_RUN_UID}={run.uid},{wellknown.LABEL_ENDED}"
-    listed = api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector)
-    ended = [
-        (name_of(job), uid_of(job)) async for job in listed if is_owned_by(job, run) and job_state.is_finished(job)
-    ]
+    marked = list_jobs(api, run, label=wellknown.LABEL_ENDED)
+    ended = [(name_of(job), uid_of(job)) async for job in marked if job_state.is_finished(job)]
     for name, uid in ended[:MAX_JOBS]:
         await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
     return bool(ended)

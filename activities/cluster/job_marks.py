@@ -6,6 +6,7 @@ whose result nobody has read. Marked Jobs are no longer watched.
 
 from dataclasses import dataclass
 
+from activities.cluster.job_objects import list_jobs
 from activities.rules import job_state
 from activities.rules.manifests import (
     ANNOTATION_SECONDS_LEFT,
@@ -14,7 +15,7 @@ from activities.rules.manifests import (
     QUEUE_LABEL,
     labels_of,
 )
-from activities.rules.object_metadata import is_owned_by, name_of, uid_of
+from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.control.cluster_identity import is_of_same_cluster
@@ -23,7 +24,6 @@ from inferrun.kube.errors import Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
-JOBS_PAGE = 100
 MAX_JOBS = 256
 """Jobs of a run that are marked; it has fewer, but users may create others that name it as their owner."""
 
@@ -43,9 +43,7 @@ async def set_time_to_live(api: KubeClient, jobs: JobsOfRun, *, seconds: int) ->
     if jobs.only_name and jobs.only_uid:
         await end_job(api, run, {"metadata": {"name": jobs.only_name, "uid": jobs.only_uid}}, seconds=seconds)
         return
-    selector = f"{wellknown.LABEL_RUN_UID}={run.uid}"
-    listed = api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector)
-    owned = [_identity(job) async for job in listed if is_owned_by(job, run)]
+    owned = [_identity(job) async for job in list_jobs(api, run)]
     for job in owned[:MAX_JOBS]:
         await end_job(api, run, job, seconds=seconds)
 

@@ -1,17 +1,30 @@
-"""Lists what belongs to a Job, from the API server rather than from a watch that may lag behind."""
+"""Lists the Jobs of a run and what belongs to a Job, from the API server rather than from a watch that may lag behind."""
 
-from activities.rules.object_metadata import controller_of, uid_of
+from collections.abc import AsyncIterator
+
+from activities.rules.object_metadata import controller_of, is_owned_by, uid_of
 from activities.rules.pod_shape import split_by_shape
 from activities.rules.trimming import CONTROLLER_UID_LABEL, slim_event, slim_pod
+from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
-from inferrun.kube.objects import EVENTS, PODS, Object
+from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
+from inferrun.run_ref import RunRef
 
 MAX_EVENTS = "50"
 EVENTS_BYTES = 1024 * 1024
 """Of the Events that are read. Fifty have 50 KiB, but users may write others."""
 
 PODS_PAGE = 100
+JOBS_PAGE = 100
+
+
+async def list_jobs(api: KubeClient, run: RunRef, *, label: str = "") -> AsyncIterator[Object]:
+    """The Jobs that a run owns; with `label`, those of them that have it."""
+    selector = ",".join(filter(None, (f"{wellknown.LABEL_RUN_UID}={run.uid}", label)))
+    async for job in api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector):
+        if is_owned_by(job, run):
+            yield job
 
 
 async def list_pods(api: KubeClient, namespace: str, job_uid: str, *, shape: str) -> list[Object]:

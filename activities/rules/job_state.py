@@ -1,5 +1,6 @@
 """Reads the state of a Job from its JSON. Pure."""
 
+from activities.rules.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 
@@ -39,7 +40,7 @@ def is_suspended(job: Object) -> bool:
 def may_have_pods(job: Object) -> bool:
     """Whether the Job's controller may create Pods. It removes those of a Job that may not, and does not count them."""
     spec = job.get("spec") or {}
-    return not spec.get("suspend") and spec.get("parallelism") != 0
+    return not spec.get("suspend") and spec.get("parallelism") != NOT_STARTED
 
 
 def shards_of(job: Object) -> int:

@@ -318,8 +318,8 @@ def running_message(launch: Launch, pod_name: str) -> str:
 def _after_running(
     pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float, is_held: bool
 ) -> Observation:
-    """The container that was running is not running any more, and the Job is not finished. Who suspends the Job, as queues do, or
-    sets its parallelism to 0 has its Pod deleted, without a DisruptionTarget.
+    """The container that was running is not running any more, and the Job is not finished. The Pod of a Job that a queue
+    suspends, or whose parallelism is set to 0, is deleted without a DisruptionTarget.
     """
     end = _end_of(ends, before)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")

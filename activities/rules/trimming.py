@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from activities.rules import container_clock, job_state, pod_state
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
+from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, NOT_STARTED, WARM_UP_CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
 from inferrun import wellknown
@@ -86,8 +86,8 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
         kept["ownerReferences"] = [{"uid": owner, "controller": True}]
     trimmed: Object = {"metadata": kept}
     spec: Object = {"suspend": True} if job_state.is_suspended(job) else {}
-    if (job.get("spec") or {}).get("parallelism") == 0:
-        spec["parallelism"] = 0
+    if (job.get("spec") or {}).get("parallelism") == NOT_STARTED:
+        spec["parallelism"] = NOT_STARTED
     if (shards := job_state.shards_of(job)) > 1:
         spec["completions"] = shards
     if spec:

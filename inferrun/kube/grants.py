@@ -40,9 +40,8 @@ async def may_refer(api: KubeClient, *, kind: str, from_namespace: str, to_names
 
 def is_granted(data: Mapping[str, str], *, kind: str, from_namespace: str, name: str) -> bool:
     """Whether the entries of the ConfigMap grant a namespace the use of an object. Pure."""
-    listed = re.compile(
-        rf"(?:^|[\s,]){re.escape(from_namespace)}(?:[\s,]|$)"
-    )  # a list of a megabyte is not worth dividing
+    # The entries are searched, not split: one may be a megabyte long.
+    listed = re.compile(rf"(?:^|[\s,]){re.escape(from_namespace)}(?:[\s,]|$)")
     return any(listed.search(data.get(key, "")) is not None for key in (kind, f"{kind}.{name}"))
 
 

@@ -80,9 +80,8 @@ class SignalQueue:
                 job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid, started_at=signal.started_at
             )
             return await self._signals.started(launch.run, started)
-        pod_uid = (
-            signal.pod_uid if signal.doing.needs_judgement else ""
-        )  # nothing has happened to the Pod of the others
+        # With the others, nothing has happened to the Pod.
+        pod_uid = signal.pod_uid if signal.doing.needs_judgement else ""
         ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=pod_uid)
         return await self._signals.ended(launch.run, ended, is_repeated=is_repeated)
 
