@@ -1,4 +1,4 @@
-"""Decides whether a record or the server is to blame for an invalid response: what is known so far. Pure.
+"""Remembers what the responses so far say about who is to blame for an invalid one: a record or the server. Pure.
 
 A server that is broken, such as a proxy that shows a page of its own, gives invalid responses to every record. So a record is
 blamed only if it has an invalid response alone, then another record has a valid one, and then it has an invalid one again. The
@@ -8,9 +8,7 @@ other record is the first one that had a valid response, the example. Before the
 from typing import Final
 
 from inferrun.plugins import Batch, Results
-
-NOT_SENT: Final = "invalid_input"
-"""Code of the error of a record that a protocol does not send."""
+from runner.record_errors import NOT_SENT
 
 _MANY: Final = 16
 """Records with an invalid response at which a server that has given no valid one is believed to be broken."""

@@ -83,7 +83,7 @@ class ModelServer:
         return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
 
     def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:
-        """Return the fault of a successful response that is no answer to its request."""
+        """Return the fault of a successful response that does not match its request."""
         return invalid_response(self.target, protocol, body, error)
 
     def _with_authorization(self, headers: Mapping[str, str]) -> Mapping[str, str]:

@@ -50,7 +50,7 @@ def size_of(body: bytes, *, is_whole: bool = True) -> str:
 
 
 def invalid_response(target: str, protocol: str, body: bytes, error: ValueError) -> Fault:
-    """Return the fault of a response that is no answer to its request; `error` describes it without its content."""
+    """Return the fault of a response that does not match its request; `error` describes it without its content."""
     text = f"{target} returned an invalid {protocol} response of {len(body)} bytes: {error}"
     return Fault(InferenceError(text), kind=FaultKind.INVALID)
 

@@ -24,9 +24,10 @@ from inferrun.plugins import (
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
 from runner.concurrency.limit import Ticket
-from runner.doubt import NOT_SENT, Doubt
+from runner.doubt import Doubt
 from runner.error_budget import ErrorBudget
 from runner.recall import Recall, Recalled
+from runner.record_errors import NOT_SENT
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried, with_retries
 from runner.tuned_slots import TunedSlots
@@ -209,7 +210,7 @@ class Sender:
         most = _REJECTIONS_IN_A_ROW if self._doubt.example else _REJECTIONS_WITHOUT_SUCCESS
         if self._rejections >= most and not self._budget.is_limited:
             raise fault.error from fault
-        return _error_of(fault)
+        return fault.results or failed(error)
 
     async def _try(self, batch: Batch) -> Results:
         while True:
@@ -251,11 +252,6 @@ def _checked(batch: Batch, results: Results) -> Results:
         text = f"the model server returned {len(results)} predictions for {len(batch)} records"
         raise Fault(InferenceError(text), kind=FaultKind.INVALID)
     return results
-
-
-def _error_of(fault: Fault) -> Results:
-    """Return the results of a single record that failed."""
-    return fault.results or failed(RecordError(code=str(fault.kind), message=str(fault.error)))
 
 
 def _half(batch: Batch) -> int:

@@ -84,8 +84,8 @@ class FaultKind(StrEnum):
     """The server rejected what was sent, such as 400 and 422. A single record may be the reason."""
 
     INVALID = "invalid_response"
-    """The response is no answer to the request, such as other data than announced, or another number of predictions than records. A
-    single record may be the reason."""
+    """The response does not match the request: for example, it has a different number of predictions than the request has records.
+    A single record may be the reason."""
 
     SERVER_ERROR = "server_error"
     """The server failed without a reason that concerns all requests, such as 500. A single record may be the reason."""

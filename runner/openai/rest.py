@@ -35,6 +35,7 @@ from runner.openai.requests import (
     parse_response,
     result_text,
 )
+from runner.record_errors import not_sent
 from runner.retries import with_retries
 
 _CREDENTIALS = frozenset({401, 403})
@@ -60,7 +61,7 @@ class OpenAiRest:
         try:
             request = parse_request(line, model=self._model)
         except InvalidRequest as error:
-            return failed(RecordError("invalid_input", str(error)))
+            return failed(not_sent(str(error)))
         url = f"{self._server.url}{request.path}"
         response = await self._server.send("POST", url, request.body)
         request_id = response.headers.get("x-request-id", "")[:128]

@@ -16,13 +16,13 @@ from inferrun.plugins import (
     InferenceError,
     Json,
     OutputTensor,
-    RecordError,
     Records,
     Results,
     Tensors,
 )
 from runner.json_text import json_texts
 from runner.number_text import number_of
+from runner.record_errors import not_sent
 from runner.row_validation import kind_of
 from runner.v2.raw import CODES, FLOATS, SENDABLE, RawTensor, Unsendable, joined_strings
 from runner.v2.short_floats import SHORT_FLOATS, pack_short
@@ -165,9 +165,7 @@ async def predict_mapped(
     places = [at for at in range(total) if at not in errors]
     sendable = {name: [values[at] for at in places] for name, values in columns.items()}
     results = await send(_values_of(sendable, tensors, len(places)), len(places)) if places else None
-    return with_record_errors(
-        results, {at: RecordError("invalid_input", text) for at, text in errors.items()}, total=total
-    )
+    return with_record_errors(results, {at: not_sent(text) for at, text in errors.items()}, total=total)
 
 
 def mismatch_of(records: Records, found: TensorMap, *, target: str) -> str:

@@ -17,6 +17,7 @@ from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, Rec
 from runner.blanks import blank_like
 from runner.json_text import json_texts, texts_of
 from runner.number_text import number_of
+from runner.record_errors import not_sent
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
@@ -53,7 +54,7 @@ def with_input_errors(
 ) -> Results:
     """Insert errors for the rows that were not sent into the results of those that were."""
     text = f"the record contains {what}, which datatype {tensor.datatype} cannot represent"
-    return with_record_errors(results, dict.fromkeys(unsendable, RecordError("invalid_input", text)), total=total)
+    return with_record_errors(results, dict.fromkeys(unsendable, not_sent(text)), total=total)
 
 
 def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:

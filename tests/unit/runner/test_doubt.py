@@ -1,7 +1,8 @@
 """What responses say about the server."""
 
 from inferrun.plugins import Batch, RecordError
-from runner.doubt import NOT_SENT, Doubt
+from runner.doubt import Doubt
+from runner.record_errors import NOT_SENT
 from tests.unit.runner.batches import batch, decoded, results
 
 UNSENT = RecordError(NOT_SENT, "the record was not sent")
