@@ -591,11 +591,14 @@ async def _fire_orphan(stage: Stage) -> None:
 async def _memo_of(stage: Stage) -> dict[str, str]:
     """The memo of what the installation starts, once it has recorded its id."""
 
+    cluster = ""
+
     async def is_recorded() -> bool:
-        return bool(await recorded_cluster(stage.world.api, stage.namespace))
+        nonlocal cluster
+        cluster = await recorded_cluster(stage.world.api, stage.namespace)
+        return bool(cluster)
 
     await stage.until_temporal("the id of the installation is recorded", is_recorded)
-    cluster = await recorded_cluster(stage.world.api, stage.namespace)
     return {"installation": join_id(release=stage.namespace, cluster=cluster)}
 
 

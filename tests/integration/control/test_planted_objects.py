@@ -433,15 +433,20 @@ async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
     assert (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"] == before
 
 
+async def delete_config_map(api: KubeClient, job: Launched) -> Object:
+    """Delete the ConfigMap of a launch, and return what it was."""
+    before = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
+    await api.delete(CONFIG_MAPS, job.namespace, job.result.job_name, uid=before["metadata"]["uid"])
+    return before
+
+
 async def test_the_config_map_of_a_launch_that_waits_is_written_again_if_it_was_deleted(
     api: KubeClient, inspector: LaunchInspector, job: Launched
 ) -> None:
     """Its Pod, or the one that replaces it, could never start."""
-    place, name = job.namespace, job.result.job_name
-    before = await api.get(CONFIG_MAPS, place, name)
-    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    before = await delete_config_map(api, job)
     assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
-    after = await api.get(CONFIG_MAPS, place, name)
+    after = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
     assert (after["data"], after["immutable"]) == (before["data"], True)
     assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
 
@@ -450,8 +455,7 @@ async def test_a_config_map_that_another_client_created_instead_is_left_alone(
     api: KubeClient, inspector: LaunchInspector, job: Launched
 ) -> None:
     place, name = job.namespace, job.result.job_name
-    before = await api.get(CONFIG_MAPS, place, name)
-    await api.delete(CONFIG_MAPS, place, name, uid=before["metadata"]["uid"])
+    await delete_config_map(api, job)
     planted = await api.create(CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}})
     assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
     assert await api.get(CONFIG_MAPS, place, name) == planted

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.control_plane import ControlPlane
@@ -14,44 +16,46 @@ from tests.integration.shim.test_lost_database import ROOT, environment_of
 NOBODY = "127.0.0.1:1"
 
 
+@asynccontextmanager
+async def worker_without_temporal(
+    plane: ControlPlane, namespace: str, wire: Gateway, folder: Path
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """A worker and the port of its probes; SIGTERM ends it with exit code 0."""
+    wire.switch(NOBODY)
+    port = free_port()
+    environment = environment_of(plane, namespace, wire, port=port, defaults=folder)
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-m", "worker", cwd=ROOT, env=environment)
+    try:
+        yield worker, port
+    finally:
+        worker.terminate()
+        assert await worker.wait() == 0
+
+
 async def test_a_worker_waits_for_temporal_without_being_restarted(
     *, plane: ControlPlane, namespace: str, wire: Gateway, until: Until, tmp_path: Path
 ) -> None:
-    wire.switch(NOBODY)
-    port = free_port()
-    environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
+    async with worker_without_temporal(plane, namespace, wire, tmp_path) as (worker, port):
 
-    async def says_why() -> bool:
-        return (await asyncio.to_thread(probe, port))[1].startswith("not ready\ncannot connect to Temporal: ")
+        async def says_why() -> bool:
+            return (await asyncio.to_thread(probe, port))[1].startswith("not ready\ncannot connect to Temporal: ")
 
-    async def is_ready() -> bool:
-        return (await asyncio.to_thread(probe, port))[0] == 200
+        async def is_ready() -> bool:
+            return (await asyncio.to_thread(probe, port))[0] == 200
 
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-m", "worker", cwd=ROOT, env=environment)
-    try:
         await until(says_why, seconds=120)
         wire.switch(plane.temporal_address)
         await until(is_ready, seconds=120)
         assert worker.returncode is None
         wire.switch(NOBODY)
-    finally:
-        worker.terminate()
-        assert await worker.wait() == 0
 
 
 async def test_a_worker_that_waits_for_temporal_can_be_stopped(
     *, plane: ControlPlane, namespace: str, wire: Gateway, until: Until, tmp_path: Path
 ) -> None:
-    wire.switch(NOBODY)
-    port = free_port()
-    environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
+    async with worker_without_temporal(plane, namespace, wire, tmp_path) as (_worker, port):
 
-    async def waits() -> bool:
-        return (await asyncio.to_thread(probe, port))[0] == 503
+        async def waits() -> bool:
+            return (await asyncio.to_thread(probe, port))[0] == 503
 
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-m", "worker", cwd=ROOT, env=environment)
-    try:
         await until(waits, seconds=120)
-    finally:
-        worker.terminate()
-        assert await worker.wait() == 0
