@@ -118,8 +118,9 @@ async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P
 async def until_started(
     start: Callable[[], Awaitable[P]], stopped: asyncio.Event, probes: "Probes", *, retry_seconds: float = RETRY_SECONDS
 ) -> P | None:
-    """Start a program as soon as its servers can be reached; None if it is stopped before. Kubernetes would wait longer and longer
-    between two starts, up to five minutes.
+    """Start a program as soon as its servers can be reached; None if it is stopped before.
+
+    If it exited instead, Kubernetes would back off between its restarts, for up to five minutes.
     """
     while not stopped.is_set():
         try:
@@ -175,7 +176,7 @@ class Probes:
     """Why it is not connected yet."""
 
     def readiness(self) -> tuple[bool, str]:
-        """Whether the program is ready, and the text for whoever looks why it is not."""
+        """Whether the program is ready, and the text of the response, which says why it is not."""
         if self.program is None:
             return False, f"not ready\n{self.waits_for}"
         is_ready = self.program.is_ready

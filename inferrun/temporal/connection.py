@@ -88,7 +88,7 @@ async def register_search_attributes(client: Client) -> bool:
 
 
 async def register_at_start(client: Client) -> None:
-    """Register our search attributes before anything else. Raises TemporalUnavailable."""
+    """Register our search attributes when a worker starts. Raises TemporalUnavailable."""
     try:
         await register_search_attributes(client)
     except RPCError as error:
