@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from activities.rules.diagnosis import SLOW_PULL_AFTER
+from inferrun.control.pace import Pace
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
@@ -26,6 +27,12 @@ the image that takes longer than this is reported as such, and so costs one writ
 
 USUAL_WAITS = (Reason.JOB_CREATED, Reason.POD_SCHEDULED)
 
+USUAL_AT_ONCE = 10
+USUAL_PER_SECOND = 5.0
+"""Statuses of a namespace that report a usual wait: a few at once, then so many per second. Of a thousand Jobs that are created at
+once, most wait that long for a Pod, and the writes that say so would delay the creation of the others.
+"""
+
 
 class StatusQueue:
     """Run it as one task. `on_written` is called with the key of the Job after each write."""
@@ -43,16 +50,25 @@ class StatusQueue:
         self._writer = writer
         self._on_written = on_written
         self._queue: WorkQueue[Key] = WorkQueue(self._write, workers=WORKERS, group=lambda key: key[0])
+        self._pace = Pace(burst=USUAL_AT_ONCE, per_second=USUAL_PER_SECOND)
+        self._with_turn: set[Key] = set()
 
     async def run(self) -> None:
         """Write until cancelled."""
         await self._queue.run()
 
     def add(self, key: Key) -> None:
-        """Write the progress that the Job's state wants."""
-        self._queue.add(key)
+        """Write the progress that the Job's state wants; a usual wait when it is its turn, unless it has ended by then."""
+        state = self._states.get(key)
+        if state is None or not _is_usual_wait(state.progress):
+            self._queue.add(key)
+        elif key not in self._with_turn:
+            self._with_turn.add(key)
+            now = asyncio.get_running_loop().time()
+            self._queue.add_later(key, self._pace.wait_seconds(key[0], now=now))
 
     async def _write(self, key: Key) -> None:
+        self._with_turn.discard(key)
         state = self._states.get(key)
         if state is None or state.progress is None:
             return
@@ -88,4 +104,13 @@ def write_due(state: JobState) -> float:
 def _patience_with(progress: Progress | None) -> float:
     if progress is None or progress.phase is not Phase.PENDING or progress.is_warning:
         return 0.0
-    return START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS
+    return START_SECONDS if _is_usual_wait(progress) else SETTLE_SECONDS
+
+
+def _is_usual_wait(progress: Progress | None) -> bool:
+    return (
+        progress is not None
+        and progress.phase is Phase.PENDING
+        and not progress.is_warning
+        and progress.reason in USUAL_WAITS
+    )

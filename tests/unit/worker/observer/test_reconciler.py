@@ -40,6 +40,7 @@ from tests.unit.worker.observer.fakes import (
 )
 from worker.observer.reconciler import REST_EVERY, Reconciler
 from worker.observer.signal_queue import ENDS_AT_A_TIME, PATIENCE_SECONDS
+from worker.observer.status_queue import START_SECONDS, USUAL_AT_ONCE, USUAL_PER_SECOND
 from workflows.signals import Ended
 
 POD = f"{JOB_NAME}-pod-a"
@@ -705,6 +706,23 @@ async def test_a_crowd_of_ends_does_not_hold_up_one_in_another_namespace(stage: 
             stage.workloads.put(**{kind: item})
         await stage.wake(("quiet", JOB_NAME))
         assert stage.signals.sent_ended[-1].job_uid == JOB_UID
+
+
+async def test_a_crowd_that_waits_as_usual_is_reported_in_turns(stage: Stage) -> None:
+    for number in range(60):
+        for kind, item in (("job", live_job()), ("run", live_run(message=""))):
+            stage.workloads.put(**{kind: of_another_run(number, item)})
+    stage.time.freeze()
+    async with leading(stage):
+        await stage.time.pass_by(START_SECONDS + 1)
+        assert USUAL_AT_ONCE <= len(stage.reasons) <= USUAL_AT_ONCE + 2 * USUAL_PER_SECOND
+        reported = "".join(progress.message for progress in stage.writer.written)
+        other = next(number for number in range(60) if f"job-{number} " not in reported)
+        stage.workloads.put(pod=of_another_run(other, live_pod(node=None, conditions=[UNSCHEDULED])))
+        await stage.wake((RUN.namespace, f"job-{other}"))
+        assert stage.reasons[-1] == "Unschedulable"
+        await stage.time.pass_by(60 / USUAL_PER_SECOND)
+        assert sorted(stage.reasons) == ["JobCreated"] * 59 + ["Unschedulable"]
 
 
 async def test_the_loss_of_one_of_several_shards_is_neither_signalled_nor_written(stage: Stage) -> None:
