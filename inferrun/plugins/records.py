@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from inferrun.plugins.joined_texts import JoinedTexts
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -38,8 +40,9 @@ class JsonRecords:
     def nbytes(self) -> int:
         """The memory of the texts."""
         if self._nbytes < 0:
-            size = sum(map(len, self.texts)) + _BYTES_PER_OBJECT * len(self.texts)
-            object.__setattr__(self, "_nbytes", size)
+            texts = self.texts
+            size = texts.size if isinstance(texts, JoinedTexts) else sum(map(len, texts))
+            object.__setattr__(self, "_nbytes", size + _BYTES_PER_OBJECT * len(texts))
         return self._nbytes
 
     def part(self, start: int, stop: int) -> "JsonRecords":
@@ -48,8 +51,8 @@ class JsonRecords:
 
     def join(self, others: "Sequence[Records]") -> "JsonRecords":
         """Append other records of the same kind."""
-        parts = [self, *_all_of(JsonRecords, others)]
-        return JsonRecords(list(chain.from_iterable(part.texts for part in parts)))
+        texts = [part.texts for part in (self, *_all_of(JsonRecords, others))]
+        return JsonRecords(_joined(texts) or list(chain.from_iterable(texts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,16 @@ class ArrowRecords:
 
 
 Records: TypeAlias = JsonRecords | ArrowRecords
+
+
+def _joined(parts: Sequence[Sequence[bytes]]) -> JoinedTexts | None:
+    """Return the texts of all parts, which have a common separator; None if they have not."""
+    joined = [part for part in parts if isinstance(part, JoinedTexts)]
+    separators = {part.separator for part in joined}
+    if len(joined) < len(parts) or len(separators) > 1:
+        return None
+    separator = separators.pop()
+    return JoinedTexts(separator.join([part.joined for part in joined]), sum(map(len, joined)), separator=separator)
 
 
 def _all_of(kind: type[T], parts: Sequence[object]) -> list[T]:

@@ -8,7 +8,7 @@ failed records are also in the error file.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import orjson
@@ -29,8 +29,10 @@ from inferrun.plugins import (
     ResultCounts,
     Results,
 )
+from inferrun.plugins.joined_texts import JoinedTexts
 from runner.json_text import error_text, json_texts, text_of, texts_of
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.jsonl.number_rows import number_rows
 from runner.jsonl.objects import objects_of
 from runner.row_validation import RowFault, width_of
 
@@ -38,6 +40,8 @@ _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number
 
 
 _ALL = ColumnSelection()
+
+_LINE = b'{"index":%d,"prediction":%b}\n'
 
 
 class JsonlWriter:
@@ -68,8 +72,12 @@ class JsonlWriter:
         return self._counts
 
 
-def _plain_lines(batch: Batch, texts: list[bytes]) -> bytes:
-    return b"".join(map(b'{"index":%d,"prediction":%b}\n'.__mod__, zip(itertools.count(batch.first), texts)))
+def _plain_lines(batch: Batch, texts: Sequence[bytes]) -> bytes:
+    if not isinstance(texts, JoinedTexts):
+        return b"".join(map(_LINE.__mod__, zip(itertools.count(batch.first), texts)))
+    head, end = _LINE.split(b"%b")
+    lines = texts.joined.replace(b"%", b"%%").replace(texts.separator, end + head)
+    return (head + lines + end) % tuple(range(batch.first, batch.first + len(texts)))
 
 
 def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
@@ -150,6 +158,8 @@ def _parsed(line: bytes) -> tuple[int, bytes] | None:
 
 
 def _checked(lines: Lines) -> Block:
+    if (rows := number_rows(lines.block)) is not None:
+        return Block(JsonRecords(rows))
     try:
         values: list[Json] = list(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:

@@ -5,6 +5,7 @@ A line belongs to the range that contains its first byte, so reading can start a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from inferrun.plugins import Chunk, InputError, InputFile, Limits, Piece
 from inferrun.plugins.limits import KIB
@@ -16,13 +17,18 @@ _PIECE = 64 * KIB
 _SMALLEST_PIECE = 4 * KIB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lines:
-    """Lines that are not blank, without their ends, and the byte offset from which they were read."""
+    """Whole lines, of which one at least is not blank, and the byte offset from which they were read."""
 
     file: InputFile
     offset: int
-    texts: list[bytes]
+    block: bytes
+
+    @cached_property
+    def texts(self) -> list[bytes]:
+        """The lines that are not blank, without their ends."""
+        return [line for line in map(bytes.strip, self.block.split(b"\n")) if line]
 
     def fault(self, at: int, text: str) -> InputError:
         """Describe what is wrong with a line."""
@@ -46,9 +52,8 @@ def plan_lines(file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator
 def read_lines(file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Lines]:
     """Yield the lines that start within a chunk."""
     for offset, block in _blocks(file, chunk.start, chunk.end, limits=limits):
-        texts = [line for line in map(bytes.strip, block.split(b"\n")) if line]
-        if texts:
-            yield Lines(file, offset, texts)
+        if block and not block.isspace():
+            yield Lines(file, offset, block)
 
 
 def _blocks(file: InputFile, start: int, end: int, *, limits: Limits) -> Iterator[tuple[int, bytes]]:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from inferrun.plugins import ContractError, JsonRecords, Results
 from inferrun.text import public_url
-from runner.json_text import texts_of
+from runner.json_text import array_of, texts_of
 from runner.v2.tensors import errors_of, load
 
 _FIELD = "kserve.modelUrl"
@@ -56,7 +56,7 @@ def status_url(url: str) -> str:
 
 def encode(texts: Sequence[bytes]) -> bytes:
     """Return the body of a predict request. The records are neither decoded nor encoded."""
-    return b'{"instances":[%b]}' % b",".join(texts)
+    return b'{"instances":%b}' % array_of(texts)
 
 
 def decode(body: bytes, *, records: int) -> Results:

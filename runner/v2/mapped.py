@@ -20,7 +20,7 @@ from inferrun.plugins import (
     Results,
     Tensors,
 )
-from runner.json_text import json_texts
+from runner.json_text import array_of, json_texts
 from runner.number_text import number_of
 from runner.record_errors import not_sent
 from runner.row_validation import kind_of
@@ -141,7 +141,7 @@ def columns_in(records: Records, tensors: Sequence[MappedTensor]) -> Columns:
     names = dict.fromkeys(name for tensor in tensors for name in tensor.columns)
     if isinstance(records, ArrowRecords):
         return {name: records.table.column(name).to_pylist() for name in names}
-    rows = orjson.loads(b"[%b]" % b",".join(json_texts(records)))
+    rows = orjson.loads(array_of(json_texts(records)))
     if not isinstance(rows[0], dict):
         raise ContractError(
             "tensors.inputs: the records of this input have no named columns; use csv, parquet, arrow, or objects"

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from inferrun.plugins import ArrowRecords, Json, Records, Results
-from runner.json_text import json_texts
+from runner.json_text import flat_rows, json_texts
 from runner.v2.short_floats import SHORT_FLOATS, pack_short, unpack_short
 from runner.v2.tensors import results_of
 
@@ -62,7 +62,7 @@ def encode_records(records: Records, datatype: str) -> bytes:
 
 def encode_texts(texts: Sequence[bytes], datatype: str) -> bytes:
     """Return the values of arrays of numbers. Raises Unsendable if the datatype cannot represent one of them."""
-    values: list[float | None] = orjson.loads(b"[%b]" % b",".join(texts).translate(None, b"[]"))
+    values: list[float | None] = orjson.loads(b"[%b]" % flat_rows(texts))
     try:
         if datatype in SHORT_FLOATS:
             return pack_short(values, datatype)

@@ -14,8 +14,9 @@ from typing import Any, cast
 import orjson
 
 from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
+from inferrun.plugins.joined_texts import JoinedTexts
 from runner.blanks import blank_like
-from runner.json_text import json_texts, texts_of
+from runner.json_text import flat_rows, json_texts, number_texts, texts_of
 from runner.number_text import number_of
 from runner.record_errors import not_sent
 
@@ -45,6 +46,8 @@ class InputTensor:
     def unsendable(self, texts: Sequence[bytes]) -> list[int]:
         """Return the positions of the rows that the datatype cannot represent: only floating-point types have a value for null."""
         if self.datatype in _WITH_NAN:
+            return []
+        if isinstance(texts, JoinedTexts) and b"null" not in texts.joined:
             return []
         return [at for at, text in enumerate(texts) if b"null" in text]
 
@@ -113,7 +116,7 @@ def encode(texts: Sequence[bytes], tensor: InputTensor, outputs: Sequence[Output
     shape = tensor.shape(len(texts), width_of_row(texts[0]))
     head = orjson.dumps({"name": tensor.name, "shape": shape, "datatype": "FP32"})[:-1]
     rest = b',"outputs":%b' % orjson.dumps(requested(outputs)) if outputs else b""
-    return b'{"inputs":[%b,"data":[%b]}]%b}' % (head, b",".join(texts).translate(None, b"[]"), rest)
+    return b'{"inputs":[%b,"data":[%b]}]%b}' % (head, flat_rows(texts), rest)
 
 
 def requested(outputs: Sequence[OutputTensor]) -> list[dict[str, str]]:
@@ -163,6 +166,8 @@ def decode_json(output: dict[str, Any], *, records: int) -> Results:  # Any: for
         raise ValueError('the output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
     shape = shape_of(output)
     _check_rows(shape, records)
+    if math.prod(shape or [records]) == len(data) == records and (texts := number_texts(data)) is not None:
+        return Results(JsonRecords(texts))
     return results_of(_flatten(data, shape), shape, records=records)
 
 

@@ -1,0 +1,45 @@
+"""Results without ids and errors are written for a whole batch at once, as they are one by one."""
+
+import io
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferrun.plugins import Batch, JsonRecords, Results
+from inferrun.plugins.joined_texts import JoinedTexts
+from runner.json_text import texts_of
+from runner.jsonl.format import JSONL
+
+NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = NUMBERS | st.none() | st.booleans() | st.text(max_size=5) | st.sampled_from(["%d", "%", "%%b", "\n", "],["])
+
+
+def written(texts: JsonRecords, *, first: int) -> bytes:
+    out, errors = io.BytesIO(), io.BytesIO()
+    batch = Batch(first=first, records=JsonRecords([b"[1]"] * len(texts)))
+    JSONL.writer(out, errors).write(batch, Results(texts))
+    assert errors.getvalue() == b""
+    return out.getvalue()
+
+
+def one_by_one(texts: list[bytes], *, first: int) -> bytes:
+    return b"".join(b'{"index":%d,"prediction":%b}\n' % (first + at, text) for at, text in enumerate(texts))
+
+
+@given(
+    st.lists(VALUES, min_size=1) | st.lists(NUMBERS, min_size=1) | st.lists(st.lists(VALUES), min_size=1),
+    st.sampled_from([0, 7, 995, 1000, 123_456_789_012]),
+)
+def test_lines_are_those_of_their_texts(values: list[object], first: int) -> None:
+    texts = [orjson.dumps(value) for value in values]
+    found = written(JsonRecords(texts_of(values)), first=first)  # type: ignore[arg-type]  # any JSON
+    assert found == one_by_one(texts, first=first)
+    assert found == written(JsonRecords(JoinedTexts(b"\x00".join(texts), len(texts), separator=b"\x00")), first=first)
+
+
+def test_lines_are_continued_across_thousands() -> None:
+    texts = [b"%d" % at for at in range(2500)]
+    assert written(JsonRecords(JoinedTexts(b",".join(texts), 2500, separator=b",")), first=998) == one_by_one(
+        texts, first=998
+    )
