@@ -5,6 +5,7 @@ orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each t
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import cast
 
 import orjson
 
@@ -25,14 +26,14 @@ def json_texts(records: Records) -> Sequence[bytes]:
 
 def array_of(texts: Sequence[bytes]) -> bytes:
     """Return the JSON array of texts."""
-    if isinstance(texts, JoinedTexts):
+    if type(texts) is JoinedTexts:
         return b"[%b]" % texts.joined.replace(texts.separator, b",")
     return b"[%b]" % b",".join(texts)
 
 
 def flat_rows(texts: Sequence[bytes]) -> bytes:
     """Return the values of arrays that are not nested, and contain no texts, separated by commas."""
-    if isinstance(texts, JoinedTexts):
+    if type(texts) is JoinedTexts:
         return texts.joined.translate(bytes.maketrans(texts.separator, b","), b"[]")
     return b",".join(texts).translate(None, b"[]")
 
@@ -40,8 +41,11 @@ def flat_rows(texts: Sequence[bytes]) -> bytes:
 _ROWS_AT_ONCE = 256
 """Rows that are encoded in one call: the text of all of them exists twice for a moment."""
 
-_JOINED_BYTES = 1 << 20
-"""Size up to which the texts of rows are joined: they exist twice for a moment. Larger ones are usually those of few rows."""
+_JOINED_NUMBERS = 1 << 16
+"""Numbers up to which the texts of rows are joined: they exist twice for a moment. More are usually those of few rows."""
+
+_JOINED_CHARACTERS = 1 << 19
+"""The same for strings."""
 
 _IN_NUMBERS = b"0123456789.-+eE"
 
@@ -55,15 +59,43 @@ def text_of(value: Json) -> bytes:
     return bytes(memoryview(_encoded(value)))
 
 
-def number_texts(values: Sequence[Json]) -> JoinedTexts | None:
-    """Return the texts of finite numbers, of which there is at least one; None if a value is something else."""
-    try:
-        text = orjson.dumps(values)
-    except orjson.JSONEncodeError:
-        return None
-    if text.translate(None, _IN_NUMBERS) != b"[%b]" % (b"," * (len(values) - 1)):
+def number_texts(values: Sequence[Json]) -> Sequence[bytes] | None:
+    """Return the texts of finite numbers, of which there is at least one; None if a value is something else.
+
+    NaN and infinity become null, so nothing else leaves only commas if the characters of numbers are removed.
+    """
+    text = _encoded_or_none(values)
+    if text is None or text.translate(None, _IN_NUMBERS) != b"[%b]" % (b"," * (len(values) - 1)):
         return None
     return JoinedTexts(text[1:-1], len(values), separator=b",")
+
+
+def number_row_texts(rows: Sequence[Json], *, width: int) -> Sequence[bytes] | None:
+    """Return the texts of arrays of `width` finite numbers each, of which there is at least one; None if it is something else."""
+    if width < 1:
+        return None
+    frame, at_once = b"[%b]" % (b"," * (width - 1)), max(1, _JOINED_NUMBERS // width)
+    pieces: list[bytes] = []
+    for start in range(0, len(rows), at_once):
+        piece = rows[start : start + at_once]
+        text = _encoded_or_none(piece)
+        if (
+            text is None
+            or b"[]" in text
+            or text.translate(None, _IN_NUMBERS) != b"[%b]" % b",".join([frame] * len(piece))
+        ):
+            return None
+        pieces.append(text[1:-1].replace(b"],[", b"]\n["))
+    if len(pieces) == 1:
+        return JoinedTexts(pieces[0], len(rows))
+    return list(chain.from_iterable(piece.split(b"\n") for piece in pieces))
+
+
+def _encoded_or_none(value: object) -> bytes | None:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return None
 
 
 def texts_of(values: Sequence[Json]) -> Sequence[bytes]:
@@ -72,11 +104,21 @@ def texts_of(values: Sequence[Json]) -> Sequence[bytes]:
     if kinds <= {int, float}:
         return JoinedTexts(_encoded(values)[1:-1], len(values), separator=b",") if values else []
     if kinds == {list} and _are_numbers(values):
-        pieces = [_rows(values[start : start + _ROWS_AT_ONCE]) for start in range(0, len(values), _ROWS_AT_ONCE)]
-        if sum(map(len, pieces)) <= _JOINED_BYTES:
-            return JoinedTexts(b"\n".join(pieces), len(values))
-        return list(chain.from_iterable(piece.split(b"\n") for piece in pieces))
+        if sum(map(len, cast("Sequence[list[Json]]", values))) <= _JOINED_NUMBERS:
+            return JoinedTexts(_encoded(values)[1:-1].replace(b"],[", b"]\n["), len(values))
+        pieces = (values[start : start + _ROWS_AT_ONCE] for start in range(0, len(values), _ROWS_AT_ONCE))
+        return list(chain.from_iterable(map(_rows, pieces)))
+    if kinds == {str} and (joined := _joined_strings(cast("Sequence[str]", values))) is not None:
+        return joined
     return list(map(text_of, values))
+
+
+def _joined_strings(values: Sequence[str]) -> JoinedTexts | None:
+    """Return the texts of strings; None if they are long, or contain something that cannot be told from the border of two."""
+    if sum(map(len, values)) > _JOINED_CHARACTERS or b'\\"' in (text := _encoded(values)):
+        return None
+    between = text[2:-2]  # of its quotes, each ends a string or begins the next one
+    return JoinedTexts(b'"%b"' % between.replace(b'","', b'"\n"'), len(values))
 
 
 def _are_numbers(rows: Sequence[Json]) -> bool:
@@ -87,9 +129,8 @@ def _are_numbers(rows: Sequence[Json]) -> bool:
 _PLAIN = {int, float, bool, type(None)}
 
 
-def _rows(rows: Sequence[Json]) -> bytes:
-    """Return the texts of rows, separated by line breaks."""
-    return _encoded(rows)[1:-1].replace(b"],[", b"]\n[")
+def _rows(rows: Sequence[Json]) -> list[bytes]:
+    return list(map(b"[%b]".__mod__, _encoded(rows)[2:-2].split(b"],[")))
 
 
 def error_text(error: RecordError) -> bytes:

@@ -91,12 +91,12 @@ async def with_retries(
 
 async def retried(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float]) -> T:
     """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent."""
-    loop = asyncio.get_running_loop()
-    retries = Retries(budget=budget)
+    retries: Retries | None = None
     while True:
         try:
             return await attempt()
         except Fault as failure:
+            loop, retries = asyncio.get_running_loop(), retries or Retries(budget=budget)
             wait = _wait_after(failure, retries, now=loop.time(), first_wait=first_wait())
             if wait is None:
                 raise

@@ -214,7 +214,8 @@ class Sender:
 
     async def _try(self, batch: Batch) -> Results:
         while True:
-            await self._window.wait_until_sendable(batch)
+            if not self._window.is_sendable(batch):
+                await self._window.wait_until_sendable(batch)
             ticket = await self._slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):

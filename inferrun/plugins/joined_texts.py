@@ -4,14 +4,21 @@ Most texts are only passed on. An object for each would then take more time than
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, overload
+from typing import Final, final, overload
 
 _STEPS: Final = 8
 """Separators that are searched for one by one. More are counted, which is faster."""
 
+_FEW: Final = 4
+"""Texts up to which a part is a list. If parts are so small, an object per text takes less time than a search for each part."""
 
+
+@final
 class JoinedTexts(Sequence[bytes]):
-    """Texts, separated by one byte that none of them contains. A part shares the buffer of the whole."""
+    """Texts, separated by one byte that none of them contains. A part shares the buffer of the whole.
+
+    Compare the type instead of calling `isinstance`, which takes long for an abstract class such as Sequence.
+    """
 
     __slots__ = ("_buffer", "_count", "_end", "_found", "_start", "_texts", "separator")
 
@@ -50,10 +57,13 @@ class JoinedTexts(Sequence[bytes]):
     def __getitem__(self, at: slice) -> Sequence[bytes]: ...
 
     def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
-        if self._texts is None and isinstance(at, slice) and at.step in {None, 1}:
-            begin, stop, _ = at.indices(self._count)
-            return self._part(begin, max(begin, stop))
-        if self._texts is None and at == 0 and self._count:
+        if self._texts is not None:
+            return self._texts[at]
+        if isinstance(at, slice):
+            begin, stop, step = at.indices(self._count)
+            if step == 1 and stop - begin > _FEW:
+                return self._part(begin, stop)
+        elif at == 0 and self._count:
             return self._buffer[self._start : self._position(1) - 1]
         return self._split()[at]
 
@@ -70,9 +80,7 @@ class JoinedTexts(Sequence[bytes]):
             self._texts = self.joined.split(self.separator) if self._count else []
         return self._texts
 
-    def _part(self, begin: int, stop: int) -> Sequence[bytes]:
-        if begin == stop:
-            return []
+    def _part(self, begin: int, stop: int) -> "JoinedTexts":
         start, end = self._position(begin), self._position(stop) - 1
         return JoinedTexts(self._buffer, stop - begin, separator=self.separator, start=start, end=end)
 

@@ -41,7 +41,7 @@ class JsonRecords:
         """The memory of the texts."""
         if self._nbytes < 0:
             texts = self.texts
-            size = texts.size if isinstance(texts, JoinedTexts) else sum(map(len, texts))
+            size = texts.size if type(texts) is JoinedTexts else sum(map(len, texts))
             object.__setattr__(self, "_nbytes", size + _BYTES_PER_OBJECT * len(texts))
         return self._nbytes
 
@@ -88,7 +88,7 @@ Records: TypeAlias = JsonRecords | ArrowRecords
 
 def _joined(parts: Sequence[Sequence[bytes]]) -> JoinedTexts | None:
     """Return the texts of all parts, which have a common separator; None if they have not."""
-    joined = [part for part in parts if isinstance(part, JoinedTexts)]
+    joined = [part for part in parts if type(part) is JoinedTexts]
     separators = {part.separator for part in joined}
     if len(joined) < len(parts) or len(separators) > 1:
         return None

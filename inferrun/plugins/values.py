@@ -61,6 +61,8 @@ class Batch:
 
     def part(self, start: int, stop: int) -> "Batch":
         """Return the records from position `start` up to `stop`."""
+        if start == 0 and stop >= len(self):
+            return self
         return Batch(
             first=self.first + start,
             records=self.records.part(start, stop),
@@ -122,6 +124,8 @@ class Results:
 
     def part(self, start: int, stop: int) -> "Results":
         """Return the results from position `start` up to `stop`. The first part has the usage of the whole request."""
+        if start == 0 and stop >= len(self):
+            return self
         errors = {at - start: error for at, error in self.errors.items() if start <= at < stop}
         return Results(self.values.part(start, stop), errors, NO_USAGE if start else self.usage)
 

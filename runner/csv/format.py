@@ -7,11 +7,9 @@ are tables, too: see `runner.csv.results`.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
-
-import orjson
 
 from inferrun.plugins import (
     ID_COLUMN,
@@ -32,6 +30,7 @@ from runner.csv.results import csv_writer, read_predictions
 from runner.json_text import text_of, texts_of
 from runner.jsonl.line_blocks import BOM
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.jsonl.number_rows import number_rows
 from runner.named_columns import check_copied, check_names
 from runner.number_text import number_of
 
@@ -87,7 +86,7 @@ class Csv:
         for lines in read_lines(file, chunk, limits=limits):
             skipped = 1 if is_first else 0
             is_first = False
-            if len(lines.texts) > skipped:
+            if not skipped or len(lines.texts) > skipped:
                 yield _block(lines, header, skipped=skipped, columns=self._columns)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
@@ -130,10 +129,10 @@ def _read_header(file: InputFile, *, limits: Limits) -> _Header:
 
 
 def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelection) -> Block:
-    texts = lines.texts[skipped:]
     id_column = header.id_column
-    if not columns and id_column is None and (plain := _plain(texts, width=len(header.names))) is not None:
+    if not columns and id_column is None and (plain := _plain(lines, skipped, width=len(header.names))) is not None:
         return Block(JsonRecords(plain), columns=header.names)
+    texts = lines.texts[skipped:]
     fed = [header.names.index(name) for name in columns.fed_of(header.names)]
     copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
     rows: list[Json] = []
@@ -157,16 +156,13 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     return Block(JsonRecords(texts_of(rows)), ids, members, fed_in_order)
 
 
-def _plain(texts: list[bytes], *, width: int) -> list[bytes] | None:
+def _plain(lines: Lines, skipped: int, *, width: int) -> Sequence[bytes] | None:
     """Return lines that are also JSON when they are put in brackets, which most are; None if one is not."""
-    wrapped = list(map(b"[%b]".__mod__, texts))
-    try:
-        rows = orjson.loads(b"[%b]" % b",".join(wrapped))
-    except orjson.JSONDecodeError:
+    block = b"\n".join(lines.texts[skipped:]) if skipped else lines.block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+    if b"n" in block:  # of null, which is no number in CSV
         return None
-    if len(rows) != len(texts) or any(len(row) != width or not set(map(type, row)) <= {int, float} for row in rows):
-        return None
-    return wrapped
+    rows = number_rows(b"[%b]" % block.replace(b"\n", b"]\n["))
+    return rows if rows is not None and rows[0].count(b",") == width - 1 else None
 
 
 def _cells(line: bytes) -> list[str] | None:

@@ -1,11 +1,14 @@
 """One connection: one request at a time, without a task or a stream of its own."""
 
 import asyncio
-from typing import cast
+from typing import Final, cast
 
 from inferrun.plugins import FaultKind
 from runner.http1.failures import ExchangeFailed, ResponseTooLarge
 from runner.http1.response import InvalidResponse, Response, ResponseReader
+
+_SMALL_BODY: Final = 4096
+"""Bytes up to which a body is sent in one piece with its head, which takes less time than two."""
 
 
 class Connection(asyncio.Protocol):
@@ -36,7 +39,10 @@ class Connection(asyncio.Protocol):
         reader = self._reader = ResponseReader(limit=self._limit)
         self._response = loop.create_future()
         timer = loop.call_later(seconds, self._expire)  # takes less time than asyncio.timeout
-        self._transport.writelines([head, body])
+        if len(body) <= _SMALL_BODY:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines([head, body])
         try:
             return await self._response
         except BaseException:

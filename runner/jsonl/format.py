@@ -73,7 +73,7 @@ class JsonlWriter:
 
 
 def _plain_lines(batch: Batch, texts: Sequence[bytes]) -> bytes:
-    if not isinstance(texts, JoinedTexts):
+    if type(texts) is not JoinedTexts:
         return b"".join(map(_LINE.__mod__, zip(itertools.count(batch.first), texts)))
     head, end = _LINE.split(b"%b")
     lines = texts.joined.replace(b"%", b"%%").replace(texts.separator, end + head)

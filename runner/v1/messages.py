@@ -7,9 +7,9 @@ instance.
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from inferrun.plugins import ContractError, JsonRecords, Results
+from inferrun.plugins import ContractError, Json, JsonRecords, Results
 from inferrun.text import public_url
-from runner.json_text import array_of, texts_of
+from runner.json_text import array_of, number_row_texts, number_texts, texts_of
 from runner.v2.tensors import errors_of, load
 
 _FIELD = "kserve.modelUrl"
@@ -67,4 +67,12 @@ def decode(body: bytes, *, records: int) -> Results:
         raise ValueError('no "predictions"')  # noqa: TRY004  callers expect ValueError for invalid responses
     if len(predictions) != records:
         raise ValueError(f"it has {len(predictions)} predictions for {records} records")
+    if predictions and (texts := _numbers_of(predictions)) is not None:
+        return Results(JsonRecords(texts))
     return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
+
+
+def _numbers_of(predictions: list[Json]) -> Sequence[bytes] | None:
+    """Return the predictions if they are finite numbers or arrays of equally many, as most are."""
+    first = predictions[0]
+    return number_row_texts(predictions, width=len(first)) if isinstance(first, list) else number_texts(predictions)

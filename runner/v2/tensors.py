@@ -16,7 +16,7 @@ import orjson
 from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
 from inferrun.plugins.joined_texts import JoinedTexts
 from runner.blanks import blank_like
-from runner.json_text import flat_rows, json_texts, number_texts, texts_of
+from runner.json_text import flat_rows, json_texts, number_row_texts, number_texts, texts_of
 from runner.number_text import number_of
 from runner.record_errors import not_sent
 
@@ -47,7 +47,7 @@ class InputTensor:
         """Return the positions of the rows that the datatype cannot represent: only floating-point types have a value for null."""
         if self.datatype in _WITH_NAN:
             return []
-        if isinstance(texts, JoinedTexts) and b"null" not in texts.joined:
+        if type(texts) is JoinedTexts and b"null" not in texts.joined:
             return []
         return [at for at, text in enumerate(texts) if b"null" in text]
 
@@ -166,9 +166,20 @@ def decode_json(output: dict[str, Any], *, records: int) -> Results:  # Any: for
         raise ValueError('the output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
     shape = shape_of(output)
     _check_rows(shape, records)
-    if math.prod(shape or [records]) == len(data) == records and (texts := number_texts(data)) is not None:
+    if (texts := _numbers_of(data, shape, records=records)) is not None:
         return Results(JsonRecords(texts))
     return results_of(_flatten(data, shape), shape, records=records)
+
+
+def _numbers_of(data: list[Json], shape: list[int], *, records: int) -> Sequence[bytes] | None:
+    """Return the predictions if they are finite numbers or arrays of them, as most are."""
+    dimensions = _without_ones(shape[1:])
+    if not dimensions:
+        return number_texts(data) if len(data) == records else None
+    if len(dimensions) > 1:
+        return None
+    rows = data if data and isinstance(data[0], list) else _nested(data, dimensions)
+    return number_row_texts(rows, width=dimensions[0]) if len(rows) == records else None
 
 
 def results_of(values: list[Json], shape: list[int], *, records: int) -> Results:
@@ -181,7 +192,7 @@ def results_of(values: list[Json], shape: list[int], *, records: int) -> Results
     shape = shape or [records, max(len(values) // records, 1)]
     if len(values) != math.prod(shape):
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
-    predictions = _nested(values, shape[1:])
+    predictions = _nested(values, _without_ones(shape[1:]))
     errors = errors_of(predictions) if _may_have_invalid(values) else {}
     return Results(JsonRecords(texts_of(predictions)), errors)
 
@@ -245,16 +256,25 @@ def _shown(sizes: set[int]) -> str:
 
 
 def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
-    while dimensions and dimensions[-1] == 1:
-        dimensions = dimensions[:-1]
     for size in reversed(dimensions):
         data = [data[start : start + size] for start in range(0, len(data), size)]
     return data
 
 
+def _without_ones(dimensions: list[int]) -> list[int]:
+    """Return dimensions without those of size 1 at the end."""
+    while dimensions and dimensions[-1] == 1:
+        dimensions = dimensions[:-1]
+    return dimensions
+
+
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
     """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
-    found = ((at, _error_of(prediction)) for at, prediction in enumerate(predictions))
+    finite = math.isfinite
+    others = [
+        at for at, one in enumerate(predictions) if type(one) is not int and not (type(one) is float and finite(one))
+    ]
+    found = ((at, _error_of(predictions[at])) for at in others)
     return {at: error for at, error in found if error}
 
 
