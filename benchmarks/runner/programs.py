@@ -129,13 +129,14 @@ def _prepared(scenario: Scenario, folder: Path, *, port: int) -> Iterator[dict[s
         yield _environment(folder, scenario)
 
 
-def execute_stages(scenario: Scenario, folder: Path) -> float:
-    """Return the CPU seconds of the bare stages, without sending."""
+def execute_stages(scenario: Scenario, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of the bare stages, without sending: line by line, and a block of lines at a time."""
     folder.mkdir(parents=True)
     write_input(scenario, folder)
-    names = (str(folder / "rows.jsonl"), str(folder / "out.jsonl"))
-    out = _run("benchmarks.runner.stages", *names, "--rows", str(scenario.rows))
-    return float(json.loads(out.stdout)["cpu_seconds"])
+    arguments = (str(folder / "rows.jsonl"), str(folder / "out.jsonl"), "--rows", str(scenario.rows))
+    outs = [_run("benchmarks.runner.stages", *arguments, *more) for more in ((), ("--blocks",))]
+    lines, blocks = (float(json.loads(out.stdout)["cpu_seconds"]) for out in outs)
+    return lines, blocks
 
 
 def write_input(scenario: Scenario, folder: Path) -> dict[str, str]:

@@ -42,6 +42,15 @@ class Pass:
     cost: dict[str, float] = field(default_factory=dict)
     """CPU time of the runner relative to the bare stages."""
 
+    cost_of_blocks: dict[str, float] = field(default_factory=dict)
+    """The same relative to the stages that take a block of lines at a time."""
+
+    row: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of a row."""
+
+    bare_row: dict[str, float] = field(default_factory=dict)
+    """The same of the bare stages."""
+
     runner_request: float = 0.0
     """CPU seconds of a request with one record."""
 
@@ -79,10 +88,14 @@ def _measure_speed(one: Pass, folder: Path) -> None:
         show(finding.text)
     for at, scenario in enumerate(WIDE):
         with step(scenario.name):
-            bare = programs.execute_stages(scenario, folder / f"stages-{at}") + programs.generate(scenario).cpu_seconds
+            lines, blocks = programs.execute_stages(scenario, folder / f"stages-{at}")
+            sending = programs.generate(scenario).cpu_seconds
             whole = programs.run(scenario, folder / f"wide-{at}").cpu_seconds
             shortest = programs.run(SHORTEST, folder / f"shortest-{at}").cpu_seconds
-            one.cost[scenario.name] = (whole - shortest) / bare
+            one.cost[scenario.name] = (whole - shortest) / (lines + sending)
+            one.cost_of_blocks[scenario.name] = (whole - shortest) / (blocks + sending)
+            one.row[scenario.name] = (whole - shortest) / scenario.records
+            one.bare_row[scenario.name] = (lines + sending) / scenario.records
         show(f"{scenario.name}: {one.cost[scenario.name]:.2f} times the CPU time of the bare stages")
     with step(SINGLE.name):
         one.start = programs.run(SMALL, folder / "start").cpu_seconds

@@ -2,6 +2,7 @@
 
 import json
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from benchmarks.runner.run import SIDE_BY_SIDE, Pass
 from benchmarks.runner.scenarios import WIDE
 from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
+from benchmarks.runner.stages import run_blocks
 from runner.v2.grpc_messages import decode_response, infer_request
 from runner.v2.raw import RawTensor
 from runner.v2.tensors import InputTensor, encode
@@ -82,9 +84,10 @@ def test_a_request_with_a_poisonous_record_is_rejected() -> None:
     assert Seen(capacity=1.0).answer(b"POST /", bad)[1] == 3
 
 
-def test_the_bare_stages_do_what_the_runner_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("execute", [run_stages, run_blocks])
+def test_the_bare_stages_do_what_the_runner_does(tmp_path: Path, execute: Callable[..., float]) -> None:
     (tmp_path / "rows.jsonl").write_text("[5.1,3.5,1.4,0.2]\n" * 5)
-    assert run_stages(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", rows=2) >= 0
+    assert execute(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", rows=2) >= 0
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"index": index, "prediction": 1} for index in range(5)]
 
@@ -95,6 +98,9 @@ def test_the_report_compares_each_pass_with_itself() -> None:
             runner={one.name: Measured(rate / 2, 0.01, 1.0) for one in SIDE_BY_SIDE},
             generator={one.name: Measured(rate, 0.01, 1.0) for one in SIDE_BY_SIDE},
             cost=dict.fromkeys((one.name for one in WIDE), 1.1),
+            cost_of_blocks=dict.fromkeys((one.name for one in WIDE), 3.3),
+            row=dict.fromkeys((one.name for one in WIDE), 0.000_000_7),
+            bare_row=dict.fromkeys((one.name for one in WIDE), 0.000_000_6),
             runner_request=0.0004,
             start=0.7,
             findings=[Finding("one of a kind", rate / 100, "at least 2")],
@@ -107,3 +113,5 @@ def test_the_report_compares_each_pass_with_itself() -> None:
     assert "| one of a kind | 2.00 ± 1.41 (1.00 to 3.00) | at least 2 |" in text
     assert "| a long run | 0.960 | at least 0.93 |" in text
     assert text.count("| 1.10 ± 0.00 (1.10 to 1.10) |") == len(WIDE)
+    assert text.count("| 3.30 ± 0.00 (3.30 to 3.30) |") == len(WIDE)
+    assert text.count("| 0.70 ± 0.00 (0.70 to 0.70); bare stages 0.60 ± 0.00 (0.60 to 0.60) |") == len(WIDE)
