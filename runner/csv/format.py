@@ -133,6 +133,12 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     if not columns and id_column is None and (plain := _plain(lines, skipped, width=len(header.names))) is not None:
         return Block(JsonRecords(plain), columns=header.names)
     texts = lines.texts[skipped:]
+    if (
+        not columns
+        and id_column is not None
+        and (found := _with_ids(texts, id_column, width=len(header.names))) is not None
+    ):
+        return Block(JsonRecords(found[1]), found[0], columns=[name for name in header.names if name != ID_COLUMN])
     fed = [header.names.index(name) for name in columns.fed_of(header.names)]
     copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
     rows: list[Json] = []
@@ -159,6 +165,25 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
 def _plain(lines: Lines, skipped: int, *, width: int) -> Sequence[bytes] | None:
     """Return lines that are also JSON when they are put in brackets, which most are; None if one is not."""
     block = b"\n".join(lines.texts[skipped:]) if skipped else lines.block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+    return _rows_of_numbers(block, width=width)
+
+
+def _with_ids(texts: Sequence[bytes], column: int, *, width: int) -> tuple[list[CustomId], Sequence[bytes]] | None:
+    """Return the ids of lines without quotes, and what is left of the lines, as `_plain`."""
+    if any(b'"' in text or b"\r" in text for text in texts):
+        return None
+    cells = [text.split(b",") for text in texts]
+    if set(map(len, cells)) != {width}:
+        return None
+    try:
+        ids: list[CustomId] = [row.pop(column).decode() for row in cells]
+    except UnicodeDecodeError:
+        return None
+    rows = _rows_of_numbers(b"\n".join(map(b",".join, cells)), width=width - 1)
+    return (ids, rows) if rows is not None else None
+
+
+def _rows_of_numbers(block: bytes, *, width: int) -> Sequence[bytes] | None:
     if b"n" in block:  # of null, which is no number in CSV
         return None
     rows = number_rows(b"[%b]" % block.replace(b"\n", b"]\n["))

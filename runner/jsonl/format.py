@@ -30,7 +30,7 @@ from inferrun.plugins import (
     Results,
 )
 from inferrun.plugins.joined_texts import JoinedTexts
-from runner.json_text import error_text, json_texts, text_of, texts_of
+from runner.json_text import error_text, json_texts, number_row_texts, text_of, texts_of
 from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
 from runner.jsonl.number_rows import number_rows
 from runner.jsonl.objects import objects_of
@@ -42,6 +42,7 @@ _FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number
 _ALL = ColumnSelection()
 
 _LINE = b'{"index":%d,"prediction":%b}\n'
+_LINE_WITH_ID = b'{"index":%d,"custom_id":%b,"prediction":%b}\n'
 
 
 class JsonlWriter:
@@ -55,8 +56,9 @@ class JsonlWriter:
     def write(self, batch: Batch, results: Results) -> None:
         """Append the lines of a batch."""
         self._counts += results.counts
-        if not results.errors and not batch.ids and not batch.copied:
-            self._out.write(_plain_lines(batch, json_texts(results.values)))
+        if not results.errors and not batch.copied and None not in batch.ids:
+            write_lines = _lines_with_ids if batch.ids else _plain_lines
+            self._out.write(write_lines(batch, json_texts(results.values)))
             return
         for at, text in enumerate(json_texts(results.values)):
             custom_id, copied = batch.ids[at] if batch.ids else None, batch.copied[at] if batch.copied else b""
@@ -78,6 +80,10 @@ def _plain_lines(batch: Batch, texts: Sequence[bytes]) -> bytes:
     head, end = _LINE.split(b"%b")
     lines = texts.joined.replace(b"%", b"%%").replace(texts.separator, end + head)
     return (head + lines + end) % tuple(range(batch.first, batch.first + len(texts)))
+
+
+def _lines_with_ids(batch: Batch, texts: Sequence[bytes]) -> bytes:
+    return b"".join(map(_LINE_WITH_ID.__mod__, zip(itertools.count(batch.first), texts_of(batch.ids), texts)))
 
 
 def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
@@ -170,8 +176,16 @@ def _checked(lines: Lines) -> Block:
         return Block(JsonRecords(lines.texts))
     ids: list[CustomId] = []
     values = [_unwrapped(value, ids, lines) for value in values]
-    _check_numbers(values, lines)
-    return Block(JsonRecords(texts_of(values)), ids if set(ids) - {None} else ())
+    return Block(JsonRecords(_texts_of_rows(values, lines)), ids if set(ids) - {None} else ())
+
+
+def _texts_of_rows(values: list[Json], lines: Lines) -> Sequence[bytes]:
+    width = len(values[0]) if isinstance(values[0], list) else 0
+    texts = number_row_texts(values, width=width)
+    if texts is None:
+        _check_numbers(values, lines)
+        texts = texts_of(values)
+    return texts
 
 
 def _with_numbers(block: Block, lines: Lines) -> Block:

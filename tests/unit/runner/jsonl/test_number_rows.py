@@ -109,6 +109,25 @@ def test_a_file_is_read_as_it_is_line_by_line(content: bytes) -> None:
     assert list(json_texts(block.records)) == expected
 
 
+@MANY
+@given(st.lists(lines(), min_size=1, max_size=5))
+def test_records_in_objects_are_read_as_they_are_in_lines(rows: list[str]) -> None:
+    try:
+        content = "".join(f'{{"custom_id":{at},"inputs":{row.strip()}}}\n' for at, row in enumerate(rows)).encode()
+        values = [orjson.loads(line)["inputs"] for line in content.splitlines()]
+    except (orjson.JSONDecodeError, KeyError):
+        return
+    file = MemoryFile("rows.jsonl", content)
+    chunk = Chunk(index=0, unit=0, start=0, end=len(content), first=0, records=1)
+    if line_by_line(b"".join(orjson.dumps(value) + b"\n" for value in values)) is None:
+        with pytest.raises(InputError):
+            list(JSONL.read(file, chunk, limits=Limits()))
+        return
+    (block,) = JSONL.read(file, chunk, limits=Limits())
+    assert list(json_texts(block.records)) == [orjson.dumps(value) for value in values]
+    assert block.ids == list(range(len(rows)))
+
+
 @given(st.integers(1, 5), st.integers(1, 30), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.data())
 def test_usual_blocks_are_recognised(width: int, count: int, end: str, is_ended: bool, data: st.DataObject) -> None:  # noqa: FBT001
     number = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(1 << 63), (1 << 64) - 1) | st.none()

@@ -1,12 +1,13 @@
 """Results without ids and errors are written for a whole batch at once, as they are one by one."""
 
 import io
+from collections.abc import Sequence
 
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferrun.plugins import Batch, JsonRecords, Results
+from inferrun.plugins import Batch, CustomId, JsonRecords, Results
 from inferrun.plugins.joined_texts import JoinedTexts
 from runner.json_text import texts_of
 from runner.jsonl.format import JSONL
@@ -15,9 +16,9 @@ NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, al
 VALUES = NUMBERS | st.none() | st.booleans() | st.text(max_size=5) | st.sampled_from(["%d", "%", "%%b", "\n", "],["])
 
 
-def written(texts: JsonRecords, *, first: int) -> bytes:
+def written(texts: JsonRecords, *, first: int, ids: Sequence[CustomId] = ()) -> bytes:
     out, errors = io.BytesIO(), io.BytesIO()
-    batch = Batch(first=first, records=JsonRecords([b"[1]"] * len(texts)))
+    batch = Batch(first=first, records=JsonRecords([b"[1]"] * len(texts)), ids=ids)
     JSONL.writer(out, errors).write(batch, Results(texts))
     assert errors.getvalue() == b""
     return out.getvalue()
@@ -36,6 +37,17 @@ def test_lines_are_those_of_their_texts(values: list[object], first: int) -> Non
     found = written(JsonRecords(texts_of(values)), first=first)  # type: ignore[arg-type]  # any JSON
     assert found == one_by_one(texts, first=first)
     assert found == written(JsonRecords(JoinedTexts(b"\x00".join(texts), len(texts), separator=b"\x00")), first=first)
+
+
+@given(st.lists(st.tuples(VALUES, st.none() | st.text(max_size=5) | st.integers(0, 1 << 63)), min_size=1))
+def test_lines_with_ids_are_those_of_their_texts(pairs: list[tuple[object, str | int | None]]) -> None:
+    texts, ids = [orjson.dumps(value) for value, _ in pairs], [custom_id for _, custom_id in pairs]
+    members = [b"" if one is None else b',"custom_id":' + orjson.dumps(one) for one in ids]
+    expected = [
+        b'{"index":%d%b,"prediction":%b}\n' % (at, member, text)
+        for at, (member, text) in enumerate(zip(members, texts, strict=True))
+    ]
+    assert written(JsonRecords(texts), first=0, ids=ids) == b"".join(expected)
 
 
 def test_lines_are_continued_across_thousands() -> None:
