@@ -29,6 +29,7 @@ class JsonRecords:
     """
 
     texts: Sequence[bytes]
+    """Usually a list, or texts in one buffer, of which objects are made when they are iterated over."""
 
     _nbytes: int = field(default=-1, init=False, repr=False, compare=False)
     """The memory of the texts once it has been asked for, because several limits depend on it."""
