@@ -49,3 +49,30 @@ def test_the_number_of_predictions_must_be_that_of_the_records(data: list[Json],
             assert repr(found_in(data, shape=shape, records=records)) == repr(
                 reference(data, shape=shape, records=records)
             )
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(NUMBERS | st.sampled_from([None, True, "a"]), min_size=1, max_size=12)
+    | st.lists(NUMBERS, min_size=4, max_size=12),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([(), (1,), (1, 1)]),
+    st.booleans(),
+)
+def test_arrays_are_those_of_each_value(
+    data: list[Json],
+    records: int,
+    width: int,
+    ones: tuple[int, ...],
+    is_nested: bool,  # noqa: FBT001
+) -> None:
+    data = [float(one) if type(one) is int and one >= 1 << 64 else one for one in data]
+    shape = [records, width, *ones]
+    nested: list[Json] = [data[at : at + width] for at in range(0, len(data), width)]
+    found = found_in(nested if is_nested else data, shape=shape, records=records)
+    expected = reference(data, shape=shape, records=records)
+    if isinstance(expected, str):
+        assert isinstance(found, str)
+    else:
+        assert repr(found) == repr(expected)
