@@ -1,6 +1,8 @@
 """`StopJob` on a real API server: what is deleted, in which order, and what is reported."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from temporalio.testing import ActivityEnvironment
@@ -91,26 +93,34 @@ async def test_a_container_that_exits_with_0_while_it_is_stopped_has_succeeded(
     stopper: JobStopper, job: Launched, api: KubeClient
 ) -> None:
     """As on a node: the Pod is there until its grace is over, here until a finalizer goes."""
-    pod = await job.pod()
-    place = (PODS, job.namespace, pod["metadata"]["name"])
-    held = {"metadata": {"finalizers": [*pod["metadata"].get("finalizers", []), "inferrun.test/held"]}}
     await job.runs()
-    await api.patch(*place, held)
-    stopping = asyncio.create_task(stop(stopper, job, grace=5))
-    await job.is_being_stopped()
-    assert not stopping.done()
-    await job.ends(0, message="all done")
-    result = await _let_go(api, job, stopping)
+    async with _held(api, job) as pod, asyncio.TaskGroup() as tasks:
+        stopping = tasks.create_task(stop(stopper, job, grace=5))
+        await job.is_being_stopped()
+        assert not stopping.done()
+        await job.ends(0, message="all done")
+        await asyncio.wait([stopping], timeout=2 * POLL_SECONDS)  # until the stop has looked at the Pod again
+        await _let_go(api, job, pod)
+    result = stopping.result()
     assert result.verdict is not None
     assert (result.verdict.kind, result.verdict.message) == (VerdictKind.SUCCEEDED, "all done")
 
 
-async def _let_go(api: KubeClient, job: Launched, stopping: "asyncio.Task[StopResult]") -> StopResult:
-    """Take the finalizer off once the stop has looked at the Pod again."""
-    await asyncio.wait([stopping], timeout=2 * POLL_SECONDS)
-    pod = await job.pod()
-    await api.patch(PODS, job.namespace, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
-    return await asyncio.wait_for(stopping, WAIT_SECONDS)
+@asynccontextmanager
+async def _held(api: KubeClient, job: Launched) -> AsyncIterator[str]:
+    """The Pod, of that name, has a finalizer. It goes in any case: nothing else would ever delete the Pod and its namespace."""
+    metadata = (await job.pod())["metadata"]
+    finalizers = [*metadata.get("finalizers", []), "inferrun.test/held"]
+    await api.patch(PODS, job.namespace, metadata["name"], {"metadata": {"finalizers": finalizers}})
+    try:
+        yield metadata["name"]
+    finally:
+        with suppress(NotFound):
+            await _let_go(api, job, metadata["name"])
+
+
+async def _let_go(api: KubeClient, job: Launched, pod: str) -> None:
+    await api.patch(PODS, job.namespace, pod, {"metadata": {"finalizers": None}})
 
 
 async def test_stopping_a_job_that_is_already_gone_succeeds(stopper: JobStopper, job: Launched) -> None:

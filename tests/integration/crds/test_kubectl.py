@@ -3,12 +3,14 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 
+import httpx
 import pytest
 
-from tests.integration.crds.server import Server
+from tests.integration.crds.server import Server, call
 
 Kubectl = Callable[..., str]
 
@@ -16,23 +18,33 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def kubectl(kubeconfig: Path, namespace: str) -> Kubectl:
-    """Runs kubectl in the module's namespace and returns its output."""
+def kubectl(kubeconfig: Path, shown: str) -> Kubectl:
+    """Runs kubectl in the namespace with the objects and returns its output."""
     binaries = os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))
     program = shutil.which("kubectl", path=f"{binaries}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         pytest.fail(f"no kubectl in {binaries} nor on the PATH; run: make cluster")
 
     def run(*arguments: str) -> str:
-        command = [program, "--kubeconfig", str(kubeconfig), "--namespace", namespace, *arguments]
+        command = [program, "--kubeconfig", str(kubeconfig), "--namespace", shown, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     return run
 
 
 @pytest.fixture(scope="module")
-def shown(server: Server) -> None:
-    """A finished run, a schedule and a config."""
+def shown(client: httpx.Client, server: Server) -> Iterator[str]:
+    """A finished run, a schedule and a config, in a namespace of their own: a second attempt to create them finds none."""
+    name = f"shown-{token_hex(4)}"
+    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    try:
+        _create_objects(Server(client, namespace=name))
+        yield name
+    finally:
+        call(client, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+def _create_objects(server: Server) -> None:
     server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
     ready = {"type": "Ready", "status": "True", "reason": "Ready"}
     server.patch_status("InferenceConfig", "iris", {"conditions": [ready]})
@@ -56,26 +68,26 @@ def shown(server: Server) -> None:
     )
 
 
-def test_a_run_is_shown_with_its_counts(kubectl: Kubectl, shown: None) -> None:
+def test_a_run_is_shown_with_its_counts(kubectl: Kubectl) -> None:
     header, january = kubectl("get", "irun", "january").splitlines()
     assert header.split() == ["NAME", "PHASE", "REASON", "CONFIG", "DONE", "FAILED", "DURATION", "AGE"]
     assert january.split()[:7] == ["january", "Succeeded", "Succeeded", "iris", "149", "1", "1m5s"]
 
 
-def test_the_wide_view_shows_job_workflow_output_and_the_next_time(kubectl: Kubectl, shown: None) -> None:
+def test_the_wide_view_shows_job_workflow_output_and_the_next_time(kubectl: Kubectl) -> None:
     header, january, nightly = kubectl("get", "inferenceruns", "-o", "wide").splitlines()
     assert header.split()[8:] == ["JOB", "WORKFLOW", "OUTPUT", "NEXT"]
     assert january.split()[8:11] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out"]
     assert nightly.split()[-1] == "2126-11-22T00:00:00Z"
 
 
-def test_a_config_is_shown_with_its_readiness(kubectl: Kubectl, shown: None) -> None:
+def test_a_config_is_shown_with_its_readiness(kubectl: Kubectl) -> None:
     header, iris = kubectl("get", "icfg").splitlines()
     assert header.split() == ["NAME", "READY", "REASON", "AGE"]
     assert iris.split()[:3] == ["iris", "True", "Ready"]
 
 
-def test_the_category_shows_both(kubectl: Kubectl, shown: None) -> None:
+def test_the_category_shows_both(kubectl: Kubectl) -> None:
     listed = kubectl("get", "inferrun", "-o", "name").split()
     assert sorted(listed) == [
         "inferenceconfig.ai.krateo.io/iris",
@@ -95,5 +107,5 @@ def test_the_category_shows_both(kubectl: Kubectl, shown: None) -> None:
         ("inferenceconfig.spec.storage.output.krateo.api.endpointRef", "Secret with the address"),
     ],
 )
-def test_explain_describes_a_field(kubectl: Kubectl, server: Server, path: str, sentence: str) -> None:
+def test_explain_describes_a_field(kubectl: Kubectl, path: str, sentence: str) -> None:
     assert sentence in " ".join(kubectl("explain", path).split())
