@@ -11,6 +11,7 @@ from contextlib import suppress
 from temporalio import activity
 
 from activities.cluster.config_maps import ConfigMaps
+from activities.cluster.ended_jobs import make_room_for_pod
 from activities.cluster.job_marks import mark_limited, start_job
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
@@ -76,11 +77,13 @@ class LaunchInspector:
         return await self._with_log_tail(request, objects, report, snapshot)
 
     async def _provide_for_next_pod(self, request: InspectInput, objects: LaunchObjects) -> None:
-        """Start the Job again if another client has set its parallelism to 0, and write the run's ConfigMap again if it was
-        deleted. One that another client created in its place is left alone.
+        """Start the Job again if another client has set its parallelism to 0, make room for its Pod in a quota, and write the run's
+        ConfigMap again if it was deleted. One that another client created in its place is left alone.
         """
         if objects.job is not None:
             await start_job(self._api, objects.job)
+            if not objects.pods:
+                await make_room_for_pod(self._api, request.run, objects.job)
         run = await self._runs.read(request.run) if request.snapshot else None
         if run is None:
             return

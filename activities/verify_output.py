@@ -8,7 +8,7 @@ from temporalio import activity
 
 from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
-from activities.cluster.ended_jobs import make_room
+from activities.cluster.ended_jobs import make_room, make_room_for_pod
 from activities.cluster.job_marks import mark_ended, start_job
 from activities.cluster.job_objects import list_pods
 from activities.installation import Installation
@@ -85,6 +85,7 @@ class OutputVerifier:
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request, job)
         await start_job(self._api, job)
+        await make_room_for_pod(self._api, request.run, job)
         return VerifyResult(job_uid=uid_of(job))
 
     async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:

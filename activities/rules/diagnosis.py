@@ -32,12 +32,15 @@ _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 @dataclass(frozen=True)
 class Wait:
-    """Why the run is waiting; `is_warning` if a user has to act, `lacks_contract` if its ConfigMap must be written again."""
+    """Why the run is waiting; `is_warning` if a user has to act, `lacks_contract` if its ConfigMap must be written again,
+    `lacks_room` if Pods that have ended take the room of its Pod in a quota.
+    """
 
     reason: Reason
     message: str
     is_warning: bool = False
     lacks_contract: bool = False
+    lacks_room: bool = False
 
 
 def find_event_subject(job: Object, pod: Object | None, *, now: datetime) -> Object | None:
@@ -59,7 +62,7 @@ def diagnose(
 ) -> Wait:
     """Why the launch has no running container yet; `seen` is what the warm-up of the model has seen last."""
     if pod is None:
-        return _without_pod(job, events)
+        return diagnose_missing_pod(job, events)
     return (
         _warm_up(pod, seen=seen)
         or _image(pod, events, snapshot=snapshot, namespace=namespace, now=now)
@@ -70,7 +73,13 @@ def diagnose(
     )
 
 
-def _without_pod(job: Object, events: list[Object]) -> Wait:
+def counts_ended_objects(rejection: str) -> bool:
+    """Whether a quota rejects a Job or Pod that counts those that have ended and still exist; one of `pods` does not."""
+    return "exceeded quota" in rejection and any(kind in rejection for kind in ("count/jobs.batch=", "count/pods="))
+
+
+def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
+    """Why a Job has no Pod."""
     if job_state.is_suspended(job):
         return Wait(
             Reason.QUEUED, f"Job {name_of(job)} is suspended; the queueing system resumes it when there is capacity"
@@ -84,6 +93,7 @@ def _without_pod(job: Object, events: list[Object]) -> Wait:
             Reason.QUOTA_EXCEEDED,
             f"a resource quota of the namespace does not allow the Pod: {message}",
             is_warning=True,
+            lacks_room=counts_ended_objects(str(rejection["message"])),
         )
     return Wait(Reason.POD_REJECTED, f"the API server rejected the Pod: {message}", is_warning=True)
 

@@ -127,7 +127,7 @@ class JobState:
         self.events_pause = min(self.events_pause * 2, EVENTS_MAX_SECONDS)
 
     def want_help(self, pod_uid: str, *, now: float) -> None:
-        """Ask the workflow to provide what the Pod lacks, unless it was asked a moment ago."""
+        """Ask the workflow to provide what the Pod lacks, unless it was asked a moment ago; an empty UID: there is no Pod yet."""
         is_due = now - self.helped_at >= SIGNAL_MAX_SECONDS
         self.want_signal(WantedSignal(Doing.WAITING, pod_uid=pod_uid) if is_due else None, now=now)
 

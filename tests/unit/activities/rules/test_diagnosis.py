@@ -43,6 +43,12 @@ def test_an_exceeded_quota_is_reported_with_its_numbers() -> None:
     assert "used: pods=1, limited: pods=1" in wait.message
 
 
+def test_a_quota_that_counts_ended_pods_is_told_from_others() -> None:
+    words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    assert without_pod(job(), event("FailedCreate", words)).lacks_room
+    assert not without_pod(job(), event("FailedCreate", words.replace("count/pods", "pods"))).lacks_room
+
+
 def test_a_rejected_pod_is_reported_with_the_api_servers_message() -> None:
     wait = without_pod(job(), event("FailedCreate", 'serviceaccount "runner" not found'))
     assert (wait.reason, wait.is_warning) == (Reason.POD_REJECTED, True)

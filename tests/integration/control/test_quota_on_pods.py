@@ -1,0 +1,81 @@
+"""A quota `count/pods` also counts Pods that have ended: those of a run must not keep its own next Pod from being created.
+
+Each test has a namespace of its own, because the quota counts all of its Pods.
+"""
+
+from collections.abc import Iterator
+from secrets import token_hex
+
+import httpx
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.job_marks import mark_ended
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.new_runs import NewRuns
+from activities.cluster.pod_logs import PodLogs
+from activities.inspect_launch import LaunchInspector
+from activities.launch_job import JobLauncher
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import EVENTS, Object
+from inferrun.kube.runs import RunStore
+from tests.integration.control.conftest import INSTALLATION
+from tests.integration.control.pods import QUOTAS, Launched, eventually
+from tests.integration.crds.server import call
+from workflows.messages import InspectInput, LaunchInput, LaunchResult, LaunchState
+
+
+@pytest.fixture
+def namespace(direct: httpx.Client) -> Iterator[str]:
+    name = f"control-{token_hex(4)}"
+    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+async def second(api: KubeClient, job: Launched) -> Launched:
+    """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
+    quota = {"metadata": {"name": "one"}, "spec": {"hard": {"count/pods": "1"}}}
+    await api.create(QUOTAS, job.namespace, quota)
+
+    async def is_counted() -> bool | None:
+        stored = await api.get(QUOTAS, job.namespace, "one")
+        return ((stored.get("status") or {}).get("used") or {}).get("count/pods") == "1" or None
+
+    await eventually(is_counted, what="the quota to count the Pod")
+    await job.ends(4)
+    await job.is_finished()
+    await mark_ended(api, job.run.ref, job.result.job_name)
+    launcher = JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
+    request = LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    assert result.state is LaunchState.LAUNCHED
+    launched = Launched(api, job.run, result)
+
+    async def is_rejected() -> Object | None:
+        selector = f"involvedObject.uid={result.job_uid}"
+        found = (await api.list(EVENTS, job.namespace, fieldSelector=selector))["items"]
+        return next((event for event in found if "exceeded quota: one" in event.get("message", "")), None)
+
+    await eventually(is_rejected, what="the Pod to be rejected")
+    return launched
+
+
+async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
+    runs = RunStore(api)
+    launches = LaunchReader(api, runs, ended_pods=lambda _: ())
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults)
+    result = second.result
+    request = InspectInput(
+        run=second.run.ref,
+        job_name=result.job_name,
+        job_uid=result.job_uid,
+        snapshot=result.snapshot,
+        pod_shape=result.pod_shape,
+    )
+    await ActivityEnvironment().run(inspector.inspect_launch, request)
+    assert await second.pod()
