@@ -1,4 +1,4 @@
-"""When a container started, by the clock of the API server. Pure.
+"""When a container started and ended, by the clock of the API server. Pure.
 
 The kubelet reports the time of its node, whose clock may be wrong by minutes, while the run's clock is the server's. Every
 Pod carries times of both: when it was bound to the node and when the kubelet took note of that; when the kubelet last
@@ -6,10 +6,12 @@ reported the state of its containers and when the server stored the report.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from activities.rules import pod_state
 from activities.rules.manifests import CONTAINER
+from activities.rules.pod_state import ContainerEnd
 from inferrun.kube.objects import Object
 from inferrun.timestamps import parse, parse_foreign, rfc3339
 
@@ -19,6 +21,9 @@ TOLERANCE = timedelta(seconds=1)
 
 def started_at(pod: Object) -> str | None:
     """When container `inference` started; None before, and if the kubelet does not know."""
+    end = end_of(pod)
+    if end is not None and end.started_at is not None:
+        return end.started_at
     reported = pod_state.started_at(pod)
     if reported is None:
         return None
@@ -27,6 +32,25 @@ def started_at(pod: Object) -> str | None:
     if stored is not None:
         started = min(started, stored)
     return rfc3339(max(started, parse(pod["metadata"]["creationTimestamp"])))
+
+
+def end_of(pod: Object) -> ContainerEnd | None:
+    """How container `inference` ended; None before. Both times are moved by the same amount, so that the difference is right.
+
+    On a node that is behind, they are too early by what the kubelet needed to take note of the Pod, and on one that is ahead too
+    late by what it needed to report the end: a second or so, unless the node is overloaded.
+    """
+    end = pod_state.container_end(pod)
+    if end is None or end.started_at is None or end.finished_at is None:
+        return end
+    lag, created, stored = _lag(pod), parse_foreign(pod["metadata"]["creationTimestamp"]), _stored_at(pod)
+    started, finished = parse(end.started_at) + lag, parse(end.finished_at) + lag
+    lasted = max(timedelta(), finished - started)
+    if stored is not None:
+        started = min(started, stored - lasted)
+    if created is not None:
+        started = max(started, created)
+    return replace(end, started_at=rfc3339(started), finished_at=rfc3339(started + lasted))
 
 
 def start_in(events: Iterable[Object]) -> str | None:

@@ -40,7 +40,7 @@ class _Life:
     @classmethod
     def of(cls, pod: Object) -> Self | None:
         """Of a container whose times are known."""
-        corrected, end, silent = container_clock.started_at(pod), pod_state.container_end(pod), None
+        corrected, end, silent = container_clock.started_at(pod), container_clock.end_of(pod), None
         if corrected is None:
             return None
         started = parse(corrected)

@@ -7,7 +7,6 @@ from activities.rules import container_clock, job_state, pod_state
 from activities.rules.launch_period import Period, period_of
 from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.output_evidence import is_unclear
-from activities.rules.pod_state import ContainerEnd
 from activities.rules.snapshot import Snapshot
 from activities.rules.verdict import (
     Evidence,
@@ -162,7 +161,7 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
 
     Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
     """
-    end = pod_state.container_end(pod) if pod is not None else None
+    end = container_clock.end_of(pod) if pod is not None else None
     reason, message = _loss_of(pod, is_queued=is_queued)
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
@@ -173,7 +172,7 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
         loss_reason=reason,
         loss_message=message,
         is_disrupted=pod is not None and pod_state.is_disrupted(pod),
-        started_at=_start_of(pod, end) if pod is not None else None,
+        started_at=container_clock.started_at(pod) if pod is not None else None,
         lost_at=end.finished_at if end is not None else replaced_at,
     )
 
@@ -191,12 +190,6 @@ def _loss_of(pod: Object | None, *, is_queued: bool) -> tuple[Reason, str]:
         )
         return Reason.QUEUED, text
     return Reason.POD_LOST, f"{name} is gone; the Job creates another one"
-
-
-def _start_of(pod: Object, end: ContainerEnd | None) -> str | None:
-    """By the same clock as its end, so that the difference of the two is right."""
-    is_timed = end is not None and end.finished_at is not None
-    return pod_state.started_at(pod) if is_timed else container_clock.started_at(pod)
 
 
 def _success(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict | None:

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Self
 
-from activities.rules import pod_state
+from activities.rules import container_clock, pod_state
 from activities.rules.manifests import CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_pod
@@ -42,7 +42,7 @@ class PodEnd:
     @classmethod
     def of_pod(cls, pod: Object) -> Self:
         """The end of a Pod that is terminal, or that was deleted as it is."""
-        metadata, end = pod["metadata"], pod_state.container_end(pod)
+        metadata, end = pod["metadata"], container_clock.end_of(pod)
         disruption = pod_state.condition(pod, "DisruptionTarget") or {}
         return cls(
             pod_uid=metadata["uid"],
@@ -52,7 +52,7 @@ class PodEnd:
             reason=sys.intern(str((pod.get("status") or {}).get("reason") or "")),
             exit_code=end.exit_code if end is not None else None,
             exit_reason=sys.intern(end.reason) if end is not None else "",
-            started_at=pod_state.started_at(pod),
+            started_at=container_clock.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
             is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
             shape=shape_of_pod(pod),

@@ -94,7 +94,7 @@ def judge_stuck_pod(pod: Object) -> Verdict | None:
 def judge_success(evidence: Evidence) -> Verdict | None:
     """The verdict on a launch whose container exited with 0 before its Job reports it; None for any other launch."""
     is_done = any(
-        (end := pod_state.container_end(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods
+        (end := container_clock.end_of(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods
     )
     verdict = _judge_completion(evidence) if is_done else None
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
@@ -102,7 +102,7 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 
 def _judge_completion(evidence: Evidence) -> Verdict:
     pod = _completed_pod(evidence)
-    end = pod_state.container_end(pod) if pod is not None else None
+    end = container_clock.end_of(pod) if pod is not None else None
     if end is None and evidence.is_contested:
         message = "the Job is complete, but because of a Pod that was created by another client"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
@@ -128,7 +128,7 @@ def _completed_pod(evidence: Evidence) -> Object | None:
     done = [
         pod
         for pod in evidence.pods
-        if (end := pod_state.container_end(pod)) is not None and end.exit_code == ExitCode.DONE
+        if (end := container_clock.end_of(pod)) is not None and end.exit_code == ExitCode.DONE
     ]
     reports = [(pod, _result_in(pod, evidence.snapshot)) for pod in done]
     succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
@@ -143,7 +143,7 @@ def _judge_failure(evidence: Evidence) -> Verdict:
         return _verdict(
             VerdictKind.FAILED, Reason.POD_LOST, f"the Pod no longer exists; the Job reports: {detail}", None, None
         )
-    end = pod_state.container_end(pod)
+    end = container_clock.end_of(pod)
     if (pod.get("status") or {}).get("reason") == "DeadlineExceeded":
         return _judge_pod_deadline(pod, end)
     if end is None and (failed_warm_up := _judge_warm_up(pod)) is not None:
@@ -252,7 +252,7 @@ def _failed_pod(evidence: Evidence) -> Object | None:
 
 
 def _result_in(pod: Object, snapshot: Snapshot) -> RunnerResult | None:
-    end = pod_state.container_end(pod)
+    end = container_clock.end_of(pod)
     return _result_of(snapshot, end) if end is not None else None
 
 

@@ -66,9 +66,18 @@ def ended_status(
     finished: datetime | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
-    """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now."""
-    since = changes.get("start_time") or run.status.start_time or run.metadata.creation_timestamp or now
-    end = finished or now
+    """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now.
+
+    Start and end come from clocks of nodes: here none of them is before the run's creation, in the future, or in the wrong order.
+    """
+    created = run.metadata.creation_timestamp or now
+    latest = max(created, now)
+    start = changes.pop("start_time", None) or run.status.start_time
+    start = _within(start, created, latest) if start is not None else None
+    since = start or created
+    end = _within(finished or now, since, latest)
+    if changes.get("attempts"):
+        changes["attempts"] = [_bounded(attempt, earliest=created, latest=latest) for attempt in changes["attempts"]]
     return status_after(
         run,
         phase=phase,
@@ -77,10 +86,24 @@ def ended_status(
         now=now,
         read_generation=run.metadata.generation,  # no edit takes effect after the end, so none remains unacknowledged
         cleared=("running_since", "pace"),
+        start_time=start,
         completion_time=end,
         duration=duration_text(end - since),
         **changes,
     )
+
+
+def _bounded(
+    attempt: dict[str, Any], *, earliest: datetime, latest: datetime
+) -> dict[str, Any]:  # Any: a model's fields
+    start, end = attempt.get("start_time"), attempt.get("completion_time")
+    start = _within(start, earliest, latest) if start is not None else None
+    end = _within(end, start or earliest, latest) if end is not None else None
+    return {**attempt, "start_time": start, "completion_time": end}
+
+
+def _within(instant: datetime, earliest: datetime, latest: datetime) -> datetime:
+    return max(earliest, min(instant, latest))
 
 
 def acknowledged_status(run: InferenceRun, *, generation: int) -> InferenceRunStatus:

@@ -62,13 +62,14 @@ def live_pod(
     uid: str = "pod-a",
     phase: str = "Pending",
     version: int = 1,
-    age: float = 0,
+    age: float | None = None,
     node: str | None = "node-1",
     owner: str | None = JOB_UID,
     conditions: list[Json] | None = None,
     **metadata: Any,
 ) -> Json:
-    """A Pod of that Job."""
+    """A Pod of that Job; without an age, it is new, or as old as a container that has ended."""
+    ended = (state or {}).get("terminated") or {}
     owners = [{"uid": owner, "kind": "Job", "name": JOB_NAME, "controller": True}] if owner else []
     spec = pod_spec()
     if node is not None:
@@ -79,7 +80,7 @@ def live_pod(
             "namespace": RUN.namespace,
             "uid": uid,
             "resourceVersion": str(version),
-            "creationTimestamp": at(age),
+            "creationTimestamp": at(age) if age is not None else min(at(0), ended.get("startedAt") or at(0)),
             "labels": {"batch.kubernetes.io/job-name": JOB_NAME, wellknown.LABEL_RUN_UID: RUN.uid},
             "ownerReferences": owners,
             **metadata,

@@ -37,15 +37,17 @@ def pod(
     state: Json | None = None,
     *,
     phase: str = "Pending",
-    age: float = 0,
+    age: float | None = None,
     name: str = "inf-iris-abc",
     conditions: list[Json] | None = None,
     **status: Any,
 ) -> Json:
-    """A Pod whose container `inference` is in that state."""
+    """A Pod whose container `inference` is in that state; without an age, it is new, or as old as a container that has ended."""
+    ended = (state or {}).get("terminated") or {}
+    created = at(age) if age is not None else min(at(0), ended.get("startedAt") or at(0))
     container = [{"name": "inference", "state": state}] if state is not None else []
     return {
-        "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": at(age)},
+        "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": created},
         "spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]},
         "status": {"phase": phase, "containerStatuses": container, "conditions": conditions or [], **status},
     }

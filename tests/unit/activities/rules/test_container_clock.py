@@ -2,10 +2,11 @@
 
 import pytest
 
-from activities.rules.container_clock import start_in, started_at
+from activities.rules.container_clock import end_of, start_in, started_at
+from activities.rules.pod_end import PodEnd
 from activities.rules.trimming import trim_pod
 from tests.unit.launches import live_pod, running
-from tests.unit.objects import Json, at
+from tests.unit.objects import Json, at, terminated
 
 WAITED = 60
 """Seconds from the binding of the Pod to the start of its container."""
@@ -51,6 +52,47 @@ def test_the_cached_pod_has_the_same_start(ahead: float) -> None:
 
 def test_a_container_that_has_not_started_has_no_start() -> None:
     assert started_at(live_pod()) is None
+
+
+LASTED = 30
+"""Seconds for which the container ran."""
+
+
+def ended_pod_on_node(*, ahead: float) -> Json:
+    """Its container has ended a second before the kubelet reported that."""
+    pod = pod_on_node(ahead=ahead, stored=100 - WAITED - LASTED - 1)
+    state = terminated(0)
+    started = 100 - WAITED - ahead
+    state["terminated"].update(startedAt=at(started), finishedAt=at(started - LASTED))
+    pod["status"].update(phase="Succeeded", containerStatuses=[{"name": "inference", "state": state}])
+    return pod
+
+
+@pytest.mark.parametrize("ahead", [-3600, -40, 0, 40, 3600])
+def test_the_times_of_a_container_that_has_ended_are_those_of_the_servers_clock(ahead: float) -> None:
+    """Within what the kubelet needs for its reports, here a second."""
+    end = end_of(ended_pod_on_node(ahead=ahead))
+    late = 1 if ahead > 0 else 0
+    assert end is not None
+    assert (end.started_at, end.finished_at) == (at(100 - WAITED - late), at(100 - WAITED - LASTED - late))
+
+
+@pytest.mark.parametrize("ahead", [-40, 0, 40])
+def test_the_end_that_is_remembered_has_the_same_times(ahead: float) -> None:
+    pod = ended_pod_on_node(ahead=ahead)
+    remembered, end = end_of(PodEnd.of_pod(pod).as_pod()), end_of(pod)
+    assert remembered is not None
+    assert end is not None
+    assert (remembered.started_at, remembered.finished_at) == (end.started_at, end.finished_at)
+
+
+def test_a_container_that_ended_before_its_pod_was_created_did_not() -> None:
+    """The kubelet has taken note of the Pod by another clock than that of the container: both are moved to the creation."""
+    pod = ended_pod_on_node(ahead=-3600)
+    del pod["status"]["startTime"]
+    end = end_of(pod)
+    assert end is not None
+    assert (end.started_at, end.finished_at) == (at(100), at(100 - LASTED))
 
 
 @pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "10000-01-01T09:59:59Z"])

@@ -77,6 +77,29 @@ def test_a_terminal_status_has_the_time_and_the_duration_since_the_start() -> No
     assert (after.completion_time, after.duration) == (NOW, "30m0s")
 
 
+@pytest.mark.parametrize("start", [-7200, -600, 600])
+@pytest.mark.parametrize("finish", [-7200, -1200, 600])
+def test_no_time_of_a_run_that_has_ended_is_before_its_creation_or_in_the_future(start: int, finish: int) -> None:
+    """Whatever the clocks of nodes say; the run was created an hour ago."""
+    times = {"start_time": NOW + timedelta(seconds=start), "completion_time": NOW + timedelta(seconds=finish)}
+    after = ended_status(
+        run(),
+        phase=Phase.SUCCEEDED,
+        reason=Reason.SUCCEEDED,
+        message="",
+        now=NOW,
+        finished=times["completion_time"],
+        start_time=times["start_time"],
+        attempts=[{"launch": 1, "attempt": 1, **times}],
+    )
+    created = run().metadata.creation_timestamp
+    assert created is not None
+    for one in (after, after.attempts[0]):
+        assert one.start_time is not None
+        assert one.completion_time is not None
+        assert created <= one.start_time <= one.completion_time <= NOW
+
+
 def test_the_duration_of_a_run_that_never_started_counts_from_its_creation() -> None:
     after = ended_status(run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW)
     assert after.duration == "1h0m"
