@@ -357,9 +357,9 @@ class InferenceRun:
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
-        is_unclear = False
-        if self._state.job is not None:
-            verdict = await self._stop_job(self._state.job)
+        is_unclear, job = False, self._state.job
+        if job is not None:
+            verdict = await self._stop_job(job)
             if success_of(verdict) is not None and verdict is not None:
                 return self._state.outcome(verdict, Phase.SUCCEEDED, verdict.reason)
             is_unclear = verdict is not None and verdict.is_unclear
@@ -370,6 +370,7 @@ class InferenceRun:
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
             followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
+            self._state.list_cancelled(job, followed.report, now=workflow.now())
             return followed.report.verdict
         request = self._state.stop_input(job, grace=STOP_GRACE)
         stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")

@@ -186,6 +186,28 @@ class RunState:
             self._forget_wait()
         self._list(attempt)
 
+    def list_cancelled(self, launched: LaunchResult, report: LaunchReport, *, now: datetime) -> None:
+        """List the launch that was stopped because the run was cancelled, unless it had ended and is listed already."""
+        if any(item.launch == self.progress.launch and not item.replaced for item in self.progress.attempts):
+            return
+        if launched.launch != self.progress.launch:
+            return  # the next launch has no Job yet
+        end = report.verdict
+        if end is None or end.started_at is None:
+            started = report.started_at or self.started_at
+            end = Verdict(
+                kind=VerdictKind.FAILED,
+                reason=Reason.CANCELLED,
+                message="the run was cancelled",
+                exit_code=end.exit_code if end is not None else None,
+                started_at=started,
+                finished_at=rfc3339(now) if started else None,
+                pod_name=report.pod_name,
+                node_name=report.node_name,
+            )
+        succeeded = end.kind is VerdictKind.SUCCEEDED
+        self.add_attempt(launched, end, end.reason if succeeded else Reason.CANCELLED)
+
     def _forget_wait(self) -> None:
         """One entry covers all launches that ended while their Pods waited."""
         *earlier, last = self.progress.attempts

@@ -53,7 +53,7 @@ def report_on(
     if objects.job is None or _is_as_good_as_deleted(objects.job):
         is_over = not objects.pods_that_may_run and not (objects.job and job_state.is_counting(objects.job))
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
-        return LaunchReport(stage=stage, verdict=_with_clarity(judge_deleted_job(), objects, snapshot))
+        return LaunchReport(stage=stage, verdict=_with_clarity(_judge_deletion(objects, snapshot), objects, snapshot))
     if job_state.is_finished(objects.job):
         verdict = _timed(_placed(_judge(objects, objects.job, snapshot), objects), objects, snapshot)
         return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
@@ -63,6 +63,18 @@ def report_on(
         lost = _timed(lost, objects, snapshot)
         return LaunchReport(stage=LaunchStage.STUCK, verdict=_with_clarity(lost, objects, snapshot))
     return _report_on_active(objects, pod_uid=pod_uid)
+
+
+def _judge_deletion(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict on a Job that was deleted, with the Pod that ran and its times if its end was seen."""
+    verdict = _placed(judge_deleted_job(), objects)
+    pods = (*objects.pods, *objects.ended_pods)
+    ends = (container_clock.end_of(pod) for pod in pods if name_of(pod) == verdict.pod_name)
+    end = next(filter(None, ends), None)
+    if end is None:
+        return verdict
+    timed = verdict.model_copy(update={"started_at": end.started_at, "finished_at": end.finished_at})
+    return _timed(timed, objects, snapshot)
 
 
 def _is_as_good_as_deleted(job: Object) -> bool:

@@ -68,12 +68,13 @@ def ended_status(
 ) -> InferenceRunStatus:
     """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now.
 
-    Start and end come from clocks of nodes: here none of them is before the run's creation, in the future, or in the wrong order.
+    Start and end come from clocks of nodes: here none of them is before the run's creation, in the future, or in the wrong order. A
+    start that was shown does not become a later one.
     """
     created = run.metadata.creation_timestamp or now
     latest = max(created, now)
-    start = changes.pop("start_time", None) or run.status.start_time
-    start = _within(start, created, latest) if start is not None else None
+    starts = [one for one in (changes.pop("start_time", None), run.status.start_time) if one is not None]
+    start = _within(min(starts), created, latest) if starts else None
     since = start or created
     end = _within(finished or now, since, latest)
     if changes.get("attempts"):

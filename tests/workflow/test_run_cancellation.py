@@ -44,6 +44,20 @@ async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str)
     assert all(job.stopped_at or job.ended for job in cluster.jobs.values())
 
 
+async def test_the_attempt_that_a_cancellation_ended_is_listed(followed: Staged) -> None:
+    cluster = Cluster(plans=[fails(), Plan(ends_after=None)], timeout_seconds=1000)
+    async with followed(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        await handle.cancel()
+        assert await is_cancelled(handle)
+    assert cluster.recorded is not None
+    first, second = cluster.recorded.attempts
+    assert (first.launch, first.reason == Reason.CANCELLED) == (1, False)
+    assert (second.launch, second.attempt, second.reason) == (2, 2, Reason.CANCELLED)
+    assert second.start_time is not None
+
+
 async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)])
     cluster.may_launch.clear()

@@ -6,7 +6,7 @@ from inferrun import wellknown
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
-from tests.unit.launches import DISRUPTED, live_job, live_pod, running
+from tests.unit.launches import DISRUPTED, JOB_NAME, live_job, live_pod, running
 from tests.unit.objects import NOW, Json, at, snapshot, terminated
 from workflows.messages import LaunchReport, LaunchStage, VerdictKind
 
@@ -209,3 +209,14 @@ def test_a_launch_of_which_a_shard_ran_is_an_attempt_although_the_last_pod_never
     found = shards_report(killed("a", started=100, ended=60), waited, condition="Failed").verdict
     assert found is not None
     assert (found.kind, found.exit_code, found.pod_name) == (VerdictKind.FAILED, 137, "a")
+
+
+def test_a_launch_whose_job_another_client_deleted_has_the_times_of_its_pod() -> None:
+    seen = PodEnd.of_pod(live_pod(terminated(137), phase="Failed")).as_pod()
+    found = report_on(
+        LaunchObjects(None, [], ended_pods=(seen,)), snapshot=None, pod_uid="", node_lost_seconds=300, now=NOW
+    )
+    assert found.verdict is not None
+    assert found.verdict.kind is VerdictKind.JOB_GONE
+    assert (found.verdict.started_at, found.verdict.finished_at) == ("2026-11-21T07:00:00Z", "2026-11-21T07:01:00Z")
+    assert (found.verdict.pod_name, found.verdict.node_name) == (f"{JOB_NAME}-pod-a", "node-1")

@@ -100,6 +100,14 @@ def test_no_time_of_a_run_that_has_ended_is_before_its_creation_or_in_the_future
         assert created <= one.start_time <= one.completion_time <= NOW
 
 
+def test_a_start_that_was_shown_is_kept() -> None:
+    """The workflow may not know when the first launch started: another client has deleted its Job."""
+    shown = run(status={"phase": "Running", "startTime": EARLIER})
+    later = {"start_time": NOW - timedelta(seconds=5)}
+    after = ended_status(shown, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="", now=NOW, **later)
+    assert (after.start_time, after.duration) == (NOW - timedelta(minutes=30), "30m0s")
+
+
 def test_the_duration_of_a_run_that_never_started_counts_from_its_creation() -> None:
     after = ended_status(run(), phase=Phase.FAILED, reason=Reason.PENDING_TIMEOUT, message="", now=NOW)
     assert after.duration == "1h0m"
