@@ -39,8 +39,8 @@ VANISHING_INTERVAL = 0.2
 """How long, and how often, to look for the objects of Pods whose containers have ended."""
 PATIENT_STOPS = 4
 """Stops that wait for vanishing Pods at the same time. While they wait, each occupies a task of a workflow, and a worker executes
-few of these at a time: if hundreds of runs are deleted at once, most are left to the runs of others. The stops that do not wait
-return that their Pods vanish, and a signal follows."""
+few of these at a time: if hundreds of runs are deleted at once, most are left to the runs of others. The others do not wait for
+objects whose containers have ended, unless their Jobs have yet to count how: each look costs requests."""
 
 START_TOLERANCE = 1.0
 """Seconds by which a container may appear to have started late: the kubelet reports whole seconds."""
@@ -91,8 +91,10 @@ class LaunchStopper:
         if report.stage is LaunchStage.WAITING and snapshot is not None:
             report = await self._explain_waiting(request, objects, report, snapshot)
         witness = _witness(request, objects, snapshot)
-        await self._stop(request, witness)
-        running, vanishing = await self._settle(request, counts=witness is not None)
+        stopped = await self._stop(request, witness)
+        running, vanishing = _in_grace(stopped, seconds=request.grace_seconds), list[Object]()
+        if not running:
+            running, vanishing = await self._settle(request, counts=witness is not None)
         if running and await self._runs.read(request.run) is None:
             running = []  # nothing follows a run that is being deleted
         elif not running:
@@ -127,10 +129,12 @@ class LaunchStopper:
             now=utc_now(),
         )
 
-    async def _stop(self, request: StopLaunchInput, witness: Object | None) -> None:
-        """Delete the Job, unless it is to be a witness; then delete the Pods."""
+    async def _stop(self, request: StopLaunchInput, witness: Object | None) -> list[Object]:
+        """Delete the Job, unless it is to be a witness; then delete the Pods, and return them as they were."""
         await (self._delete_job(request) if witness is None else mark_stopped(self._api, witness))
-        await self._delete_pods(request, await self._pods(request))
+        pods = await self._pods(request)
+        await self._delete_pods(request, pods)
+        return pods
 
     async def _delete_pods(self, request: StopLaunchInput, pods: Iterable[Object]) -> None:
         namespace, grace = request.run.namespace, request.grace_seconds
@@ -152,7 +156,8 @@ class LaunchStopper:
         if it `counts` them, which is among the latter.
         """
         if self._patient.locked():
-            return await self._settled(request, counts=counts, seconds=0.0)
+            running, vanishing = await self._settled(request, counts=counts, seconds=0.0)
+            return running, vanishing if counts else []
         async with self._patient:
             return await self._settled(request, counts=counts, seconds=VANISHING_SECONDS)
 
@@ -193,6 +198,18 @@ def _witness(request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapsho
         return None
     has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
     return objects.job if has_begun or job_state.was_stopped(objects.job) else None
+
+
+def _in_grace(pods: Iterable[Object], *, seconds: int) -> list[Object]:
+    """Of Pods that have just been deleted, those whose containers may run on for so many seconds: another look would be in vain."""
+    if seconds == 0:
+        return []
+    return [pod for pod in pods if _is_running(pod)]
+
+
+def _is_running(pod: Object) -> bool:
+    has_run = pod_state.started_at(pod) is not None and pod_state.container_end(pod) is None
+    return has_run and pod_state.may_run(pod)
 
 
 def _is_spared(request: StopLaunchInput, report: LaunchReport) -> bool:
