@@ -88,7 +88,7 @@ class Observer:
             jobs=self._jobs,
             node_lost_seconds=lambda: self._defaults().node_lost_seconds,
         )
-        self._watch.subscribe(reconciler.wake)
+        self._watch.subscribe(reconciler.wake, on_begin=reconciler.compare_again)
         logger.info("the observer acts: this process is the leader")
         try:
             async with asyncio.TaskGroup() as tasks:

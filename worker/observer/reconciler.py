@@ -8,6 +8,7 @@ API server no signal. Everything is idempotent, so that a second leader does no 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from activities.rules import job_state
 from activities.rules.observation import (
@@ -79,6 +80,7 @@ class Reconciler:
         self._node_lost_seconds = node_lost_seconds
         self._states: dict[Key, JobState] = {}
         self._reconciled = 0
+        self._must_compare = asyncio.Event()
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=1, group=lambda key: key[0])
         self._signal_queue = SignalQueue(self._states, signals, on_sent=self.wake)
         self._status_queue = StatusQueue(self._states, workloads, writer, on_written=self.wake)
@@ -87,6 +89,10 @@ class Reconciler:
     def wake(self, key: Key) -> None:
         """The Job, one of its Pods or its run changed."""
         self._queue.add(key)
+
+    def compare_again(self) -> None:
+        """Runs have appeared whose Jobs may have gone while nobody watched."""
+        self._must_compare.set()
 
     async def run(self) -> None:
         """Reconcile everything, then whatever changes, until cancelled. What has ended while nobody acted comes first: of
@@ -107,12 +113,14 @@ class Reconciler:
     async def _sweep(self) -> None:
         """Find the runs whose status names a Job that does not exist."""
         while True:
+            self._must_compare.clear()
             for run in list(self._workloads.all_runs()):
                 try:
                     self._compare(run)
                 except Exception:  # one bad object must not affect the others
                     logger.exception("a run cannot be compared", extra={"run": str(run["metadata"]["name"])})
-            await asyncio.sleep(SWEEP_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._must_compare.wait(), SWEEP_SECONDS)
 
     def _compare(self, run: Object) -> None:
         reference = (run.get("status") or {}).get("jobStatus")

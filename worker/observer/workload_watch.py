@@ -45,6 +45,10 @@ Wake = Callable[[Key], None]
 """Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
 
 
+OnBegin = Callable[[], None]
+"""Called when the runs of a namespace are served from now on. Must return at once and not raise."""
+
+
 class WorkloadWatch:
     """Run it as one task beside the worker. It shows what installations in the cluster of `installation` created."""
 
@@ -53,7 +57,7 @@ class WorkloadWatch:
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._orphans = OrphanedPods()
-        self._wakes: list[Wake] = []
+        self._wakes: dict[Wake, OnBegin] = {}
         self._share = SharedParts()
         self.new_runs = NewRuns()
         self.jobs = NamespacedInformers(
@@ -83,6 +87,8 @@ class WorkloadWatch:
         """The namespace is served from now on; empty: all that are."""
         for informer in (self.pods, self.jobs, self.runs):
             informer.begin(namespace)
+        for on_begin in self._wakes.values():
+            on_begin()
 
     async def run(self) -> None:
         """Follow the three collections until cancelled."""
@@ -129,13 +135,13 @@ class WorkloadWatch:
         """The Pods that the Job left behind when it was deleted without them, as far as they have not ended; only their names."""
         return self._orphans.of(job_uid)
 
-    def subscribe(self, wake: Wake) -> None:
-        """Call `wake` for every change from now on."""
-        self._wakes.append(wake)
+    def subscribe(self, wake: Wake, *, on_begin: OnBegin = lambda: None) -> None:
+        """Call `wake` for every change from now on, and `on_begin` when further runs are served."""
+        self._wakes[wake] = on_begin
 
     def unsubscribe(self, wake: Wake) -> None:
         """Stop calling `wake`."""
-        self._wakes.remove(wake)
+        del self._wakes[wake]
 
     def _take_job(self, job: Object) -> Object | None:
         if not self._is_ours(job):

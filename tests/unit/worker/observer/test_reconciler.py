@@ -580,6 +580,17 @@ async def test_a_new_leader_finds_the_run_whose_job_went_while_nobody_watched(st
     assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
 
 
+async def test_the_run_of_a_namespace_that_is_served_later_is_found_as_soon(stage: Stage) -> None:
+    """A leader may begin before its installation has renewed its claim to the namespace."""
+    async with leading(stage):
+        await stage.time.pass_by(1)
+        stage.workloads.put(run=live_run())
+        assert stage.reconciler is not None
+        stage.reconciler.compare_again()
+        await stage.time.pass_by(1)
+    assert stage.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
+
+
 def of_another_run(number: int, item: Json) -> Json:
     """The object, with the names and UIDs of another run and its Job."""
     text = json.dumps(item).replace(RUN.uid, f"run-uid-{number}").replace(f'"{RUN.name}"', f'"run-{number}"')
