@@ -80,6 +80,9 @@ class PodEnd:
         state = {"terminated": terminated} if self.exit_code is not None else running
         disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
         conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
+        deleted = (
+            {"deletionTimestamp": self.finished_at or ""} if self.is_deleted and self.exit_code is not None else {}
+        )
         status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
         return {
             "metadata": {
@@ -87,6 +90,7 @@ class PodEnd:
                 "uid": self.pod_uid,
                 "creationTimestamp": self.started_at or "",
                 KEPT_SHAPE: self.shape,
+                **deleted,
             },
             "spec": {"nodeName": self.node_name},
             "status": {"phase": self.phase, "reason": self.reason, **status},

@@ -27,6 +27,9 @@ FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
 MAX_DIGITS = 12
 """Of a number of seconds. Users can edit the annotation."""
 
+STOPPED_CODES = (int(ExitCode.STOPPED), 137)
+"""Exit codes of a container that was stopped: after SIGTERM, and by SIGKILL."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -192,6 +195,8 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     if reason is Reason.DEADLINE_EXCEEDED:  # it claims a deadline, but had time left or no deadline at all
         reason = Reason.RUNNER_FAILED
     text = f"exit code {meaning_of(end.exit_code)}"
+    if end.exit_code in STOPPED_CODES and pod["metadata"].get("deletionTimestamp"):
+        text = f"{text}; Pod {name_of(pod)} was deleted"
     text = f"{text}: {last_message}" if last_message else text
     if hint := _hint(evidence.snapshot, end.exit_code):
         text = f"{text}; {hint}"

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.rules.pod_end import PodEnd
 from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
-from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, terminated, waiting
+from tests.unit.objects import FINISHED, STARTED, Json, at, job, pod, snapshot, terminated, waiting
 from workflows.messages import Verdict, VerdictKind
 
 COMPLETE = job(condition="Complete")
@@ -68,6 +69,17 @@ def test_the_success_of_what_was_not_asked_is_no_success(*, is_dry_run: bool, re
     by = snapshot(is_our_runner=True, is_dry_run=is_dry_run)
     verdict = judged(COMPLETE, succeeded(dump_result(RunnerResult(reason=reason))), by=by)
     assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
+
+
+@pytest.mark.parametrize(("code", "is_said"), [(137, True), (143, True), (4, False)])
+def test_the_message_about_a_container_that_was_stopped_says_that_its_pod_was_deleted(
+    code: int, *, is_said: bool
+) -> None:
+    deleted = failed(code)
+    deleted["metadata"].update(deletionTimestamp=at(0), namespace="models", ownerReferences=[])
+    for one in (deleted, PodEnd.of_pod(deleted).as_pod()):
+        assert ("Pod inf-iris-abc was deleted" in judged(FAILED, one).message) is is_said
+    assert "deleted" not in judged(FAILED, failed(code)).message
 
 
 def test_another_exit_code_keeps_its_reason() -> None:
