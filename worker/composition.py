@@ -77,7 +77,7 @@ logger = logging.getLogger(__name__)
 
 WORKFLOW_TASKS = 100
 """Workflow tasks at a time. Most of the time, each waits for the API server, because activities are executed locally. With 16, the
-stops of 300 runs occupied all of them, and the task of another namespace's run waited for 2.5 to 25 seconds (measured). In the
+stops of 300 runs occupied all of them, and the task of another namespace's run waited for 2.5 to 19 seconds (measured). In the
 queue of the worker that has their workflows in its cache, Temporal gives namespaces no turns."""
 
 WORKFLOW_POLLS = 8

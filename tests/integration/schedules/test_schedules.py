@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, ScheduleUpdate, ScheduleUpdateInput
 from temporalio.service import RPCError
 
 from inferrun import wellknown
@@ -76,6 +76,37 @@ async def test_the_status_of_a_schedule_lists_its_next_times(
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
     assert all(moment.isoweekday() == 1 and moment.hour == 9 for moment in status.next_schedule_times)
     assert 0 < seconds <= 300
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("30 2 * * *", "2027-03-27T12:00:00Z", ["2027-03-29T00:30", "2027-03-30T00:30"]),
+        ("30 2 * * *", "2027-10-30T12:00:00Z", ["2027-10-31T01:30", "2027-11-01T01:30"]),
+        ("30 * * * *", "2027-10-31T00:00:00Z", ["2027-10-31T00:30", "2027-10-31T02:30"]),
+    ],
+    ids=["does not exist", "occurs twice", "hourly"],
+)
+async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_twice_fires_once(
+    api: KubeClient,
+    temporal: Client,
+    schedules: Schedules,
+    namespace: str,
+    case: tuple[str, str, list[str]],
+) -> None:
+    schedule, since, expected = case
+    run = await create(api, namespace, schedule=schedule, timeZone="Europe/Rome")
+    await schedules.reconcile(run, children=[])
+    handle = temporal.get_schedule_handle(identity(run))
+
+    def begin_later(found: ScheduleUpdateInput) -> ScheduleUpdate:
+        found.description.schedule.spec.start_at = datetime.fromisoformat(since)
+        return ScheduleUpdate(schedule=found.description.schedule)
+
+    await handle.update(begin_later)
+    times = (await handle.describe()).info.next_action_times
+    await schedules.delete(run)
+    assert [moment.astimezone(UTC).isoformat()[:16] for moment in times[:2]] == expected
 
 
 async def test_a_schedule_is_checked_again_right_after_it_fires(
