@@ -193,18 +193,18 @@ class RunState:
         if launched.launch != self.progress.launch:
             return  # the next launch has no Job yet
         end = report.verdict
-        if end is None or end.started_at is None:
-            started = report.started_at or self.started_at
-            end = Verdict(
-                kind=VerdictKind.FAILED,
-                reason=Reason.CANCELLED,
-                message="the run was cancelled",
-                exit_code=end.exit_code if end is not None else None,
-                started_at=started,
-                finished_at=rfc3339(now) if started else None,
-                pod_name=report.pod_name,
-                node_name=report.node_name,
-            )
+        if end is None or end.kind is VerdictKind.JOB_GONE:  # the stop itself has deleted the Job
+            seen = end or Verdict(kind=VerdictKind.FAILED, reason=Reason.CANCELLED, message="")
+            started = seen.started_at or report.started_at or self.started_at
+            update: dict[str, object] = {
+                "kind": VerdictKind.FAILED,
+                "message": "the run was cancelled",
+                "started_at": started,
+                "finished_at": seen.finished_at or (rfc3339(now) if started else None),
+                "pod_name": seen.pod_name or report.pod_name,
+                "node_name": seen.node_name or report.node_name,
+            }
+            end = seen.model_copy(update=update)
         succeeded = end.kind is VerdictKind.SUCCEEDED
         self.add_attempt(launched, end, end.reason if succeeded else Reason.CANCELLED)
 

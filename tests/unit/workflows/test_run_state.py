@@ -127,6 +127,36 @@ def test_a_replaced_pod_is_listed_with_its_launch(state: RunState) -> None:
     assert len(listed.message or "") <= 256
 
 
+def test_a_cancelled_launch_is_listed_with_its_pod_and_not_as_one_that_somebody_deleted(state: RunState) -> None:
+    gone = Verdict(
+        kind=VerdictKind.JOB_GONE,
+        reason=Reason.JOB_DELETED,
+        message="another client deleted the Job",
+        started_at="2026-11-21T08:00:00Z",
+        finished_at="2026-11-21T08:00:30Z",
+        pod_name="inf-iris-abc",
+    )
+    state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED, verdict=gone), now=NOW)
+    state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED, verdict=gone), now=NOW)
+    [listed] = state.progress.attempts
+    assert (listed.reason, listed.message, listed.pod_name) == ("Cancelled", "the run was cancelled", "inf-iris-abc")
+    assert listed.start_time is not None
+    assert listed.completion_time is not None
+
+
+def test_a_launch_that_failed_before_its_run_was_cancelled_keeps_its_exit_code(state: RunState) -> None:
+    state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED, verdict=FAILED), now=NOW)
+    [listed] = state.progress.attempts
+    assert (listed.reason, listed.message, listed.exit_code) == ("Cancelled", "exit code 3", 3)
+
+
+def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunState) -> None:
+    state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
+    state.next_launch(is_counted=True, has_waited=False)
+    state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED), now=NOW)
+    assert [item.launch for item in state.progress.attempts] == [1]
+
+
 @pytest.mark.parametrize(("is_counted", "attempt"), [(True, 2), (False, 1)])
 def test_only_a_counted_launch_is_a_new_attempt(state: RunState, *, is_counted: bool, attempt: int) -> None:
     state.next_launch(is_counted=is_counted)
