@@ -34,8 +34,10 @@ T = TypeVar("T")
 class Retries:
     """The retries of one request."""
 
-    def __init__(self, *, budget: float) -> None:
+    def __init__(self, *, budget: float, longer: Callable[[], float] = lambda: 0.0) -> None:
+        """`budget` is in seconds; `longer` is asked after each failure, and replaces it if it is longer."""
         self._budget = budget
+        self._longer = longer
         self._failing_since: float | None = None
         self._retry = 0
 
@@ -43,7 +45,7 @@ class Retries:
         """Return the seconds until the next retry, or None if the budget is spent; `jitter` is between 0 and 1."""
         if self._failing_since is None:
             self._failing_since = now
-        left = self._budget - (now - self._failing_since)
+        left = max(self._budget, self._longer()) - (now - self._failing_since)
         self._retry += 1
         wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
         if left <= 0:
@@ -89,14 +91,23 @@ async def with_retries(
         raise failure.error from failure
 
 
-async def retried(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float]) -> T:
-    """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent."""
+async def retried(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    budget: float,
+    first_wait: Callable[[], float],
+    longer: Callable[[], float] = lambda: 0.0,
+) -> T:
+    """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent.
+
+    `longer` is asked after each failure, and replaces the budget if it is longer.
+    """
     retries: Retries | None = None
     while True:
         try:
             return await attempt()
         except Fault as failure:
-            loop, retries = asyncio.get_running_loop(), retries or Retries(budget=budget)
+            loop, retries = asyncio.get_running_loop(), retries or Retries(budget=budget, longer=longer)
             wait = _wait_after(failure, retries, now=loop.time(), first_wait=first_wait())
             if wait is None:
                 raise
