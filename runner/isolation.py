@@ -1,9 +1,9 @@
 """Finds the record that ends the server's process, by sending it while nothing else is in flight.
 
-A record is blamed only if it has no response when it is sent alone, three times. Before each of these times the server answers
-another record, the example. Others may end the server as well, such as another Pod of the run or another run: they send their own
-suspects when the server is back, at the same time as this one. So before the second and the third time the example is sent a random
-number of times. If it is not answered either, that time is repeated.
+A record is blamed only if it has no response when it is sent alone, three times, or seven if the server is not gone in between.
+Before each of these times the server answers another record, the example. Others may end the server as well, such as another Pod of
+the run or another run: they send their own suspects when the server is back, at the same time as this one. So before each time but
+the first the example is sent a random number of times. If it is not answered either, that time is repeated.
 
 Each loss may cost the restart of a process. So a batch is divided into many parts at once.
 """
@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 PARTS: Final = 32
 """Parts of a batch: with 1024 records, two losses find the record, and 64 requests."""
 
-_CONFIRMATIONS: Final = 2
+_CONFIRMATIONS, _MORE_CONFIRMATIONS = 2, 6
+"""Losses after the first one, alone. More if the server answers at once after one of them: then one of several processes ended,
+or connections are lost at random."""
+
 _FEWEST, _FEWEST_IF_BUSY, _MOST = 2, 8, 16
 """Examples before a confirmation. More if the record was rejected for overload, such as 503: a proxy rejects requests to a server
 that has ended, and an overloaded server rejects some at random."""
@@ -101,12 +104,16 @@ class Isolation:
             return [Part(batch, found if isinstance(found, Results) else None)]
         if len(batch) > 1:
             return await self._divided(batch, attempts)
-        for _ in range(_CONFIRMATIONS):
+        confirmations, needed = 0, _CONFIRMATIONS
+        while confirmations < needed:
+            if await self._example_fault(times=1) is None:
+                self._is_answering, needed = True, _MORE_CONFIRMATIONS
             is_busy = isinstance(found, Fault) and found.kind is FaultKind.BUSY
             await self._send_examples(_FEWEST_IF_BUSY if is_busy else _FEWEST)
             found = await self._sent(batch, attempts)
             if not _is_loss(found):
                 return [Part(batch, found if isinstance(found, Results) else None)]
+            confirmations += 1
         self._findings += 1
         _log.info("a record gets no response, and others do", extra={"index": batch.first})
         return [Part(batch, found)]
@@ -141,13 +148,13 @@ class Isolation:
         """Send the example several times, until it is answered each time."""
         for _ in range(_UNSETTLED):
             await self._wait_for_server()
-            fault = await self._example_fault(random.randint(fewest, _MOST))  # noqa: S311  not for security
+            fault = await self._example_fault(times=random.randint(fewest, _MOST))  # noqa: S311  not for security
             if fault is None:
                 return
             self._is_answering = False
         raise Fault(InferenceError(f"{fault}; records that it answered before are lost as well"), kind=FaultKind.FAILED)
 
-    async def _example_fault(self, times: int) -> Fault | None:
+    async def _example_fault(self, *, times: int) -> Fault | None:
         try:
             for _ in range(times):
                 await self.confirm()

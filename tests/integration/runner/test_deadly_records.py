@@ -97,7 +97,7 @@ async def test_a_record_that_ends_the_server_costs_one_record(file: Machine, tmp
     assert_only_failed(file, ended, [217])
     (error,) = lines_of(file, "errors")
     assert error["error"]["attempts"] == len(deaths)
-    assert len(deaths) <= 8
+    assert len(deaths) <= 12
 
 
 async def test_several_such_records_cost_as_many(file: Machine, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_the_record_is_found_among_requests_of_one_record(
         ended = await prepared(file, server.url, count=80).pod(**one_by_one)
         deaths = server.deaths
     assert_only_failed(file, ended, [41], count=80)
-    assert len(deaths) <= 7
+    assert len(deaths) <= 10
 
 
 async def test_a_restart_may_take_longer_than_a_request_is_usually_retried(file: Machine, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_server_that_does_not_survive_large_requests_gets_smaller_ones(f
     """As one that exceeds its memory limit."""
     async with mortal_server(tmp_path / "journal", poison=[], most=40) as server:
         ended = await prepared(file, server.url).pod(**SETTINGS)
-        assert len(server.deaths) <= 20
+        assert len(server.deaths) <= 40
     assert_only_failed(file, ended, [])
 
 
