@@ -192,3 +192,32 @@ async def test_two_runs_that_share_the_server_blame_only_their_own_records(file:
         found = await asyncio.gather(file.pod(**one_by_one), other.pod(**one_by_one))
     assert [ended.code for ended in found] == [0, 0], [ended.message for ended in found]
     assert [one["index"] for machine in (file, other) for one in lines_of(machine, "errors")] == [30, 41]
+
+
+async def test_the_pods_of_a_run_find_such_records_together(file: Machine, tmp_path: Path) -> None:
+    """Each Pod loses requests because of the others' records."""
+    bad = [3, 190, 360]
+    shared = SETTINGS | {"INFERRUN_SHARDS": "3", "INFERRUN_BATCH_ROWS": "10", "INFERRUN_CONCURRENCY": "2"}
+    async with mortal_server(tmp_path / "journal", poison=bad, restart=0.1, seconds=0.01) as server:
+        prepared(file, server.url)
+        pods = [await file.start(environment=shared | {"JOB_COMPLETION_INDEX": str(index)}) for index in range(3)]
+        ended = await asyncio.gather(*(pod.end() for pod in pods))
+    assert [one.code for one in ended] == [0, 0, 0], [one.message for one in ended]
+    assert_only_failed(file, ended[0], bad)
+
+
+async def test_a_request_to_a_language_model_that_ends_it_costs_one_record(file: Machine, tmp_path: Path) -> None:
+    def line(index: int) -> str:
+        body = {"model": "sum", "messages": [{"role": "user", "content": str(index)}]}
+        request = {"custom_id": f"key-{index}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+        return f"{orjson.dumps(request).decode()}\n"
+
+    async with mortal_server(tmp_path / "journal", poison=[33], protocol="openai", seconds=0.02) as server:
+        prepared(file, server.url, "openai")
+        for side in ("input", "output"):
+            file.contract[side]["file"]["format"] = "openai"
+        (file.input / "data" / "rows.jsonl").write_text("".join(map(line, range(60))))
+        ended = await file.pod(**SETTINGS)
+    assert (ended.code, ended.message.split(";")[0]) == (0, "59 of 60 records predicted"), ended.message
+    (error,) = lines_of(file, "errors")
+    assert (error["custom_id"], error["error"]["code"]) == ("key-33", "no_response")
