@@ -41,6 +41,10 @@ _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
 
 
+_HOPELESS: Final = 4
+"""Records alone that are lost, each of them again later, before any has been answered: the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What is known of a part of a batch."""
@@ -69,7 +73,10 @@ class Isolation:
         self._budget = budget
         self._first_wait = first_wait
         self._turn = asyncio.Lock()
-        self._findings = 0
+        self.findings = 0
+        """How many times a record, or the size of a batch, was found to be the reason why requests were lost."""
+
+        self._hopeless = 0
         self._is_answering = False
 
     async def resolve(self, batch: Batch, fault: Fault, attempts: Attempts) -> list[Part]:
@@ -77,9 +84,9 @@ class Isolation:
 
         If another batch is found to be guilty in the meantime, or too large, this one is sent as usual.
         """
-        findings = self._findings
+        findings = self.findings
         async with self._turn:
-            if findings != self._findings:
+            if findings != self.findings:
                 return [Part(batch, None)]
             _log.info(
                 "requests with these records get no response, so they are sent while no other request is in flight",
@@ -88,8 +95,11 @@ class Isolation:
             async with self._slots.alone():
                 self._is_answering = False
                 if self._doubt.example is None:
-                    return await self._parts_without_example(batch, attempts)
-                return await self._tried(batch, attempts)
+                    parts = await self._parts_without_example(batch, attempts)
+                else:
+                    parts = await self._tried(batch, attempts)
+                await self._wait_for_server()  # what was lost with the batch is sent again now
+                return parts
 
     async def confirm(self) -> None:
         """Send the example. Raises Fault if it is not answered."""
@@ -114,7 +124,7 @@ class Isolation:
             if not _is_loss(found):
                 return [Part(batch, found if isinstance(found, Results) else None)]
             confirmations += 1
-        self._findings += 1
+        self.findings += 1
         _log.info("a record gets no response, and others do", extra={"index": batch.first})
         return [Part(batch, found)]
 
@@ -123,7 +133,7 @@ class Isolation:
         parts: list[Part] = []
         for start in range(0, len(batch), size):
             parts += await self._tried(batch.part(start, start + size), attempts)
-        self._findings += all(isinstance(part.found, Results) for part in parts)
+        self.findings += all(isinstance(part.found, Results) for part in parts)
         return parts
 
     async def _sent(self, batch: Batch, attempts: Attempts) -> Results | Fault:
@@ -163,7 +173,10 @@ class Isolation:
         return None
 
     async def _parts_without_example(self, batch: Batch, attempts: Attempts) -> list[Part]:
-        """Send single records until one is answered. It becomes the example, and all are sent as usual, or divided."""
+        """Send single records until one is answered. It becomes the example, and the batch is divided.
+
+        A record alone that is not answered is sent as usual later, because another one may be answered in the meantime.
+        """
         lost = 0
         most = min(_CANDIDATES, 2 * len(batch))
 
@@ -177,7 +190,12 @@ class Isolation:
             kind = FaultKind.UNAVAILABLE if lost < most else FaultKind.FAILED
             raise Fault(found.error, kind=kind, retry_after=found.retry_after) from found
 
-        await retried(send_next, budget=self._budget(), first_wait=self._first_wait)
+        try:
+            await retried(send_next, budget=self._budget(), first_wait=self._first_wait)
+        except Fault:
+            self._hopeless += 1
+            if len(batch) > 1 or self._hopeless >= _HOPELESS:
+                raise
         return await self._divided(batch, attempts) if len(batch) > 1 else [Part(batch, None)]
 
 

@@ -81,6 +81,10 @@ class _Suspected(Exception):
         self.fault = fault
 
 
+class _Exonerated(Exception):
+    """Another batch was to blame for what happened to this one."""
+
+
 class Sender:
     """Turns batches into results."""
 
@@ -172,27 +176,36 @@ class Sender:
             return await self._sent(batch, attempts, suspicion)
         except _Suspected as suspected:
             return await self._isolated(batch, suspected.fault, attempts)
+        except _Exonerated:
+            return await self._request(batch, attempts, is_blamed=is_blamed)
         except Fault as fault:
-            if fault.is_transient and self._is_suspect(batch, fault, suspicion):
+            if fault.is_transient and self._is_suspect(fault, suspicion):
                 return await self._isolated(batch, fault, attempts)
-            is_timeout = fault.kind is FaultKind.TIMEOUT and await self._is_answering()
-            if fault.kind not in _DIVIDED and not is_timeout:
-                raise fault.error from fault
-            if len(batch) > 1:
-                return await self._divided(batch, fault, attempts)
-            if (is_timeout or fault.kind in _IN_DOUBT) and not is_blamed:
-                return await self._doubted(batch, fault, attempts)
-            return self._rejected(fault)
+            return await self._failed(batch, fault, attempts, is_blamed=is_blamed)
+
+    async def _failed(self, batch: Batch, fault: Fault, attempts: Attempts, *, is_blamed: bool) -> Results:
+        """Divide a batch that retries do not help, or find out whether its only record is to blame."""
+        is_timeout = fault.kind is FaultKind.TIMEOUT and await self._is_answering()
+        if fault.kind not in _DIVIDED and not is_timeout:
+            raise fault.error from fault
+        if len(batch) > 1:
+            return await self._divided(batch, fault, attempts)
+        if (is_timeout or fault.kind in _IN_DOUBT) and not is_blamed:
+            return await self._doubted(batch, fault, attempts)
+        return self._rejected(fault)
 
     async def _sent(self, batch: Batch, attempts: Attempts, suspicion: Suspicion) -> Results:
-        """Send a batch until it succeeds or is suspected of ending the server. Raises Fault and _Suspected."""
+        """Send a batch until it succeeds or is suspected of ending the server. Raises Fault, _Suspected and _Exonerated."""
         latest: Fault | None = None
+        findings = self._isolation.findings
 
         async def send() -> Results:
             nonlocal latest
             if len(batch) > self._sizer.maximum:
                 text = f"the server does not survive requests with {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE)
+            if latest is not None and findings != self._isolation.findings:
+                raise _Exonerated
             if latest is not None and suspicion.is_strong:
                 raise _Suspected(latest)
             if suspicion.needs_proof:
@@ -207,16 +220,14 @@ class Sender:
             attempts.add(batch)
             return results
 
-        return await retried(
-            send, budget=self._retry_seconds, longer=self._seconds_to_restart, first_wait=self._first_wait
-        )
+        return await retried(send, budget=self._retry_seconds, until=self._end_of_restart, first_wait=self._first_wait)
 
-    def _is_suspect(self, batch: Batch, fault: Fault, suspicion: Suspicion) -> bool:
+    def _is_suspect(self, fault: Fault, suspicion: Suspicion) -> bool:
         """Whether a batch whose retries have not helped is to be sent alone. Otherwise the server is to blame."""
         if fault.kind is FaultKind.TIMEOUT or self._retry_seconds == 0:
             return False
         if self._doubt.example is None:
-            return suspicion.was_cut_off and len(batch) > 1
+            return suspicion.was_cut_off
         return suspicion.is_repeated
 
     async def _isolated(self, batch: Batch, fault: Fault, attempts: Attempts) -> Results:
@@ -343,17 +354,24 @@ class Sender:
 
     async def _answered(self, batch: Batch) -> Results:
         """Send a request without a slot."""
-        results = _checked(batch, await self._model.predict(batch))
-        self._witnesses.add_answer()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            results = _checked(batch, await self._model.predict(batch))
+        except Fault as fault:
+            if fault.kind is FaultKind.LOST:
+                self._witnesses.cut_off(loop.time())
+            raise
+        self._witnesses.add_answer(started)
         return results
 
-    def _seconds_to_restart(self) -> float:
-        """How long requests are retried if the server has closed connections, and answered nothing since; 0 as long as usual.
+    def _end_of_restart(self) -> float:
+        """Until when requests are retried because the server has closed connections, and answered nothing since.
 
         A server that has never answered is not known to work.
         """
-        is_restarting = self._witnesses.is_cut_off and self._doubt.example is not None
-        return _RESTARTS * self._retry_seconds if is_restarting else 0.0
+        since = self._witnesses.cut_off_at
+        return 0.0 if since is None or self._doubt.example is None else since + _RESTARTS * self._retry_seconds
 
     def _first_wait(self) -> float:
         return first_wait_for(self._duration)

@@ -41,8 +41,8 @@ class Witnesses:
 
     def __init__(self) -> None:
         self.answers = 0
-        self.is_cut_off = False
-        """Whether the server has closed a connection instead of answering, and has answered nothing since."""
+        self.cut_off_at: float | None = None
+        """When the server closed a connection instead of answering, unless it has answered something since; the first time."""
 
         self._in_flight = 0
         self._open: list[Loss] = []
@@ -55,14 +55,20 @@ class Witnesses:
         """Count a request that ended."""
         self._in_flight -= 1
         if is_answered:
-            self.add_answer()
+            self.add_answer(started)
         if self._open:
             self._tell(started, is_answered=is_answered)
 
-    def add_answer(self) -> None:
-        """Count a response."""
+    def add_answer(self, started: float) -> None:
+        """Count a response. One to a request that was in flight when a connection was closed does not say that it is back."""
         self.answers += 1
-        self.is_cut_off = False
+        if self.cut_off_at is not None and started >= self.cut_off_at:
+            self.cut_off_at = None
+
+    def cut_off(self, now: float) -> None:
+        """Take into account that the server closed a connection."""
+        if self.cut_off_at is None:
+            self.cut_off_at = now
 
     def loss(self, now: float) -> Loss:
         """Remember a request that was lost now; it has ended."""
@@ -104,7 +110,8 @@ class Suspicion:
             else:
                 self._losses.append(self._witnesses.loss(now))
         if fault.kind is FaultKind.LOST:
-            self.was_cut_off = self._witnesses.is_cut_off = True
+            self.was_cut_off = True
+            self._witnesses.cut_off(now)
 
     @property
     def needs_proof(self) -> bool:

@@ -29,6 +29,7 @@ from tests.conformance.inference_messages import message_class
 from tests.integration.runner.pods import REPOSITORY, until
 
 _DIED = 9
+_MOMENT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,11 @@ async def mortal_server(
     seconds: float = 0.0,
     processes: int = 1,
     most: int = 0,
+    dies_first: bool = False,
 ) -> AsyncIterator[MortalServer]:
     """Serve; `restart` is the pause before another process starts, and `seconds` is the time of a request. A process
-    ends at requests with more than `most` records, too; 0: at none."""
+    ends at requests with more than `most` records, too; 0: at none. `dies_first`: it ends a tenth of a second after it has received
+    the record, and before it answers the others."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     arguments = [
@@ -87,6 +90,7 @@ async def mortal_server(
         str(processes),
         "--most",
         str(most),
+        *(["--dies-first"] if dies_first else []),
         "--poison",
         *map(str, poison),
         cwd=REPOSITORY,
@@ -106,13 +110,14 @@ class _Model:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._poison = set(arguments.poison)
         self._seconds = arguments.seconds
+        self._dies_first = arguments.dies_first
         self._most = arguments.most or sys.maxsize
         self._journal = arguments.journal
 
     def sums(self, rows: list[list[float]]) -> list[float]:
-        if self._seconds:
-            time.sleep(self._seconds)
-        if len(rows) > self._most or any(int(row[0]) in self._poison for row in rows):
+        is_deadly = len(rows) > self._most or any(int(row[0]) in self._poison for row in rows)
+        time.sleep(_MOMENT if is_deadly and self._dies_first else self._seconds)
+        if is_deadly:
             note(self._journal, died=[int(row[0]) for row in rows])
             os._exit(_DIED)
         return [sum(row) for row in rows]
@@ -217,6 +222,7 @@ def main() -> None:
     parser.add_argument("--restart", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--processes", type=int, required=True)
+    parser.add_argument("--dies-first", action="store_true")
     parser.add_argument("--most", type=int, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--poison", type=int, nargs="*", default=[])

@@ -221,3 +221,19 @@ async def test_a_request_to_a_language_model_that_ends_it_costs_one_record(file:
     assert (ended.code, ended.message.split(";")[0]) == (0, "59 of 60 records predicted"), ended.message
     (error,) = lines_of(file, "errors")
     assert (error["custom_id"], error["error"]["code"]) == ("key-33", "no_response")
+
+
+async def test_requests_that_were_lost_with_it_are_sent_when_the_server_is_back(file: Machine, tmp_path: Path) -> None:
+    """However long it took to find the record."""
+    slow = SETTINGS | {"INFERRUN_BATCH_ROWS": "1", "INFERRUN_CONCURRENCY": "16", "INFERRUN_RETRY_SECONDS": "0.6"}
+    async with mortal_server(tmp_path / "journal", poison=[25], restart=1.5, seconds=0.3) as server:
+        ended = await prepared(file, server.url, count=40).pod(**slow)
+    assert_only_failed(file, ended, [25], count=40)
+
+
+async def test_the_record_is_found_among_the_first_requests_of_one_record(file: Machine, tmp_path: Path) -> None:
+    """Everything that has been sent is lost with it, so no record has been answered yet."""
+    slow = SETTINGS | {"INFERRUN_BATCH_ROWS": "1", "INFERRUN_RETRY_SECONDS": "2"}
+    async with mortal_server(tmp_path / "journal", poison=[0], restart=0.1, seconds=0.3, dies_first=True) as server:
+        ended = await prepared(file, server.url, count=10).pod(**slow)
+    assert_only_failed(file, ended, [0], count=10)

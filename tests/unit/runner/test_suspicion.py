@@ -114,9 +114,12 @@ def test_rejections_for_overload_are_suspicious_only_if_retries_do_not_help() ->
 
 def test_a_closed_connection_is_known_until_the_server_answers() -> None:
     requests = Requests()
+    survivor = requests.begin()
     requests.lose()
-    assert requests.witnesses.is_cut_off
+    first = requests.now
+    requests.end(survivor, is_answered=True)
+    requests.lose()
     requests.lose(FaultKind.UNAVAILABLE, was_sent=False)
-    assert requests.witnesses.is_cut_off
+    assert requests.witnesses.cut_off_at == first
     requests.answer()
-    assert not requests.witnesses.is_cut_off
+    assert requests.witnesses.cut_off_at is None
