@@ -14,7 +14,9 @@ class BatchSizer:
     """Chooses how many records the next request has; with a target of 0 always the maximum."""
 
     def __init__(self, *, maximum: int, target_seconds: float) -> None:
-        self._maximum = maximum
+        self.maximum = maximum
+        """The most records in a request."""
+
         self._target = target_seconds
         self._seconds_per_row: float | None = None
         self.rows = min(_FIRST_ROWS, maximum) if self.is_adaptive else maximum
@@ -38,9 +40,14 @@ class BatchSizer:
         else:
             self._seconds_per_row = previous + _SMOOTHING * (latest - previous)
         fitting = self._target / max(self._seconds_per_row, 1e-9)
-        self.rows = max(1, int(min(fitting, _FACTOR * max(rows, self.rows // _FACTOR), self._maximum)))
+        self.rows = max(1, int(min(fitting, _FACTOR * max(rows, self.rows // _FACTOR), self.maximum)))
 
     def observe_timeout(self, rows: int) -> None:
         """Take a request into account that did not complete in time."""
         if self.is_adaptive:
             self.rows = max(1, min(self.rows, rows // _FACTOR))
+
+    def cap(self, rows: int) -> None:
+        """Never send more records in one request, because the server does not survive it."""
+        self.maximum = max(1, min(self.maximum, rows))
+        self.rows = min(self.rows, self.maximum)

@@ -34,8 +34,10 @@ T = TypeVar("T")
 class Retries:
     """The retries of one request."""
 
-    def __init__(self, *, budget: float) -> None:
+    def __init__(self, *, budget: float, until: Callable[[], float] = lambda: 0.0) -> None:
+        """`budget` is in seconds; `until` is asked after each failure, and is a time until which there are retries anyway."""
         self._budget = budget
+        self._until = until
         self._failing_since: float | None = None
         self._retry = 0
 
@@ -43,7 +45,7 @@ class Retries:
         """Return the seconds until the next retry, or None if the budget is spent; `jitter` is between 0 and 1."""
         if self._failing_since is None:
             self._failing_since = now
-        left = self._budget - (now - self._failing_since)
+        left = max(self._budget - (now - self._failing_since), self._until() - now)
         self._retry += 1
         wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
         if left <= 0:
@@ -89,14 +91,23 @@ async def with_retries(
         raise failure.error from failure
 
 
-async def retried(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: Callable[[], float]) -> T:
-    """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent."""
+async def retried(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    budget: float,
+    first_wait: Callable[[], float],
+    until: Callable[[], float] = lambda: 0.0,
+) -> T:
+    """Call `attempt` until it succeeds, or raise its Fault if that is not transient or the budget is spent.
+
+    `until` is asked after each failure, and is a time of the event loop until which there are retries anyway.
+    """
     retries: Retries | None = None
     while True:
         try:
             return await attempt()
         except Fault as failure:
-            loop, retries = asyncio.get_running_loop(), retries or Retries(budget=budget)
+            loop, retries = asyncio.get_running_loop(), retries or Retries(budget=budget, until=until)
             wait = _wait_after(failure, retries, now=loop.time(), first_wait=first_wait())
             if wait is None:
                 raise

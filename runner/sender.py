@@ -3,11 +3,11 @@
 A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
 
 A batch that is rejected, or has no valid response, is divided until the bad records are found. A server that rejects every record,
-or gives a valid response to none, ends the attempt.
+or gives a valid response to none, ends the attempt. A batch that repeatedly has no response at all although others have one may end
+the server's process: it is sent while nothing else is in flight (`runner.isolation`).
 """
 
 import asyncio
-from dataclasses import replace
 
 from inferrun.plugins import (
     Batch,
@@ -21,15 +21,17 @@ from inferrun.plugins import (
     failed,
     join_results,
 )
+from runner.attempts import Attempts
 from runner.batch_sizer import BatchSizer
 from runner.blanks import with_blanks
 from runner.concurrency.limit import Ticket
 from runner.doubt import Doubt
 from runner.error_budget import ErrorBudget
+from runner.isolation import Isolation
 from runner.recall import Recall, Recalled
-from runner.record_errors import NOT_SENT
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried, with_retries
+from runner.suspicion import Suspicion, Witnesses
 from runner.tuned_slots import TunedSlots
 
 _IN_DOUBT = (FaultKind.INVALID, FaultKind.SERVER_ERROR)
@@ -40,6 +42,17 @@ _DIVIDED = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *_IN_DOUBT)
 
 _UNPROVEN = "unproven"
 """Code of the error of a record that is not to blame yet."""
+
+_NO_RESPONSE = "no_response"
+"""Code of the error of a record that has no response although others have one."""
+
+_RESTARTS = 10
+"""How many times as long as usual a request is retried after a lost connection: by default ten minutes. A server that has ended
+because of a record needs the same Pod to find the record; Kubernetes waits up to five minutes before it restarts a container."""
+
+_SMALLER = 4
+"""Divisor of the number of records per request after the server has ended at a request without one of its records being to blame,
+such as one that exceeds its memory limit."""
 
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
@@ -57,6 +70,19 @@ _ONE_BY_ONE = (
     "alone, the same records have valid responses; if the model takes one record per request, set requests.maxBatchRecords: 1 in "
     "the InferenceConfig"
 )
+
+
+class _Suspected(Exception):
+    """A batch should be sent while nothing else is in flight."""
+
+    def __init__(self, fault: Fault) -> None:
+        """`fault` is the latest one."""
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+class _Exonerated(Exception):
+    """Another batch was to blame for what happened to this one."""
 
 
 class Sender:
@@ -77,6 +103,14 @@ class Sender:
         self._unsent: set[int] = set()
         self._has_sent = asyncio.Event()
         self._doubt = Doubt()
+        self._witnesses = Witnesses()
+        self._isolation = Isolation(
+            self._answered,
+            self._slots,
+            self._doubt,
+            budget=lambda: _RESTARTS * self._retry_seconds,
+            first_wait=self._first_wait,
+        )
         self._rejections = 0
         self._rejected_in_total = 0
 
@@ -118,57 +152,120 @@ class Sender:
 
     async def _proven(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, again and again until the server has given a valid response to any record."""
+        attempts = Attempts(batch)
 
         async def send() -> Results:
-            results = await self._request(batch)
+            results = await self._request(batch, attempts)
             unproven = next((error for error in results.errors.values() if error.code == _UNPROVEN), None)
             if unproven is None:
                 return results
             if self._doubt.example is None:
                 raise Fault(InferenceError(unproven.message), kind=FaultKind.UNAVAILABLE)
-            return await self._request(batch)
+            return await self._request(batch, attempts)
 
         budget = min(self._retry_seconds, _UNPROVEN_SECONDS)
-        return await with_retries(send, budget=budget, first_wait=lambda: first_wait_for(self._duration))
+        return attempts.applied(await with_retries(send, budget=budget, first_wait=self._first_wait))
 
-    async def _request(self, batch: Batch, *, earlier: int = 0, is_blamed: bool = False) -> Results:
+    async def _request(self, batch: Batch, attempts: Attempts, *, is_blamed: bool = False) -> Results:
         """Send a batch until it succeeds, dividing it if a smaller one may succeed or if one of its records is to blame.
 
-        `earlier` is how often its records were sent before, with others. `is_blamed`: without a valid response, the record is.
+        `is_blamed`: without a valid response, the record is.
         """
-        attempts = earlier
+        suspicion = Suspicion(self._witnesses)
+        try:
+            return await self._sent(batch, attempts, suspicion)
+        except _Suspected as suspected:
+            return await self._isolated(batch, suspected.fault, attempts)
+        except _Exonerated:
+            return await self._request(batch, attempts, is_blamed=is_blamed)
+        except Fault as fault:
+            if fault.is_transient and self._is_suspect(fault, suspicion):
+                return await self._isolated(batch, fault, attempts)
+            return await self._failed(batch, fault, attempts, is_blamed=is_blamed)
+
+    async def _failed(self, batch: Batch, fault: Fault, attempts: Attempts, *, is_blamed: bool) -> Results:
+        """Divide a batch that retries do not help, or find out whether its only record is to blame."""
+        is_timeout = fault.kind is FaultKind.TIMEOUT and await self._is_answering()
+        if fault.kind not in _DIVIDED and not is_timeout:
+            raise fault.error from fault
+        if len(batch) > 1:
+            return await self._divided(batch, fault, attempts)
+        if (is_timeout or fault.kind in _IN_DOUBT) and not is_blamed:
+            return await self._doubted(batch, fault, attempts)
+        return self._rejected(fault)
+
+    async def _sent(self, batch: Batch, attempts: Attempts, suspicion: Suspicion) -> Results:
+        """Send a batch until it succeeds or is suspected of ending the server. Raises Fault, _Suspected and _Exonerated."""
+        latest: Fault | None = None
+        findings = self._isolation.findings
 
         async def send() -> Results:
-            nonlocal attempts
-            attempts += 1
-            return await self._try(batch)
+            nonlocal latest
+            if len(batch) > self._sizer.maximum:
+                text = f"the server does not survive requests with {len(batch)} records"
+                raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE)
+            if latest is not None and findings != self._isolation.findings:
+                raise _Exonerated
+            if latest is not None and suspicion.is_strong:
+                raise _Suspected(latest)
+            if suspicion.needs_proof:
+                await self._isolation.confirm()
+            try:
+                results = await self._try(batch)
+            except Fault as fault:
+                attempts.add(batch, is_sent=fault.was_sent)
+                suspicion.add(fault, now=asyncio.get_running_loop().time())
+                latest = fault
+                raise
+            attempts.add(batch)
+            return results
 
+        return await retried(send, budget=self._retry_seconds, until=self._end_of_restart, first_wait=self._first_wait)
+
+    def _is_suspect(self, fault: Fault, suspicion: Suspicion) -> bool:
+        """Whether a batch whose retries have not helped is to be sent alone. Otherwise the server is to blame."""
+        if fault.kind is FaultKind.TIMEOUT or self._retry_seconds == 0:
+            return False
+        if self._doubt.example is None:
+            return suspicion.was_cut_off
+        return suspicion.is_repeated
+
+    async def _isolated(self, batch: Batch, fault: Fault, attempts: Attempts) -> Results:
+        """Send a batch while nothing else is in flight, and the parts that are not to blame as usual."""
         try:
-            results = await retried(send, budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration))
-            return _with_attempts(results, attempts)
-        except Fault as fault:
-            if fault.kind not in _DIVIDED:
-                raise fault.error from fault
-            if len(batch) > 1:
-                return await self._divided(batch, fault, earlier=attempts)
-            if fault.kind in _IN_DOUBT and not is_blamed:
-                return await self._doubted(batch, fault, earlier=attempts)
-            return _with_attempts(self._rejected(fault), attempts)
+            parts = await self._isolation.resolve(batch, fault, attempts)
+        except Fault as ended:
+            raise ended.error from ended
+        if len(parts) > 1 and all(isinstance(part.found, Results) for part in parts):
+            self._sizer.cap(len(batch) // _SMALLER)
+        found: list[Results] = []
+        for part in parts:
+            match part.found:
+                case Results():
+                    found.append(part.found)
+                case Fault():
+                    found.append(self._rejected(part.found))
+                case None:
+                    found.append(await self._request(part.batch, attempts))
+        return with_blanks(join_results(found))
 
-    async def _divided(self, batch: Batch, fault: Fault, *, earlier: int) -> Results:
+    async def _divided(self, batch: Batch, fault: Fault, attempts: Attempts) -> Results:
         size = _half(batch)
         if fault.kind is FaultKind.TOO_LARGE:
             self._sizer.observe_timeout(len(batch))
             size = min(self._sizer.rows, size)
-        starts = range(0, len(batch), size)
-        parts = [await self._request(batch.part(start, start + size), earlier=earlier) for start in starts]
-        results = with_blanks(join_results(parts))
-        is_pair = fault.kind in _IN_DOUBT and len(batch) == len(starts)
+        results = await self._in_parts(batch, attempts, size=size)
+        is_pair = fault.kind in _IN_DOUBT and len(batch) == 2
         if is_pair and not results.errors and self._doubt.add_pair():
             raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
         return results
 
-    async def _doubted(self, record: Batch, fault: Fault, *, earlier: int) -> Results:
+    async def _in_parts(self, batch: Batch, attempts: Attempts, *, size: int) -> Results:
+        starts = range(0, len(batch), size)
+        parts = [await self._request(batch.part(start, start + size), attempts) for start in starts]
+        return with_blanks(join_results(parts))
+
+    async def _doubted(self, record: Batch, fault: Fault, attempts: Attempts) -> Results:
         """Send a record with an invalid response again if the server gives a valid one to another record.
 
         If it gives none now, the whole batch is sent again later.
@@ -180,7 +277,17 @@ class Sender:
             return failed(RecordError(_UNPROVEN, str(fault.error)))
         if not await self._has_valid_response(self._doubt.example):
             raise broken from fault
-        return await self._request(record, earlier=earlier, is_blamed=True)
+        return await self._request(record, attempts, is_blamed=True)
+
+    async def _is_answering(self) -> bool:
+        """Whether the server answers a record that it has answered before. Tries once."""
+        if self._doubt.example is None or self._retry_seconds == 0:
+            return False
+        try:
+            await self._isolation.confirm()
+        except Fault:
+            return False
+        return True
 
     async def _has_valid_response(self, example: Batch) -> bool:
         async def send() -> Results:
@@ -191,7 +298,7 @@ class Sender:
                 self._slots.release()
 
         try:
-            await retried(send, budget=self._retry_seconds, first_wait=lambda: first_wait_for(self._duration))
+            await retried(send, budget=self._retry_seconds, first_wait=self._first_wait)
         except Fault as fault:
             if fault.is_transient:
                 raise fault.error from fault
@@ -205,7 +312,7 @@ class Sender:
         """
         self._rejections += 1
         self._rejected_in_total += 1
-        error = RecordError(code=str(fault.kind), message=str(fault.error))
+        error = _error_of(fault)
         self._budget.check_rejections(self._rejected_in_total, error)
         most = _REJECTIONS_IN_A_ROW if self._doubt.example else _REJECTIONS_WITHOUT_SUCCESS
         if self._rejections >= most and not self._budget.is_limited:
@@ -228,17 +335,46 @@ class Sender:
     async def _predict(self, batch: Batch, ticket: Ticket) -> Results:
         loop = asyncio.get_running_loop()
         started = loop.time()
+        self._witnesses.begin()
+        is_answered = False
         try:
             results = _checked(batch, await self._model.predict(batch))
+            is_answered = True
         except Fault as fault:
-            self._slots.fail(ticket, fault, pause=first_wait_for(self._duration))
+            self._slots.fail(ticket, fault, pause=self._first_wait())
             if fault.kind is FaultKind.TIMEOUT and self._sizer.is_adaptive and len(batch) > 1:
                 raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
+        finally:
+            self._witnesses.end(started=started, is_answered=is_answered)
         self._doubt.resolve(batch, results)
         self._rejections = 0
         self._observe(batch, results, ticket, duration=loop.time() - started)
         return results
+
+    async def _answered(self, batch: Batch) -> Results:
+        """Send a request without a slot."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            results = _checked(batch, await self._model.predict(batch))
+        except Fault as fault:
+            if fault.kind is FaultKind.LOST:
+                self._witnesses.cut_off(loop.time())
+            raise
+        self._witnesses.add_answer(started)
+        return results
+
+    def _end_of_restart(self) -> float:
+        """Until when requests are retried because the server has closed connections, and answered nothing since.
+
+        A server that has never answered is not known to work.
+        """
+        since = self._witnesses.cut_off_at
+        return 0.0 if since is None or self._doubt.example is None else since + _RESTARTS * self._retry_seconds
+
+    def _first_wait(self) -> float:
+        return first_wait_for(self._duration)
 
     def _observe(self, batch: Batch, results: Results, ticket: Ticket, *, duration: float) -> None:
         self._sizer.observe(len(batch), duration)
@@ -259,12 +395,9 @@ def _half(batch: Batch) -> int:
     return (len(batch) + 1) // 2
 
 
-def _with_attempts(results: Results, attempts: int) -> Results:
-    """Set how often the failed records were sent, except for those that were not."""
-    if not results.errors:
-        return results
-    errors = {
-        at: error if error.code == NOT_SENT else replace(error, attempts=attempts)
-        for at, error in results.errors.items()
-    }
-    return replace(results, errors=errors)
+def _error_of(fault: Fault) -> RecordError:
+    """The error of a record that is to blame for a fault."""
+    if not fault.is_transient:
+        return RecordError(code=str(fault.kind), message=str(fault.error))
+    text = f"{fault.error}; this happens each time the record is sent, while others are answered; see the log of the model server"
+    return RecordError(code=_NO_RESPONSE, message=text)

@@ -2,7 +2,8 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import count
 
 
@@ -19,6 +20,8 @@ class Slots:
         self._occupied = 0
         self._resumption: asyncio.TimerHandle | None = None
         self._order = count()
+        self._is_closed = False
+        self._is_empty = asyncio.Event()
         self._waiting: list[tuple[int, int, asyncio.Future[int]]] = []
 
     async def acquire(self, priority: int) -> int:
@@ -38,6 +41,8 @@ class Slots:
     def release(self) -> None:
         """Free a slot."""
         self._occupied -= 1
+        if self._occupied == 0:
+            self._is_empty.set()
         self.fill()
 
     def fill(self) -> None:
@@ -54,9 +59,22 @@ class Slots:
             self._resumption.cancel()
         self._resumption = asyncio.get_running_loop().call_later(seconds, self._resume)
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time."""
+        self._is_closed = True
+        try:
+            while self._occupied:
+                self._is_empty.clear()
+                await self._is_empty.wait()
+            yield
+        finally:
+            self._is_closed = False
+            self.fill()
+
     def _resume(self) -> None:
         self._resumption = None
         self.fill()
 
     def _is_free(self) -> bool:
-        return self._occupied < self._number() and self._resumption is None
+        return self._occupied < self._number() and self._resumption is None and not self._is_closed

@@ -1,6 +1,7 @@
 """The slots of concurrent requests, whose number follows the server."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from inferrun.plugins import Batch, Fault, FaultKind, Limits, Results
@@ -51,6 +52,10 @@ class TunedSlots:
     def release(self) -> None:
         """Free a slot."""
         self._slots.release()
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Wait until nothing is in flight, and let nothing be sent meanwhile. One caller at a time."""
+        return self._slots.alone()
 
     def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
         """Learn from a success."""

@@ -71,7 +71,8 @@ class Limits(BaseModel):
 
     retry_seconds: float = Field(default=60.0, ge=0)
     """Seconds during which a failed request is retried if the failure is transient. Default 60: covers a rolling update of
-    the server; for longer outages the run's next attempt waits without occupying a Pod."""
+    the server; for longer outages the run's next attempt waits without occupying a Pod. Ten times as long if a model server has
+    closed connections instead of answering: the same Pod must find out whether it ended because of a record."""
 
     post_limit: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one request body that carries predictions to a remote store. Default 16 MiB: handlers pass the body on

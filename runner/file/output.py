@@ -373,13 +373,12 @@ class FileOutput:
         record = self._write_draft(document.text(), name=self._layout.commit(chunk.index).name)
         sync_folder(self._own)  # the drafts' names are durable before a commit refers to them
         won = publish(record, self._layout.commit(chunk.index))
-        if won:
-            self._has_unpublished_files = True
-            self._publish_files(document)
-            self._has_unpublished_files = False
-        else:
+        if not won:
             part.discard()
             document = ChunkDocument.model_validate_json(read_file(self._layout.commit(chunk.index)))
+        self._has_unpublished_files = won
+        self._publish_files(document)  # the one that won may be about to do so, or have been killed
+        self._has_unpublished_files = False
         self._commits[chunk.index] = document
         del self._parts[chunk.index]
         return document.commit(won=won)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
@@ -40,6 +40,12 @@ _KEYS = {
 
 _SHORTEST_RETRY_SECONDS = 1.0
 """Even without retries for the model server, a failure of a moment must not end an attempt."""
+
+_RETRIES: Final = 100_000
+"""No limit but the time: obstore's waits are random, and ten retries, its default, may be over within four seconds."""
+
+_EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
+"""What servers say in a response 400 to credentials that have expired."""
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
@@ -162,6 +168,8 @@ class Bucket:
         """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
         if self._gate.failure:
             return self._gate.failure
+        if expired := _EXPIRED.search(str(error)):
+            return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._side}.s3.credentialsRef"
         found = _STATUS.search(str(error))
         what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
         bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
@@ -222,7 +230,7 @@ def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, proxy: str, retr
             "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
             "proxy_url": proxy,
         },
-        retry_config={"max_retries": 10, "retry_timeout": timedelta(seconds=retry_seconds)},
+        retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=retry_seconds)},
     )
 
 

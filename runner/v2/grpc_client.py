@@ -76,6 +76,12 @@ _FIXES: Final = {
 _TOO_LARGE: Final = "larger than max"
 """What gRPC says, on both sides, about a message over the limit of its receiver."""
 
+_CUT_OFF: Final = ("Socket closed", "Connection reset", "Broken pipe")
+"""What gRPC says about a connection that was closed during a call."""
+
+_UNCONNECTED: Final = "ailed to connect"
+"""What gRPC says about a server that accepts no connection."""
+
 _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """What gRPC says about a server whose certificate no known authority has signed."""
 
@@ -214,6 +220,8 @@ class V2Grpc:
         kind = _KINDS.get(code, FaultKind.FAILED)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
             kind = FaultKind.TOO_LARGE
+        if code is grpc.StatusCode.UNAVAILABLE and any(text in (error.details() or "") for text in _CUT_OFF):
+            kind = FaultKind.LOST
         if _UNVERIFIED in (error.details() or ""):
             text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
         elif kind is FaultKind.TIMEOUT:
@@ -222,7 +230,9 @@ class V2Grpc:
             text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
         failed = InferenceError(f"{self._target}: {text}")
         failed.__cause__ = error
-        return failed if kind is FaultKind.FAILED else Fault(failed, kind=kind)
+        if kind is FaultKind.FAILED:
+            return failed
+        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in (error.details() or ""))
 
     async def _resolve(self) -> list[str]:
         host, port = self._url.hostname or "", self._url.port or 0

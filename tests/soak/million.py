@@ -26,9 +26,16 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "contributing" / "soak.md"
 BEGIN, END = "<!-- million -->\n", "<!-- end of million -->\n"
 SECONDS: Final = 400.0
 
-_HEAD: Final = """| rows | seconds until the kill | seconds | chunks | committed at the kill | attempts | rows sent more than once |
-| --- | --- | --- | --- | --- | --- | --- |
-"""
+_COLUMNS: Final = (
+    "rows",
+    "seconds until half was committed",
+    "seconds until it succeeded",
+    "chunks",
+    "chunks committed at the kill",
+    "attempts",
+    "rows sent more than once",
+)
+_HEAD: Final = f"| {' | '.join(_COLUMNS)} |\n{'| --- ' * len(_COLUMNS)}|\n"
 
 
 @contextmanager

@@ -292,6 +292,20 @@ async def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
     assert {at: error.attempts for at, error in found.errors.items()} == {0: 3, 1: 0}
 
 
+async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response() -> None:
+    class Recovering(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            sent.update(range(batch.first, batch.first + len(batch)))
+            if sent.total() <= 8:
+                raise Fault(InferenceError("broken"), kind=FaultKind.INVALID)
+            return await super().predict(batch)
+
+    sent: Counter[int] = Counter()
+    found = await send_alone(Recovering(1, kind=FaultKind.INVALID), 2)
+    assert {at: error.attempts for at, error in found.errors.items()} == {1: sent[1]}
+    assert sent[1] > 4
+
+
 async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:
     model = PickyModel(*range(RECORDS))
     with pytest.raises(ExceptionGroup) as failed:

@@ -60,6 +60,13 @@ def test_retry_after_is_a_lower_bound_with_jitter_that_may_exceed_the_budget(ask
     assert wait(Retries(budget=60.0), busy(asked), jitter=1.0) == asked + 0.5
 
 
+def test_a_server_that_restarts_is_waited_for_beyond_the_budget() -> None:
+    retries = Retries(budget=60.0, until=lambda: 900.0)
+    assert wait(retries, LOST, now=300.0) == 0.0
+    assert wait(retries, BUSY, now=890.0) == 1.0
+    assert wait(retries, BUSY, now=899.0) is None
+
+
 def test_a_server_that_always_asks_to_wait_longer_than_the_budget_is_given_up() -> None:
     retries = Retries(budget=60.0)
     assert wait(retries, busy(120.0), now=0.0) == 120.5

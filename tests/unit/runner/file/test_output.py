@@ -104,6 +104,30 @@ async def test_a_chunk_whose_pod_died_after_its_commit_gets_its_final_name(tmp_p
     assert not (folder / ".commits").exists()
 
 
+async def test_a_chunk_that_another_pod_is_committing_gets_its_final_name(tmp_path: Path) -> None:
+    """Or else the run could not be committed by the Pod that came second, but goes on to the end."""
+    await predict(tmp_path, pod="pod-1", chunks=range(3))
+    folder = run_folder(tmp_path)
+    final = folder / "predictions" / "part-000003-000000000003.jsonl"
+    draft = folder / ".attempts" / "pod-1" / "000003.jsonl"
+    async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as second:
+        await second.open()
+        await second.begin(PLAN)
+        async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-1")) as first:
+            await first.open()
+            await first.begin(PLAN)
+            writer = first.writer(CHUNKS[3])
+            await writer.write(batch([[1.0]], first=3), results([1.5]))
+            await writer.commit()
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        final.rename(draft)  # as if the first Pod had published the commit, and not the file yet
+        writer = second.writer(CHUNKS[3])
+        await writer.write(batch([[1.0]], first=3), results([2.5]))
+        assert not (await writer.commit()).won
+        await second.finish(Counts(total=4, completed=4))
+    assert orjson.loads(final.read_bytes()) == {"index": 3, "prediction": 1.5}
+
+
 async def test_a_run_with_a_changed_part_is_not_committed(tmp_path: Path) -> None:
     await predict(tmp_path, pod="pod-1", chunks=range(3))
     (run_folder(tmp_path) / "predictions" / "part-000000-000000000000.jsonl").write_bytes(b"")

@@ -1,0 +1,50 @@
+"""An S3 server that is away for a while, and one that does not accept the credentials any more."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from inferrun.plugins import OutputError
+from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
+
+CANARY = "c4nary"
+
+
+@dataclass
+class Away(Server):
+    """Answers with an error for some time."""
+
+    until: float = 0.0
+    status: int = 503
+    code: str = "SlowDown"
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Write or read an object, or fail."""
+        if time.monotonic() < self.until:
+            text = f"<Error><Code>{self.code}</Code><Message>{CANARY}</Message></Error>"
+            return web.Response(status=self.status, text=text, content_type="application/xml")
+        return await super().handle(request)
+
+
+async def test_an_outage_is_waited_out_for_the_whole_budget(tmp_path: Path) -> None:
+    """However many retries that takes."""
+    server = Away(conflicts=0, until=time.monotonic() + 12)
+    async with bucket_of(server, tmp_path, retry_seconds=40) as bucket:
+        await asyncio.gather(
+            *(asyncio.to_thread(bucket.replace, f"{KEY}-{at}", b"one") for at in range(8)),
+        )
+    assert len(server.stored) == 8
+
+
+async def test_credentials_that_have_expired_are_named(tmp_path: Path) -> None:
+    server = Away(conflicts=0, until=time.monotonic() + 60, status=400, code="ExpiredToken")
+    async with bucket_of(server, tmp_path) as bucket:
+        with pytest.raises(
+            OutputError, match="returned ExpiredToken; renew the credentials in the Secret of"
+        ) as raised:
+            await asyncio.to_thread(bucket.replace, KEY, b"one")
+    assert CANARY not in str(raised.value)
