@@ -22,6 +22,9 @@ FIRST_PAUSE = 0.2
 MAX_PAUSE = 30.0
 """Seconds until a key whose reconcile failed is tried again; doubled after each failure."""
 
+TIMER_STEP = 0.001
+"""uvloop rounds the delays of timers to whole milliseconds, up or down. What is due at the time would not be due yet."""
+
 
 class WorkQueue(Generic[K]):
     """Calls `reconcile` for queued keys from a fixed number of workers, at most half of them for background keys."""
@@ -51,10 +54,11 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_later(self, key: K, seconds: float, *, background: bool = False) -> None:
-        """Reconcile the key after a delay. A key has one timer: a later call replaces the earlier one."""
+        """Reconcile the key after a delay, never earlier. A key has one timer: a later call replaces the earlier one."""
         if key in self._timers:
             self._timers[key].cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._on_timer, key, background)
+        delay = seconds + TIMER_STEP if seconds > 0 else 0.0
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._on_timer, key, background)
 
     def add_within(self, key: K, seconds: float) -> None:
         """Reconcile the key after a delay, or earlier if its timer or the key itself is already queued."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from inferrun.control.work_queue import WorkQueue
 
@@ -240,3 +241,28 @@ async def test_a_key_is_reconciled_within_the_time_of_its_first_timer() -> None:
         queue.add_within("a", 60)
         await until(lambda: bool(seen))
     assert seen == ["a"]
+
+
+def test_no_key_is_reconciled_before_its_time() -> None:
+    """uvloop, on which the programs run, rounds delays to milliseconds. A key that comes early finds nothing due, and nobody wakes
+    it again.
+    """
+    early: list[float] = []
+
+    async def observe() -> None:
+        loop, due = asyncio.get_running_loop(), dict[str, float]()
+
+        async def reconcile(key: str) -> None:
+            early.append(max(0.0, due.pop(key) - loop.time()))
+
+        async with working(reconcile) as queue:
+            for number in range(200):
+                seconds = 0.01 + number * 0.00011
+                due[str(number)] = loop.time() + seconds
+                queue.add_later(str(number), seconds)
+                await asyncio.sleep(0.001)
+            await until(lambda: not due)
+
+    uvloop.run(observe())
+    assert len(early) == 200
+    assert max(early) == 0.0
