@@ -86,7 +86,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
     "exit code 4: the model server does not predict": (lambda: exits(4), None),
     "exit code 5: the predictions cannot be stored": (lambda: exits(5), None),
     "exit code 6 at the deadline": (out_of_time, 0),
-    "exit code 6 at a deadline that was raised since": (out_of_time, 100),
+    "exit code 6 at a deadline that has been raised meanwhile": (out_of_time, 100),
     "exit code 143: stopped from outside": (lambda: exits(143), None),
     "any other exit code": (lambda: exits(77), None),
     "an exit code of the built-in runner, which reports that the failure would recur": (recurring, None),
