@@ -157,10 +157,10 @@ class Pace(BaseModel):
     """Estimated number of seconds until all records have a result; not set until it can be estimated."""
 
     batch_records: Count = 0
-    """Number of records in a request, as it is now."""
+    """Current number of records in a request."""
 
     concurrency: Count = 0
-    """Number of requests that may be sent at a time, as it is now."""
+    """Current number of requests that may be in flight."""
 
 
 class Progress(BaseModel):

@@ -59,7 +59,7 @@ ANNOTATION_REQUEST_HASH: Final = f"{DOMAIN}/request-hash"
 """On a submitted run: SHA-256 digest of the request, which detects a different request with the same id."""
 
 ANNOTATION_PAUSED: Final = "krateo.io/paused"
-"""Set to "true" on a run or a config: the product ignores it."""
+"""Set to "true" on a run or a config: shim and worker ignore it."""
 
 LEGACY_FINALIZER: Final = "finalizer.managedresource.krateo.io"
 """Finalizer of the Krateo controller on older runs; it must not prevent their deletion."""
@@ -79,7 +79,8 @@ RUNNER_VERIFY: Final = "verify"
 """The Job is no launch: it checks whether the run's output is committed."""
 
 ANNOTATION_STOPPED: Final = f"{DOMAIN}/stopped"
-"""Set to "true" on a Job of a custom image that was stopped: it is kept until its Pods have ended, because it counts how."""
+"""Set to "true" on a Job of a custom image that was stopped: it is kept until its Pods have ended, because its status
+counts how they ended."""
 
 ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
 """On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

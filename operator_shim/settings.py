@@ -30,7 +30,8 @@ class ShimSettings:
     """INFERRUN_DEFAULTS: directory where the ConfigMap with the operator's defaults is mounted."""
 
     runner_account: str
-    """SA_RUNNER: service account of runner Pods; every config may name it."""
+    """SA_RUNNER: service account of Pods with a custom image whose config names none; every config may name it. Empty (default):
+    none, and no token."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:

@@ -31,7 +31,7 @@ class Settings(BaseModel):
     """Mount point of the claim of a `file` output. Fixed by the Pod template."""
 
     endpoints_dir: Path = Path("/etc/inferrun/endpoints")
-    """Contains `input/` and `output/`, the mounted endpoint Secrets with one file per key. Fixed by the Pod template."""
+    """Contains the mounted Secrets of input, output and model, each a folder with one file per key. Fixed by the Pod template."""
 
     termination_log: Path = Path("/dev/termination-log")
     """Path to which the result is written. The kubelet's default."""
@@ -69,7 +69,7 @@ class Settings(BaseModel):
     """Of the init container: seconds for which it waits until the model answers. 0: no limit."""
 
     progress_seconds: float = Field(default=2.0, ge=0)
-    """Minimum seconds between two progress lines. 2: as often as the worker reads them, and the log stays small."""
+    """Minimum seconds between two progress lines. 2: the worker reads the log every 5 seconds at most."""
 
     limits: Limits = Limits()
     """Limits that stores, protocols and formats share; each is a variable of its own."""

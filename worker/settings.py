@@ -16,7 +16,8 @@ class WorkerSettings:
     common: CommonSettings
 
     runner_account: str
-    """SA_RUNNER: the service account of the runners' Pods, which get its token; empty (default): none, and no token."""
+    """SA_RUNNER: service account of Pods with a custom image whose config names none; every config may name it. Empty (default):
+    none, and no token."""
 
     front_door: tuple[str, ...]
     """FRONT_DOOR_NAMESPACES: comma-separated Kubernetes namespaces in which programs may start runs through Temporal; empty

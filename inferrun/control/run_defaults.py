@@ -72,8 +72,8 @@ class Defaults(BaseModel):
     which the kubelet accepts the Pod, so a short margin would terminate Pods that wait for an image or a Secret."""
 
     warm_up_seconds: int = Field(default=1800, ge=1)
-    """Seconds for which the Pod of a run waits until a model of KServe answers, if its config does not say. A large language model
-    takes many minutes to be downloaded and loaded."""
+    """Maximum number of seconds for which the Pod of a run waits until a model of KServe answers, unless its config sets
+    kserve.warmUpSeconds. Downloading and loading a large language model takes many minutes."""
 
     max_disruptions: int = Field(default=20, ge=0)
     """Maximum number of evictions, preemptions and lost nodes tolerated per run."""
@@ -143,12 +143,12 @@ class Defaults(BaseModel):
     Those of this product are always excluded."""
 
     allowed_addresses: Addresses = ()
-    """Addresses and networks, each with an optional port, to which our runner may connect although it refuses them by default:
-    loopback, link-local and metadata addresses, Temporal, the API server, and the ports of control planes."""
+    """Addresses and networks, each with an optional port, to which the built-in runner may connect although it refuses them by
+    default: loopback, link-local and metadata addresses, Temporal, the API server, and the ports of control planes."""
 
     refused_addresses: Addresses = ()
-    """Addresses, networks and host names, each with an optional port, to which our runner must not connect, besides those. The
-    worker adds the addresses at which it reaches Temporal and the API server."""
+    """Addresses, networks and host names, each with an optional port, to which the built-in runner must not connect, in addition to
+    those that it refuses by default. The worker adds the addresses at which it reaches Temporal and the API server."""
 
 
 def parse_defaults(values: Mapping[str, str], *, last: Defaults) -> tuple[Defaults, tuple[str, ...]]:

@@ -24,7 +24,7 @@ class Limits(BaseModel):
     than a tenth of its total cost."""
 
     request_seconds: float = Field(default=5.0, ge=0)
-    """Target duration of one request in seconds: requests to slow models have fewer records. 0: always `batch_rows` records.
+    """Target duration of one request in seconds: requests to slow models have fewer records. 0: always the maximum number.
     Default 5: far below the timeout, and little is lost if a Pod is stopped."""
 
     batch_bytes: int = Field(default=1 * MIB, ge=1 * KIB)
@@ -55,8 +55,8 @@ class Limits(BaseModel):
     falls when the server rejects requests (429, 503), does not respond in time, or has become slower."""
 
     start_concurrency: int = Field(default=0, ge=0, le=MAX_CONCURRENCY)
-    """Number of concurrent requests to begin with. Default 0: 4 if the runner finds the concurrency, otherwise `concurrency`. With
-    a fixed concurrency, each success allows one more. With a model of KServe it is what the replicas accept, if that is known."""
+    """Number of concurrent requests to begin with. Default 0: 4 if the runner finds the concurrency, otherwise the fixed number.
+    With a fixed concurrency, each success allows one more. With a model of KServe it is what the replicas accept, if known."""
 
     connection_seconds: float = Field(default=30.0, gt=0)
     """Seconds after which a connection to the model server is replaced by a new one, at the latest. Default 30: a Service chooses

@@ -57,8 +57,8 @@ class KServeModel(ResourceModel):
     """The model server. All fields are optional, because a custom image may not need them."""
 
     model_name: ModelText | None = None
-    """Name of the model on the model server. Default with serviceRef: the name that the object says. A LoRA adapter of an
-    LLMInferenceService is used by its name."""
+    """Name of the model on the model server. Default with serviceRef: the name of the object's model. To use a LoRA adapter of an
+    LLMInferenceService, set the name of the adapter."""
 
     model_url: ModelText | None = None
     """URL of the model's inference endpoint, such as sklearn-iris-predictor.models/v2/models/sklearn-iris/infer. The
@@ -81,8 +81,8 @@ class KServeModel(ResourceModel):
     openai."""
 
     warm_up_seconds: Seconds | None = None
-    """Seconds for which an init container waits until the model answers, which timeoutSeconds does not count; 0: none. Default:
-    with serviceRef the installation's setting warmUpSeconds, with modelUrl 0."""
+    """Maximum number of seconds for which an init container waits until the model answers, which timeoutSeconds does not count; 0:
+    no init container. Default: with serviceRef the installation's setting warmUpSeconds, with modelUrl 0."""
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Keys: token (bearer token), or username and

@@ -141,7 +141,7 @@ class ModelStatus(ResourceModel):
     """Revision that served the model at the start, if KServe reports one."""
 
     warning: Message | None = None
-    """What about the object conflicts with how the runner works, if anything does."""
+    """Setting of the object that conflicts with how the runner works, if there is one."""
 
     end_generation: int | None = None
     """Generation of the object when the run ended."""
@@ -235,7 +235,7 @@ class InferenceRunStatus(ResourceModel):
 
     contract: Annotated[str, Field(max_length=400_000)] | None = None
     """The contract passed to the runner, as base64-encoded JSON, without header values and without the user information and
-    query of URLs. Once it is set, the spec of the run cannot be changed."""
+    query of URLs. Once it is set, only timeoutSeconds and suspend of the spec can be changed."""
 
     snapshot_hash: Annotated[str, Field(max_length=64)] | None = None
     """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run was started."""

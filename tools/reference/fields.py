@@ -13,7 +13,7 @@ _TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean"}
 
 
 def rows(definition: Schema, part: str) -> Iterator[Row]:
-    """One row for each leaf below `spec` or `status`."""
+    """One row for each field below `spec` or `status`; an object without a description has rows for its fields only."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
     shown = {name: child for name, child in schema["properties"].items() if name not in OLD_PLACEMENT}
     yield from _below(shown, required=schema.get("required", ()), prefix="")
@@ -25,14 +25,16 @@ def _below(properties: dict[str, Schema], *, required: Iterable[str], prefix: st
         if path == "storage.output":
             continue  # the same as the input
         items = schema.get("items", {})
-        if schema.get("properties"):
-            yield from _below(schema["properties"], required=schema.get("required", ()), prefix=f"{path}.")
-        elif items.get("properties"):
-            yield from _below(items["properties"], required=items.get("required", ()), prefix=f"{path}[].")
-        else:
+        fields = schema.get("properties") or items.get("properties") or {}
+        description = schema.get("description", "")
+        if (description or not fields) and path != "storage.input":
             kind = _type_of(schema) + (", required" if name in required else "")
             shown = path.replace("storage.input", "storage.{input,output}")
-            yield f"`{shown}`", kind, schema.get("description", "")
+            yield f"`{shown}`", kind, description
+        if schema.get("properties"):
+            yield from _below(fields, required=schema.get("required", ()), prefix=f"{path}.")
+        elif fields:
+            yield from _below(fields, required=items.get("required", ()), prefix=f"{path}[].")
 
 
 def _type_of(schema: Schema) -> str:
@@ -45,7 +47,7 @@ def _type_of(schema: Schema) -> str:
             return f"list of {schema['items'].get('type', 'object')}s"
         case "object":
             is_text = schema.get("additionalProperties", {}).get("type") == "string"
-            return "map of strings" if is_text else "map"
+            return "map of strings" if is_text else "object" if "properties" in schema else "map"
         case "string" if schema.get("format") == "date-time":
             return "time"
         case kind:
