@@ -40,7 +40,6 @@ _UNSETTLED: Final = 8
 _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
 
-
 _HOPELESS: Final = 4
 """Records alone that are lost, each of them again later, before any has been answered: the same."""
 
@@ -102,10 +101,16 @@ class Isolation:
                 return parts
 
     async def confirm(self) -> None:
-        """Send the example. Raises Fault if it is not answered."""
+        """Send the example. Raises a transient Fault if it is not answered: it was before, so it is not to blame."""
         example = self._doubt.example
-        if example is not None:
+        if example is None:
+            return
+        try:
             await self._predict(example)
+        except Fault as fault:
+            if fault.is_transient:
+                raise
+            raise Fault(fault.error, kind=FaultKind.UNAVAILABLE) from fault
 
     async def _tried(self, batch: Batch, attempts: Attempts) -> list[Part]:
         await self._wait_for_server()

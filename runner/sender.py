@@ -209,7 +209,7 @@ class Sender:
             if latest is not None and suspicion.is_strong:
                 raise _Suspected(latest)
             if suspicion.needs_proof:
-                await self._isolation.confirm()
+                await self._confirm()
             try:
                 results = await self._try(batch)
             except Fault as fault:
@@ -284,10 +284,21 @@ class Sender:
         if self._doubt.example is None or self._retry_seconds == 0:
             return False
         try:
-            await self._isolation.confirm()
+            await self._confirm()
         except Fault:
             return False
         return True
+
+    async def _confirm(self) -> None:
+        """Send the example with a slot, before other batches. Raises a transient Fault if it is not answered."""
+        example = self._doubt.example
+        if example is None:
+            return
+        await self._slots.acquire(example.first)
+        try:
+            await self._isolation.confirm()
+        finally:
+            self._slots.release()
 
     async def _has_valid_response(self, example: Batch) -> bool:
         async def send() -> Results:

@@ -1,0 +1,157 @@
+"""Requests without a response, as the sender sees them: who is blamed, and what is sent meanwhile."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pytest
+
+from inferrun.plugins import (
+    Batch,
+    Checkpoint,
+    Counts,
+    Fault,
+    FaultKind,
+    InferenceError,
+    Limits,
+    ModelProtocol,
+    RecordError,
+    Results,
+)
+from runner.error_budget import ErrorBudget
+from runner.pipeline import Pipeline
+from runner.reorder_window import ReorderWindow
+from runner.sender import Sender
+from tests.unit.runner.batches import batch, decoded, results
+from tests.unit.runner.test_pipeline import RECORDS, Numbers, Recorder
+
+
+class Answering:
+    """A model that answers each record with its index."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.most_in_flight = 0
+
+    async def prepare(self) -> None:
+        return
+
+    async def predict(self, batch: Batch) -> Results:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(0.002)
+            self.check(range(batch.first, batch.first + len(batch)))
+        finally:
+            self.in_flight -= 1
+        return results(range(batch.first, batch.first + len(batch)))
+
+    def check(self, indexes: Sequence[int]) -> None:
+        """Raise Fault if these records get no response."""
+
+
+async def predict_with(model: ModelProtocol, sink: Recorder, **limits: float) -> Counts:
+    """Predict all records with these limits."""
+    source = Numbers(random.Random(3))  # noqa: S311  not for security
+    chosen = Limits.model_validate(
+        {"request_seconds": 0, "batch_rows": 1, "concurrency": 1, "retry_seconds": 0.5} | limits
+    )
+    pipeline = Pipeline(source, model, sink, limits=chosen, report=lambda _: None)
+    async with asyncio.timeout(30):
+        return await pipeline.run(source.plan(), Checkpoint())
+
+
+def failed_in(sink: Recorder) -> dict[int, str]:
+    """The codes of the errors, by the indexes of their records; the others have their own predictions."""
+    failed = {index: one.code for index, one in sink.written.items() if isinstance(one, RecordError)}
+    answered = {index: one for index, one in sink.written.items() if index not in failed}
+    assert answered == {index: index for index in range(RECORDS) if index not in failed}
+    return failed
+
+
+@pytest.mark.parametrize(
+    ("batch_rows", "concurrency", "request_seconds"), [(1, 1, 0), (1, 4, 0), (100, 4, 0), (100, 1, 5)]
+)
+async def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
+    batch_rows: int, concurrency: int, request_seconds: int
+) -> None:
+    class Slow(Answering):
+        def check(self, indexes: Sequence[int]) -> None:
+            if 217 in indexes:
+                raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
+
+    sink = Recorder()
+    limits = {"batch_rows": batch_rows, "concurrency": concurrency, "request_seconds": request_seconds}
+    counts = await predict_with(Slow(), sink, **limits)
+    assert (counts.completed, counts.failed) == (RECORDS - 1, 1)
+    assert failed_in(sink) == {217: "no_response"}
+
+
+async def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
+    class Hanging(Answering):
+        is_hanging = False
+
+        def check(self, indexes: Sequence[int]) -> None:
+            self.is_hanging |= 217 in indexes
+            if self.is_hanging:
+                raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
+
+    sink = Recorder()
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(Hanging(), sink)
+    assert failed.group_contains(InferenceError, match="within 300 s")
+    assert not any(isinstance(one, RecordError) for one in sink.written.values())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.SERVER_ERROR])
+async def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_record(kind: FaultKind) -> None:
+    """Some servers reject everything until their model is loaded. Here it concerns only the record that is sent as a proof."""
+
+    class Restarting(Answering):
+        faults: ClassVar = [
+            Fault(InferenceError("closed"), kind=FaultKind.LOST),
+            Fault(InferenceError("refused"), kind=FaultKind.UNAVAILABLE, was_sent=False),
+            Fault(InferenceError("the model is not loaded"), kind=kind),
+        ]
+
+        def check(self, indexes: Sequence[int]) -> None:
+            self.has_begun |= 1 in indexes
+            if self.has_begun and self.faults:
+                raise self.faults.pop(0)
+
+        has_begun = False
+
+    model, limits = Restarting(), Limits(request_seconds=0, retry_seconds=5)
+    window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 4)
+    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
+    async with asyncio.timeout(30):
+        for index in (0, 1):
+            record = batch([index], first=index)
+            await window.enter(record)
+            sender.expect(record)
+            found = await sender.send(record)
+            assert decoded(found) == [index]
+    assert not model.faults
+
+
+async def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
+    """Those that were lost wait for a proof that it answers."""
+
+    class Away(Answering):
+        back_at = float("inf")
+
+        def check(self, indexes: Sequence[int]) -> None:
+            now = asyncio.get_running_loop().time()
+            if 17 in indexes and self.back_at == float("inf"):
+                self.back_at = now + 0.1
+                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
+            if self.back_at != float("inf") and now < self.back_at:
+                raise Fault(InferenceError("refused"), kind=FaultKind.UNAVAILABLE, was_sent=False)
+
+    model, sink = Away(), Recorder()
+    await predict_with(model, sink, retry_seconds=5)
+    assert failed_in(sink) == {}
+    assert model.most_in_flight == 1
