@@ -155,3 +155,36 @@ async def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_ba
     await predict_with(model, sink, retry_seconds=5)
     assert failed_in(sink) == {}
     assert model.most_in_flight == 1
+
+
+class OneByOne(Answering):
+    """A server that works on one request at a time, and goes on with one whose client has given up."""
+
+    def __init__(self, *, slow: int, seconds: float, timeout: float) -> None:
+        super().__init__()
+        self._slow = slow
+        self._seconds = seconds
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._work = set[asyncio.Task[None]]()
+
+    async def predict(self, batch: Batch) -> Results:
+        work = asyncio.create_task(self._work_on(range(batch.first, batch.first + len(batch))))
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
+        done, _ = await asyncio.wait([work], timeout=self._timeout)
+        if not done:
+            raise Fault(InferenceError("no response in time"), kind=FaultKind.TIMEOUT)
+        return results(range(batch.first, batch.first + len(batch)))
+
+    async def _work_on(self, indexes: Sequence[int]) -> None:
+        async with self._turn:
+            await asyncio.sleep(self._seconds if self._slow in indexes else 0.001)
+
+
+@pytest.mark.parametrize("seconds", [0.4, 0.9])
+async def test_records_that_wait_behind_a_slow_one_are_not_blamed(seconds: float) -> None:
+    """They time out together, each time they are sent together."""
+    sink = Recorder()
+    await predict_with(OneByOne(slow=217, seconds=seconds, timeout=0.3), sink, concurrency=4, retry_seconds=0.3)
+    assert failed_in(sink) == {217: "no_response"}
