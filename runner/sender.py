@@ -293,7 +293,7 @@ class Sender:
         async def send() -> Results:
             await self._slots.acquire(example.first)
             try:
-                return await self._model.predict(example)
+                return _checked(example, await self._model.predict(example))
             finally:
                 self._slots.release()
 

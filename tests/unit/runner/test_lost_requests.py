@@ -188,3 +188,20 @@ async def test_records_that_wait_behind_a_slow_one_are_not_blamed(seconds: float
     sink = Recorder()
     await predict_with(OneByOne(slow=217, seconds=seconds, timeout=0.3), sink, concurrency=4, retry_seconds=0.3)
     assert failed_in(sink) == {217: "no_response"}
+
+
+async def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_record_ends_the_attempt() -> None:
+    """A protocol may leave it to the sender to count them."""
+
+    class Forgetful(Answering):
+        has_forgotten = False
+
+        async def predict(self, batch: Batch) -> Results:
+            self.has_forgotten |= batch.first == 217
+            return results([]) if self.has_forgotten else await super().predict(batch)
+
+    sink = Recorder()
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(Forgetful(), sink)
+    assert failed.group_contains(InferenceError, match="returned 0 predictions for 1 records")
+    assert not any(isinstance(one, RecordError) for one in sink.written.values())
