@@ -1,11 +1,12 @@
-"""Finds the record that ends the server's process, by sending it while nothing else is in flight.
+"""Finds the record that ends the server's process, or occupies it for too long, by sending it while nothing else is in flight.
 
-A record is blamed only if it has no response when it is sent alone, three times, or seven if the server is not gone in between.
-Before each of these times the server answers another record, the example. Others may end the server as well, such as another Pod of
-the run or another run: they send their own suspects when the server is back, at the same time as this one. So before each time but
-the first the example is sent a random number of times. If it is not answered either, that time is repeated.
+A record is blamed only if it has no response when it is sent alone, three times, or seven if connections are lost and the server
+is not gone in between. Before each of these times the server answers another record, the example. So a record that only waited
+behind a slow one is not blamed. Others may end or occupy the server as well, such as another Pod of the run or another run: they
+send their own suspects when the server is back, at the same time as this one. So before each time but the first the example is
+sent a random number of times. If it is not answered either, that time is repeated.
 
-Each loss may cost the restart of a process. So a batch is divided into many parts at once.
+Each loss may cost the restart of a process, or the time that a response may take. So a batch is divided into many parts at once.
 """
 
 import asyncio
@@ -39,7 +40,6 @@ _UNSETTLED: Final = 8
 
 _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
-
 
 _HOPELESS: Final = 4
 """Records alone that are lost, each of them again later, before any has been answered: the same."""
@@ -102,10 +102,16 @@ class Isolation:
                 return parts
 
     async def confirm(self) -> None:
-        """Send the example. Raises Fault if it is not answered."""
+        """Send the example. Raises a transient Fault if it is not answered: it was before, so it is not to blame."""
         example = self._doubt.example
-        if example is not None:
+        if example is None:
+            return
+        try:
             await self._predict(example)
+        except Fault as fault:
+            if fault.is_transient:
+                raise
+            raise Fault(fault.error, kind=FaultKind.UNAVAILABLE) from fault
 
     async def _tried(self, batch: Batch, attempts: Attempts) -> list[Part]:
         await self._wait_for_server()
@@ -116,10 +122,12 @@ class Isolation:
             return await self._divided(batch, attempts)
         confirmations, needed = 0, _CONFIRMATIONS
         while confirmations < needed:
+            kind = found.kind if isinstance(found, Fault) else None
             if await self._example_fault(times=1) is None:
-                self._is_answering, needed = True, _MORE_CONFIRMATIONS
-            is_busy = isinstance(found, Fault) and found.kind is FaultKind.BUSY
-            await self._send_examples(_FEWEST_IF_BUSY if is_busy else _FEWEST)
+                self._is_answering = True
+                if kind is not FaultKind.TIMEOUT:
+                    needed = _MORE_CONFIRMATIONS
+            await self._send_examples(_FEWEST_IF_BUSY if kind is FaultKind.BUSY else _FEWEST)
             found = await self._sent(batch, attempts)
             if not _is_loss(found):
                 return [Part(batch, found if isinstance(found, Results) else None)]

@@ -4,7 +4,7 @@ A request that waits for a retry occupies no slot. Retries have priority over la
 
 A batch that is rejected, or has no valid response, is divided until the bad records are found. A server that rejects every record,
 or gives a valid response to none, ends the attempt. A batch that repeatedly has no response at all although others have one may end
-the server's process: it is sent while nothing else is in flight (`runner.isolation`).
+the server's process or occupy it for too long: it is sent while nothing else is in flight (`runner.isolation`).
 """
 
 import asyncio
@@ -185,12 +185,11 @@ class Sender:
 
     async def _failed(self, batch: Batch, fault: Fault, attempts: Attempts, *, is_blamed: bool) -> Results:
         """Divide a batch that retries do not help, or find out whether its only record is to blame."""
-        is_timeout = fault.kind is FaultKind.TIMEOUT and await self._is_answering()
-        if fault.kind not in _DIVIDED and not is_timeout:
+        if fault.kind not in _DIVIDED:
             raise fault.error from fault
         if len(batch) > 1:
             return await self._divided(batch, fault, attempts)
-        if (is_timeout or fault.kind in _IN_DOUBT) and not is_blamed:
+        if fault.kind in _IN_DOUBT and not is_blamed:
             return await self._doubted(batch, fault, attempts)
         return self._rejected(fault)
 
@@ -209,7 +208,7 @@ class Sender:
             if latest is not None and suspicion.is_strong:
                 raise _Suspected(latest)
             if suspicion.needs_proof:
-                await self._isolation.confirm()
+                await self._confirm()
             try:
                 results = await self._try(batch)
             except Fault as fault:
@@ -224,11 +223,11 @@ class Sender:
 
     def _is_suspect(self, fault: Fault, suspicion: Suspicion) -> bool:
         """Whether a batch whose retries have not helped is to be sent alone. Otherwise the server is to blame."""
-        if fault.kind is FaultKind.TIMEOUT or self._retry_seconds == 0:
+        if self._retry_seconds == 0:
             return False
         if self._doubt.example is None:
             return suspicion.was_cut_off
-        return suspicion.is_repeated
+        return fault.kind is FaultKind.TIMEOUT or suspicion.is_repeated
 
     async def _isolated(self, batch: Batch, fault: Fault, attempts: Attempts) -> Results:
         """Send a batch while nothing else is in flight, and the parts that are not to blame as usual."""
@@ -279,21 +278,22 @@ class Sender:
             raise broken from fault
         return await self._request(record, attempts, is_blamed=True)
 
-    async def _is_answering(self) -> bool:
-        """Whether the server answers a record that it has answered before. Tries once."""
-        if self._doubt.example is None or self._retry_seconds == 0:
-            return False
+    async def _confirm(self) -> None:
+        """Send the example with a slot, before other batches. Raises a transient Fault if it is not answered."""
+        example = self._doubt.example
+        if example is None:
+            return
+        await self._slots.acquire(example.first)
         try:
             await self._isolation.confirm()
-        except Fault:
-            return False
-        return True
+        finally:
+            self._slots.release()
 
     async def _has_valid_response(self, example: Batch) -> bool:
         async def send() -> Results:
             await self._slots.acquire(example.first)
             try:
-                return await self._model.predict(example)
+                return _checked(example, await self._model.predict(example))
             finally:
                 self._slots.release()
 

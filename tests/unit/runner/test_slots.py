@@ -70,3 +70,40 @@ async def test_nothing_is_given_out_during_a_pause() -> None:
     assert not waiting.done()
     slots.pause(0)  # a later pause replaces an earlier one
     assert await asyncio.wait_for(waiting, 15) == 1
+
+
+async def test_nothing_is_sent_while_one_is_alone_and_everything_afterwards() -> None:
+    slots = Slots(lambda: 2)
+    await slots.acquire(0)
+
+    async def hold() -> None:
+        async with slots.alone():
+            await asyncio.Event().wait()
+
+    alone = asyncio.create_task(hold())
+    await turns()
+    waiting = [asyncio.create_task(slots.acquire(priority)) for priority in (1, 2)]
+    await turns()
+    slots.release()
+    await turns()
+    assert [one.done() for one in waiting] == [False, False]
+    alone.cancel()
+    await turns()
+    assert [one.done() for one in waiting] == [True, True]
+
+
+async def test_slots_are_given_out_again_if_one_that_waits_to_be_alone_is_cancelled() -> None:
+    slots = Slots(lambda: 2)
+    await slots.acquire(0)
+
+    async def hold() -> None:
+        async with slots.alone():
+            raise AssertionError("a slot is occupied")
+
+    alone = asyncio.create_task(hold())
+    await turns()
+    waiting = asyncio.create_task(slots.acquire(1))
+    await turns()
+    assert not waiting.done()
+    alone.cancel()
+    assert await asyncio.wait_for(waiting, 15) == 2

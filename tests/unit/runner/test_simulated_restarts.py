@@ -1,0 +1,138 @@
+"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed.
+
+Hours pass within a moment: the clock of the event loop advances whenever every task waits.
+"""
+
+import asyncio
+import random
+import selectors
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, RecordError, Results
+from runner.error_budget import ErrorBudget
+from runner.reorder_window import ReorderWindow
+from runner.sender import Sender
+from tests.unit.runner.batches import batch, decoded, results
+
+_NEVER_FULL = 1 << 40
+
+
+class _Selector(selectors.DefaultSelector):
+    """Returns at once, and counts the time for which it would have waited."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "every task waits, and nothing will happen"
+        self.passed += timeout
+        return super().select(0)
+
+
+class _SimulatedLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._simulated = _Selector()
+        super().__init__(self._simulated)
+
+    def time(self) -> float:
+        return self._simulated.passed
+
+
+@dataclass(eq=False)
+class _Process:
+    back_at: float = 0.0
+    in_flight: set[asyncio.Future[None]] = field(default_factory=set)
+
+
+class Mortal:
+    """A model server of one or more processes. A process ends with everything in flight."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(self, chance: random.Random, *, poison: set[int], processes: int, kind: FaultKind) -> None:
+        self._chance = chance
+        self._poison = poison
+        self._processes = [_Process() for _ in range(processes)]
+        self._kind = kind
+        self._restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
+        self._seconds = chance.choice([0.01, 0.3, 3.0])
+        self._ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
+
+    async def prepare(self) -> None:
+        return
+
+    async def predict(self, batch: Batch) -> Results:
+        loop, chance = asyncio.get_running_loop(), self._chance
+        await asyncio.sleep(0.0005)
+        up = [process for process in self._processes if process.back_at <= loop.time()]
+        if not up:
+            refused = FaultKind.UNAVAILABLE if self._kind is FaultKind.LOST else self._kind
+            raise Fault(InferenceError("away"), kind=refused, was_sent=self._kind is not FaultKind.LOST)
+        process, response = chance.choice(up), loop.create_future()
+        process.in_flight.add(response)
+        indexes = range(batch.first, batch.first + len(batch))
+        if not self._poison.isdisjoint(indexes) or chance.random() < self._ends_at_random:
+            loop.call_later(self._seconds * chance.random(), self._end, process)
+        loop.call_later(self._seconds * chance.uniform(1, 2), _answer, response)
+        try:
+            await response
+        finally:
+            process.in_flight.discard(response)
+        return results(indexes)
+
+    def _end(self, process: _Process) -> None:
+        process.back_at = asyncio.get_running_loop().time() + self._restart * self._chance.uniform(0.5, 1.5)
+        for response in process.in_flight:
+            if not response.done():
+                response.set_exception(Fault(InferenceError("lost"), kind=self._kind))
+
+
+def _answer(response: asyncio.Future[None]) -> None:
+    if not response.done():
+        response.set_result(None)
+
+
+async def _sent(model: Mortal, count: int, limits: Limits) -> dict[int, object]:
+    """The predictions and errors of the records, as far as there are any when the attempt ends."""
+    window = ReorderWindow(limit=_NEVER_FULL, minimum=lambda: _NEVER_FULL)
+    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
+    found: dict[int, object] = {}
+
+    async def send(one: Batch) -> None:
+        found.update(enumerate(decoded(await sender.send(one)), start=one.first))
+
+    size = limits.batch_rows
+    batches = [batch(range(first, min(first + size, count)), first=first) for first in range(0, count, size)]
+    for one in batches:
+        await window.enter(one)
+        sender.expect(one)
+    try:
+        async with asyncio.timeout(24 * 3600), asyncio.TaskGroup() as group:
+            for one in batches:
+                group.create_task(send(one))
+    except* InferenceError:
+        assert len(found) < count  # the attempt ends, which costs no record
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
+    random.seed(seed)  # of the waits between retries
+    chance = random.Random(seed)  # noqa: S311  not for security
+    count = chance.choice([30, 200])
+    poison = set(chance.sample(range(count), chance.choice([0, 1, 2, 5])))
+    kind = chance.choice([FaultKind.LOST, FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY])
+    model = Mortal(chance, poison=poison, processes=chance.choice([1, 1, 3]), kind=kind)
+    limits = Limits(
+        concurrency=chance.choice([0, 1, 4, 16]),
+        batch_rows=chance.choice([1, 10, 64]),
+        request_seconds=chance.choice([0.0, 5.0]),
+        retry_seconds=60.0,
+    )
+    with asyncio.Runner(loop_factory=_SimulatedLoop) as runner:
+        found = runner.run(_sent(model, count, limits))
+    blamed = {index for index, one in found.items() if isinstance(one, RecordError)}
+    assert blamed == poison & set(found)
+    assert all(one == index for index, one in found.items() if index not in blamed)
