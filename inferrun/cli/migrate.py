@@ -141,6 +141,7 @@ async def _record(action: Action, api: Cluster) -> None:
         message=outcome.message,
         now=utc_now(),
         finished=outcome.finished_at,
+        earliest=outcome.started_at,  # of the Job, by the clock of its controller; a run from a backup was created later
         start_time=outcome.started_at,
         exit_code=outcome.exit_code,
         delivery="Unknown",

@@ -64,14 +64,15 @@ def ended_status(
     message: str,
     now: datetime,
     finished: datetime | None = None,
+    earliest: datetime | None = None,
     **changes: Any,  # Any: fields of InferenceRunStatus, validated by it
 ) -> InferenceRunStatus:
     """The terminal status. The duration counts from the start, or else the creation, until `finished`, or else now.
 
-    Start and end come from clocks of nodes: here none of them is before the run's creation, in the future, or in the wrong order. A
-    start that was shown does not become a later one.
+    Start and end come from clocks of nodes: here none of them is before `earliest` (by default the creation), in the future, or in
+    the wrong order. A start that was shown does not become a later one.
     """
-    created = run.metadata.creation_timestamp or now
+    created = earliest or run.metadata.creation_timestamp or now
     latest = max(created, now)
     starts = [one for one in (changes.pop("start_time", None), run.status.start_time) if one is not None]
     start = _within(min(starts), created, latest) if starts else None
