@@ -15,6 +15,15 @@ CLUSTER_FILES = Path(__file__).resolve().parents[2] / ".devcluster"
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of the runner, which need no cluster, take turns beside all others, which share one and follow each other."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder):
+            of_runner = item.path.is_relative_to(folder / "runner")
+            item.add_marker(pytest.mark.xdist_group(item.path.name if of_runner else "cluster"))
+
+
 @pytest.fixture(scope="session")
 def kubeconfig() -> Path:
     """The kubeconfig of the cluster for the tests."""
