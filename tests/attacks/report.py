@@ -1,7 +1,7 @@
 """`python -m tests.attacks.report`: the page of the documentation with the attacks of the last execution.
 
-Attacks may be executed in several parts; each writes what happened to a file of the folder `build-output/attacks`. The names of the
-tests say what must happen, and the docstring of a module says who attacks.
+Attacks may be executed in several parts; each writes its outcomes to a file of the folder `build-output/attacks`. The first line of
+a test's docstring says what is protected, and that of its module who attacks.
 """
 
 import ast
@@ -19,15 +19,14 @@ PAGE = ROOT / "docs" / "contributing" / "attacks.md"
 
 HEAD = """# Attacks
 
-What must not be possible, and what happened when it was tried. `make attacks` executes the attacks on the installed product: on a
-real API server, a real node and a real Temporal server, with Pod Security `restricted` enforced. A tenant has the role `edit` in
-one namespace, a caller has access to Temporal, and an image is executed by a run. The [trust
-model](../concepts/trust-model.md) says what each of them may do.
+What must not be possible, and whether it was. `make attacks` attacks the installed product on a real API server, node and Temporal
+server, with Pod Security `restricted` enforced. A tenant has the role `edit` in one namespace, a caller has access to Temporal,
+and an image is executed by a run. The [trust model](../concepts/trust-model.md) says what each of them may do.
 
 During the attacks, a victim in another namespace starts a run every five seconds. Its Jobs must exist within a second, all of its
 runs must succeed, and no component may be restarted. Before the attacks, the same is measured without them.
 
-This page is written by the execution of the attacks.
+`make attacks` writes this page.
 """
 
 
@@ -95,25 +94,27 @@ def page(parts: Iterable[Part]) -> str:
 
 def _section(file: str, outcomes: list[Outcome]) -> list[str]:
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    order = [item.name for item in module.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    tests = {item.name: item for item in module.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)}
     by_name: dict[str, list[Outcome]] = defaultdict(list)
     for item in outcomes:
         by_name[item.test.partition("::")[2].partition("[")[0]].append(item)
-    title = (ast.get_docstring(module) or "").splitlines()[0].rstrip(".")
     lines = [
-        f"## {title}",
+        f"## {_first_line(module)}",
         "",
-        "| what must happen | variants | what happened | seconds |",
+        "| protection | variants | outcome | seconds |",
         "| --- | --- | --- | --- |",
     ]
-    for name in sorted(by_name, key=order.index):
+    for name in sorted(by_name, key=list(tests).index):
         found = by_name[name]
         held = sum(item.is_repelled for item in found)
-        text = name.removeprefix("test_").replace("_", " ")
-        happened = "just that" if held == len(found) else f"just that in {held} of {len(found)} cases"
+        outcome = "held" if held == len(found) else f"held in {held} of {len(found)}"
         seconds = max(item.seconds for item in found)
-        lines.append(f"| {text[0].upper()}{text[1:]} | {len(found)} | {happened} | {seconds:.0f} |")
+        lines.append(f"| {_first_line(tests[name])} | {len(found)} | {outcome} | {seconds:.0f} |")
     return [*lines, ""]
+
+
+def _first_line(of: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    return (ast.get_docstring(of) or "").partition("\n")[0].rstrip(".")
 
 
 def main() -> int:

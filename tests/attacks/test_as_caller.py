@@ -76,6 +76,7 @@ SLEEPING = {"parameters": {"sleep": "15"}}
 
 @pytest.mark.parametrize("activity", ["StopJob", "StopLaunch"])
 async def test_a_job_of_somebody_else_is_not_stopped(victim: Victim, forge: Any, activity: str) -> None:
+    """Another tenant's Job cannot be stopped."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)["metadata"]
     argument = {
@@ -91,7 +92,10 @@ async def test_a_job_of_somebody_else_is_not_stopped(victim: Victim, forge: Any,
 
 
 async def test_a_job_of_another_run_is_not_stopped(tenant: Space, victim: Victim, forge: Any) -> None:
-    """With the identity of a run that the attacker owns."""
+    """A run's identity does not allow its owner to stop another run's Job.
+
+    With the identity of a run that the attacker owns.
+    """
     await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
     await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
@@ -121,6 +125,7 @@ async def test_a_job_of_another_run_is_not_stopped(tenant: Space, victim: Victim
 async def test_an_activity_is_refused_to_a_foreign_workflow(
     victim: Victim, forge: Any, activity: str, fields: Object
 ) -> None:
+    """Activities reject callers that are not the run's own workflow."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)
     with pytest.raises(WorkflowFailureError):
@@ -132,6 +137,7 @@ async def test_an_activity_is_refused_to_a_foreign_workflow(
 
 @pytest.mark.parametrize("sleep", ["15", "0"], ids=["active", "finished"])
 async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller: Client, sleep: str) -> None:
+    """A cleanup workflow that is started by hand deletes nothing."""
     name = f"kept-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters={"sleep": sleep}))
     phase = "Running" if sleep == "15" else "Succeeded"
@@ -161,6 +167,7 @@ async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller:
 async def test_a_run_workflow_with_a_forged_state_does_not_end_the_run(
     victim: Victim, caller: Client, forged: Object
 ) -> None:
+    """A run workflow that is started with forged state cannot end the run."""
     limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
     job = job_of(victim, ref)
@@ -184,6 +191,7 @@ async def theirs(caller: Client) -> AsyncIterator[str]:
 async def test_a_state_that_another_program_continues_with_does_not_end_the_run(
     victim: Victim, caller: Client, theirs: str, lifecycle: int
 ) -> None:
+    """Continuing as new with forged state cannot end the run."""
     limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
     job = job_of(victim, ref)
@@ -198,6 +206,7 @@ async def test_a_state_that_another_program_continues_with_does_not_end_the_run(
 async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_does_not_cancel_it(
     victim: Victim, caller: Client, theirs: str
 ) -> None:
+    """Cancelling a submission that continues as new with another tenant's run does not cancel that run."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     following = {"name": ref.name, "uid": ref.uid}
     request = {"namespace": victim.space.name, "configRef": "actor", "following": following, **SLEEPING}
@@ -209,7 +218,10 @@ async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_do
 
 
 async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim, caller: Client, theirs: str) -> None:
-    """Under the id that a program of the victim will use."""
+    """Another program's workflow under a submission's id cannot supply the result of a run.
+
+    Under the id that a program of the victim will use.
+    """
     key = f"answered-{uuid.uuid4().hex[:6]}"
     request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"exit": "5"}}
     forged = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=theirs)
@@ -224,7 +236,10 @@ async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim
 
 @pytest.mark.parametrize("suffix", ["?x=1", "/", "%2F", "#x", "/../other"])
 async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: str) -> None:
-    """Under which another workflow would execute it again."""
+    """A run cannot be executed again under a second spelling of its workflow id.
+
+    Under which another workflow would execute it again.
+    """
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)
     alias = RunRef(namespace=ref.namespace, name=ref.name + suffix, uid=ref.uid)
@@ -251,6 +266,7 @@ async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: 
 async def test_a_forged_signal_only_makes_a_run_look_again(
     victim: Victim, caller: Client, signal: str, fields: Object
 ) -> None:
+    """A forged signal causes nothing but another look at the Job."""
     ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
     job = job_of(victim, ref)["metadata"]
     handle = caller.get_workflow_handle(run_workflow_id(ref))
@@ -259,6 +275,7 @@ async def test_a_forged_signal_only_makes_a_run_look_again(
 
 
 async def test_a_forged_end_does_not_complete_a_submission(victim: Victim, caller: Client) -> None:
+    """A forged end does not complete a submission."""
     key = f"submitted-{uuid.uuid4().hex[:6]}"
     request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"sleep": "12", "exit": "5"}}
     handle = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=QUEUE)
@@ -274,6 +291,7 @@ async def test_a_forged_end_does_not_complete_a_submission(victim: Victim, calle
 async def test_cancelling_a_submission_that_follows_somebody_elses_run_does_not_cancel_it(
     victim: Victim, caller: Client
 ) -> None:
+    """Cancelling a submission that follows another tenant's run does not cancel that run."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     request = {
         "namespace": victim.space.name,
@@ -288,6 +306,7 @@ async def test_cancelling_a_submission_that_follows_somebody_elses_run_does_not_
 
 
 async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, caller: Client) -> None:
+    """A scheduled run cannot be created by calling its activity."""
     name = f"yearly-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
     parent = ref_of(victim.space, name)
@@ -316,6 +335,7 @@ async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, call
     ids=["null", "list", "text", "incomplete", "namespace", "type", "long", "unknown", "label"],
 )
 async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Client, argument: object) -> None:
+    """An invalid submission fails at once and names the field."""
     handle = await caller.start_workflow("SubmitInferenceRun", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 15)
@@ -333,7 +353,10 @@ BINARY = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=bytes(range
 async def test_a_payload_that_is_no_input_disturbs_nobody(
     victim: Victim, caller: Client, kind: str, payload: RawValue
 ) -> None:
-    """Whether its workflow fails or is tried again: the runs of others go on."""
+    """Payloads that cannot be decoded do not affect other workflows.
+
+    Whether its workflow fails or is tried again: the runs of others go on.
+    """
     handle = await caller.start_workflow(kind, payload, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
     name = f"beside-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor"))
@@ -347,12 +370,14 @@ async def test_a_payload_that_is_no_input_disturbs_nobody(
 async def test_a_signal_with_a_payload_that_is_no_input_disturbs_no_run(
     victim: Victim, caller: Client, signal: str, payload: RawValue
 ) -> None:
+    """Signals whose payload cannot be decoded do not affect the run."""
     ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
     await caller.get_workflow_handle(run_workflow_id(ref)).signal(signal, payload)
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
 
 
 async def test_an_update_that_no_workflow_handles_is_refused(victim: Victim, caller: Client) -> None:
+    """Unknown updates are rejected."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     handle = caller.get_workflow_handle(run_workflow_id(ref))
     for name in ("cancel", "run"):
@@ -362,6 +387,7 @@ async def test_an_update_that_no_workflow_handles_is_refused(victim: Victim, cal
 
 
 async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim, caller: Client) -> None:
+    """Another tenant's schedule cannot be made to create a run."""
     name = f"yearly-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
     parent = ref_of(victim.space, name)
@@ -414,6 +440,7 @@ async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim
 async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_field(
     victim: Victim, caller: Client, field: str, value: object
 ) -> None:
+    """A submission with a forbidden value fails and names the field."""
     request = {"namespace": victim.space.name, "configRef": "actor", field: value}
     handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
     with pytest.raises(WorkflowFailureError) as failure:
@@ -423,6 +450,7 @@ async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_fiel
 
 
 async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, caller: Client) -> None:
+    """Terminating a run's workflow does not lose the run."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)
     await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
@@ -431,7 +459,10 @@ async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, call
 
 
 async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(victim: Victim, caller: Client) -> None:
-    """The attacker ends the run's workflow and occupies its id with one of another type."""
+    """Occupying a run's workflow id does not lose the run.
+
+    The attacker ends the run's workflow and occupies its id with one of another type.
+    """
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
     squatter = await caller.start_workflow("Squatter", id=run_workflow_id(ref), task_queue=f"nobody-{uuid.uuid4().hex}")

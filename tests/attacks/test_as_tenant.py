@@ -53,6 +53,7 @@ def rejection(space: Space, *manifests: Object) -> str:
 def test_a_config_of_another_namespace_is_refused_whether_or_not_it_exists(
     tenant: Space, victim: Victim, name: str
 ) -> None:
+    """A config of another namespace is rejected, with the same message whether or not it exists."""
     body = run("borrow", "x")
     body["spec"]["configRef"] = {"name": name, "namespace": victim.space.name}
     tenant.apply(body)
@@ -62,6 +63,7 @@ def test_a_config_of_another_namespace_is_refused_whether_or_not_it_exists(
 
 @pytest.mark.parametrize("end", ["input", "output"])
 def test_a_secret_of_another_namespace_is_not_mounted(tenant: Space, victim: Victim, end: str) -> None:
+    """A Secret of another namespace cannot be mounted."""
     secret = f"token-{uuid.uuid4().hex[:6]}"
     victim.space.kubectl("create", "secret", "generic", secret, "--from-literal=server-url=http://127.0.0.1:9")
     tenant.kubectl("create", "secret", "generic", "own", "--from-literal=server-url=http://data.invalid")
@@ -77,6 +79,7 @@ def test_a_secret_of_another_namespace_is_not_mounted(tenant: Space, victim: Vic
 
 
 def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: Victim) -> None:
+    """A pull secret of another namespace cannot be used."""
     reference = {"name": "registry", "namespace": victim.space.name}
     tenant.apply(config("pull", credentialsRef=reference), run("pull", "pull"))
     until(lambda: tenant.items("pods"), seconds=SECONDS, what="a Pod")
@@ -87,6 +90,7 @@ def test_a_pull_secret_of_another_namespace_is_not_used(tenant: Space, victim: V
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "a\x00b", ".."])
 def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> None:
+    """Paths that leave the volume are rejected."""
     storage = {
         "input": {"file": {"claimName": "c", "path": path}},
         "output": {"file": {"claimName": "c", "path": "out"}},
@@ -96,11 +100,13 @@ def test_a_path_that_leaves_the_claim_is_rejected(tenant: Space, path: str) -> N
 
 @pytest.mark.parametrize("account", ["default", "user", "kube-system:clusterrole-aggregation-controller"])
 def test_a_service_account_that_is_not_allowed_is_rejected(tenant: Space, account: str) -> None:
+    """Service accounts that the administrator has not allowed are rejected."""
     assert "serviceAccountName" in rejection(tenant, config("account", serviceAccountName=account))
 
 
 @pytest.mark.parametrize("user", [0, -1, "root"])
 def test_root_is_rejected(tenant: Space, user: object) -> None:
+    """Running as root is rejected."""
     assert "runAsUser" in rejection(tenant, config("root", runAsUser=user))
 
 
@@ -119,12 +125,14 @@ def test_root_is_rejected(tenant: Space, user: object) -> None:
     ],
 )
 def test_a_header_that_changes_the_framing_is_rejected(tenant: Space, header: str) -> None:
+    """Headers that change the framing of HTTP messages are rejected."""
     call = {"path": "/x", "verb": "POST", "endpointRef": {"name": "data"}, "headers": [header]}
     storage = {"input": {"file": {"claimName": "c", "path": "in.jsonl"}}, "output": {"krateo": {"api": call}}}
     assert "headers" in rejection(tenant, ours("framing", storage=storage))
 
 
 def test_a_status_cannot_be_written(tenant: Space) -> None:
+    """Users cannot write the status."""
     tenant.apply(run("forge", "missing"))
     patch = '{"status": {"phase": "Succeeded"}}'
     words = ("patch", "inferencerun", "forge", "--subresource=status", "--type=merge", "-p", patch)
@@ -135,6 +143,7 @@ def test_a_status_cannot_be_written(tenant: Space) -> None:
 
 @pytest.mark.parametrize("label", ["kueue.x-k8s.io/priority-class", "inferrun.dev/installation", "team"])
 def test_a_label_that_is_not_allowed_does_not_reach_the_job(tenant: Space, label: str) -> None:
+    """Labels and annotations that are not allowed do not reach the Job."""
     body = run("label", "actor")
     body["metadata"]["labels"] = {label: "forged", "kueue.x-k8s.io/queue-name": "mine"}
     tenant.apply(body)
@@ -146,6 +155,7 @@ def test_a_label_that_is_not_allowed_does_not_reach_the_job(tenant: Space, label
 
 @pytest.mark.parametrize("value", ["x" * 5000, "no-such-workflow", "inferencerun/../../x", "a\nb"])
 def test_a_forged_submitter_does_not_keep_the_run_from_ending(tenant: Space, value: str) -> None:
+    """A forged submitter does not keep a run from ending."""
     body = run("submitted", "actor")
     body["metadata"]["annotations"] = {"inferrun.dev/submitted-by": value}
     tenant.apply(body)
@@ -153,6 +163,7 @@ def test_a_forged_submitter_does_not_keep_the_run_from_ending(tenant: Space, val
 
 
 def test_a_label_that_hides_a_live_job_does_not_stop_its_clock(tenant: Space) -> None:
+    """Relabelling a live Job does not suspend its deadline."""
     tenant.apply(run("hidden", "actor", timeoutSeconds=8, parameters={"sleep": "600"}))
     tenant.wait_for("hidden", phase="Running", seconds=60)
     [job] = tenant.items("jobs")
@@ -162,6 +173,7 @@ def test_a_label_that_hides_a_live_job_does_not_stop_its_clock(tenant: Space) ->
 
 
 def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
+    """Relabelling a Job does not hide its end."""
     tenant.apply(run("quiet", "actor", parameters={"sleep": "6"}))
     until(lambda: tenant.items("jobs"), seconds=SECONDS, what="a Job")
     [job] = tenant.items("jobs")
@@ -171,7 +183,10 @@ def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
 
 @pytest.mark.parametrize("writes", [1, 40], ids=["once", "all the time"])
 def test_a_forged_claim_to_a_namespace_changes_nothing(tenant: Space, writes: int) -> None:
-    """The Lease by which installations divide the namespaces: the one that serves this one goes on with it."""
+    """A forged Lease for a namespace changes nothing.
+
+    The Lease by which installations divide the namespaces: the one that serves this one goes on with it.
+    """
     tenant.apply(run("before", "actor", parameters={"sleep": "5"}))
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME}}
     for number in range(writes):
@@ -206,7 +221,10 @@ def forged_event(pod: Object, reason: str, number: int) -> Object:
 
 @pytest.mark.parametrize("code", ["0", "6"])
 def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: str) -> None:
-    """Whatever the owner of a run writes into the objects of the run, it ends with a reason, and what is shown is plain."""
+    """Forged metadata and Events are treated as data.
+
+    Whatever the owner of a run writes into the objects of the run, it ends with a reason, and what is shown is plain.
+    """
     tenant.apply(run("edited", "actor", timeoutSeconds=600, parameters={"sleep": "10", "exit": code}))
     tenant.wait_for("edited", phase="Running", seconds=60)
     [job], [pod] = tenant.items("jobs"), tenant.items("pods")
@@ -244,7 +262,10 @@ def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: st
     ids=str,
 )
 def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(tenant: Space, spec: Object) -> None:
-    """Never do two Pods of a run execute at a time, and the run says what it waits for or how it ended."""
+    """Edits of a run's Job are reported or have no effect.
+
+    Never do two Pods of a run execute at a time, and the run says what it waits for or how it ended.
+    """
     tenant.apply(run("changed", "actor", backoffLimit=0, parameters={"sleep": "8"}))
     tenant.wait_for("changed", phase="Running", seconds=60)
     [job] = tenant.items("jobs")
@@ -284,6 +305,7 @@ def _nested(name: str, depth: int) -> Object:
     ids=["1.3 MB", "100,000 unknown keys", "nested 900 deep"],
 )
 def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space, make: Callable[[], Object]) -> None:
+    """Very large configs and their runs are reported and affect nobody else."""
     body = json.dumps(make())
     done = tenant.stage.try_kubectl("-n", tenant.name, "create", "-f", "-", given=body)
     if done.returncode != 0:
@@ -301,6 +323,7 @@ def test_a_huge_config_and_runs_of_it_are_reported_and_harm_nobody(tenant: Space
 
 
 def test_a_flood_of_runs_does_not_delay_others(tenant: Space, victim: Victim) -> None:
+    """A flood of new runs does not delay other namespaces."""
     tenant.apply(*(run(f"flood-{number}", "missing") for number in range(300)), seconds=240)
     _expect_prompt_starts(victim, seconds=20)
     tenant.apply(config("missing", resources={"requests": {"cpu": "64"}}))
@@ -308,6 +331,7 @@ def test_a_flood_of_runs_does_not_delay_others(tenant: Space, victim: Victim) ->
 
 
 def test_a_flood_of_deletions_does_not_delay_others(tenant: Space, victim: Victim) -> None:
+    """A flood of deletions does not delay other namespaces."""
     tenant.apply(config("huge", resources={"requests": {"cpu": "64"}}))
     tenant.apply(*(run(f"flood-{number}", "huge") for number in range(150)), seconds=240)
     until(lambda: len(tenant.items("pods")) == 150, seconds=180, what="all Pods")
@@ -349,7 +373,10 @@ def _server_of(stage: Stage) -> str:
     ],
 )
 def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage, spelling: str) -> None:
-    """Only addresses of this machine: link-local ones are covered by tests that send nothing."""
+    """The default runner does not call the control plane.
+
+    Only addresses of this machine: link-local ones are covered by tests that send nothing.
+    """
     server = _server_of(stage)
     node = server.split("//")[1].rpartition(":")[0]
     addresses = {
@@ -378,7 +405,10 @@ def log_of(stage: Stage, component: str) -> str:
 
 
 async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, stage: Stage, caller: Client) -> None:
-    """Searched are the status, the Events, the Pod with its log, Temporal's history, and the logs of shim and worker."""
+    """Secret values appear nowhere but in the run's Secret.
+
+    Searched are the status, the Events, the Pod with its log, Temporal's history, and the logs of shim and worker.
+    """
     canary = f"c4nary{uuid.uuid4().hex[:8]}"
     address = f"--from-literal=server-url=http://user:{canary}@data.invalid"
     tenant.kubectl("create", "secret", "generic", "own", address)

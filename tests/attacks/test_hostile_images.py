@@ -54,6 +54,7 @@ def everything_about(space: Space, name: str) -> list[str]:
 
 
 def test_a_custom_image_cannot_claim_to_have_written_exactly_once(tenant: Space) -> None:
+    """A custom image cannot claim exactly-once delivery."""
     tenant.apply(run("claim", "actor", parameters={"say": FORGED}))
     status = tenant.wait_for("claim", phase="Succeeded", seconds=60)
     assert status["delivery"] == "Unknown"
@@ -74,7 +75,10 @@ def test_a_custom_image_cannot_claim_to_have_written_exactly_once(tenant: Space)
     ids=["ansi", "lines", "bidi", "markdown", "shell", "html", "long", "control"],
 )
 async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, message: str) -> None:
-    """One line wherever it is text, and inert where it is rendered as Markdown, which is in Temporal's UI."""
+    """A container's termination message is treated as data.
+
+    One line wherever it is text, and inert where it is rendered as Markdown, which is in Temporal's UI.
+    """
     tenant.apply(run("talk", "actor", parameters={"say": message, "exit": "4"}))
     status = await asyncio.to_thread(tenant.wait_for, "talk", phase="Failed", seconds=90)
     found = everything_about(tenant, "talk")
@@ -89,7 +93,10 @@ async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, m
 
 @pytest.mark.parametrize("code", ["0", "5"])
 def test_a_huge_log_is_not_read(tenant: Space, code: str) -> None:
-    """30 MB that look like the progress of our runner."""
+    """A very large log is not read as a whole.
+
+    30 MB that look like the progress of our runner.
+    """
     tenant.apply(run("loud", "actor", parameters={"lines": "30000", "exit": code, "sleep": "2"}))
     status = tenant.wait_for("loud", phase="Succeeded" if code == "0" else "Failed", seconds=120)
     assert status["exitCode"] == int(code)
@@ -99,17 +106,20 @@ def test_a_huge_log_is_not_read(tenant: Space, code: str) -> None:
 
 @pytest.mark.parametrize("code", ["255", "137", "143", "77"])
 def test_any_exit_code_is_a_failure_with_that_code(tenant: Space, code: str) -> None:
+    """Any exit code other than 0 is a failure that states the code."""
     tenant.apply(run("exit", "actor", parameters={"exit": code}))
     status = tenant.wait_for("exit", phase="Failed", seconds=90)
     assert status["exitCode"] == int(code)
 
 
 def test_a_container_that_ignores_sigterm_ends_at_its_deadline(tenant: Space) -> None:
+    """A container that ignores SIGTERM is stopped at its deadline."""
     tenant.apply(run("stubborn", "actor", timeoutSeconds=4, parameters={"sleep": "600", "ignore": "yes"}))
     tenant.wait_for("stubborn", phase="Failed", reason="DeadlineExceeded", seconds=60)
 
 
 def test_a_container_has_no_token_and_no_privileges(tenant: Space) -> None:
+    """Containers have no service account token and no privileges."""
     tenant.apply(run("probe", "actor", parameters={"probe": "yes", "sleep": "3"}))
     tenant.wait_for("probe", phase="Succeeded", seconds=60)
     [pod] = tenant.items("pods")

@@ -27,6 +27,7 @@ NOT_REACHED = re.compile(r"which runs must not reach")
 def test_a_model_of_another_namespace_is_refused_whether_or_not_it_exists(
     tenant: Space, victim: Victim, recording: str
 ) -> None:
+    """A model of another namespace is rejected, with the same message whether or not it exists."""
     name = f"model-{uuid.uuid4().hex[:6]}"
     if recording:
         play(victim.space, merged(recorded(recording), {"metadata": {"name": name}}))
@@ -55,7 +56,10 @@ PASSWORD = "c4nary"
     ids=["api server", "userinfo", "file", "mapped", "lines", "long", "malformed"],
 )
 def test_a_forged_address_of_a_model_is_reported_and_not_called(tenant: Space, stage: Stage, url: str) -> None:
-    """In the status of an InferenceService, which KServe's controllers normally write."""
+    """A forged model address is reported and not called.
+
+    In the status of an InferenceService, which KServe's controllers normally write.
+    """
     forged = {"address": {"url": url}, "url": url, "components": {"predictor": {"url": url, "address": {"url": url}}}}
     play(Space(stage, tenant.name), merged(standard(), {"metadata": {"name": "forged"}, "status": forged}))
     tenant.apply(ours("forged", kserve={"serviceRef": {"name": "forged"}}, backoffLimit=0))
@@ -70,6 +74,7 @@ def test_a_forged_address_of_a_model_is_reported_and_not_called(tenant: Space, s
 @pytest.mark.usefixtures("kserve")
 @pytest.mark.parametrize("kind", ["annotation", "conditions", "deep"])
 def test_a_huge_object_of_kserve_is_reported(tenant: Space, stage: Stage, kind: str) -> None:
+    """A very large KServe object is reported."""
     deep: object = "x"
     for _ in range(300):
         deep = {"deep": deep}
@@ -106,6 +111,7 @@ FORBIDDEN: dict[str, Object] = {
 
 @pytest.mark.parametrize("field", FORBIDDEN)
 def test_a_value_that_is_not_allowed_is_rejected_with_its_field(tenant: Space, field: str) -> None:
+    """A forbidden value in a config is rejected by field."""
     assert field in rejection(tenant, ours("wrong", **FORBIDDEN[field]))
 
 
@@ -126,6 +132,7 @@ def test_a_value_that_is_not_allowed_is_rejected_with_its_field(tenant: Space, f
 def test_a_run_with_a_value_that_is_not_allowed_is_rejected_with_its_field(
     tenant: Space, field: str, spec: Object
 ) -> None:
+    """A forbidden value in a run is rejected by field."""
     body = run("wrong", "actor")
     body["spec"].update(spec)
     assert field in rejection(tenant, body)
@@ -133,6 +140,7 @@ def test_a_run_with_a_value_that_is_not_allowed_is_rejected_with_its_field(
 
 @pytest.mark.parametrize("spec", [{"dryRun": True}, {"shards": 3}], ids=str)
 def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(tenant: Space, spec: Object) -> None:
+    """A custom image is not used for features that only the default runner has."""
     tenant.apply(run("custom", "actor", pendingTimeoutSeconds=10, **spec))
     [field] = spec
     status = until(
@@ -146,7 +154,10 @@ def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(tenant: S
 
 
 def test_a_run_of_another_namespace_cannot_be_retried(tenant: Space, victim: Victim) -> None:
-    """The message is that of a run that exists nowhere."""
+    """A run of another namespace cannot be retried.
+
+    The message is that of a run that exists nowhere.
+    """
     theirs = f"theirs-{uuid.uuid4().hex[:6]}"
     victim.space.apply(run(theirs, "actor"))
     victim.space.wait_for(theirs, phase="Succeeded", seconds=60)
@@ -179,7 +190,10 @@ STORES: dict[str, Callable[[str], Object]] = {
     [("s3", "api server"), ("s3", "loopback"), ("http", "kubelet"), ("http", "temporal"), ("sql", "temporal")],
 )
 def test_no_store_calls_the_control_plane(tenant: Space, stage: Stage, store: str, server: str) -> None:
-    """Only addresses of this machine: link-local ones are covered by tests that send nothing."""
+    """No store calls the control plane.
+
+    Only addresses of this machine: link-local ones are covered by tests that send nothing.
+    """
     node = stage.temporal_address.rpartition(":")[0]
     api = stage.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").split("//")[1]
     address = {
@@ -202,6 +216,7 @@ def test_no_store_calls_the_control_plane(tenant: Space, stage: Stage, store: st
 
 @pytest.mark.parametrize("claim", ["other/claim", "../claim", "", "x" * 300])
 def test_a_claim_of_another_namespace_cannot_be_named(tenant: Space, claim: str) -> None:
+    """A volume claim of another namespace cannot be named."""
     storage = {
         "input": {"file": {"claimName": claim, "path": "in.jsonl"}},
         "output": {"file": {"claimName": "c", "path": "out"}},
@@ -210,6 +225,7 @@ def test_a_claim_of_another_namespace_cannot_be_named(tenant: Space, claim: str)
 
 
 def test_the_value_of_a_header_that_ends_its_line_is_reported_and_not_shown(tenant: Space) -> None:
+    """A header value with a line break is reported without showing the value."""
     tenant.kubectl("create", "secret", "generic", "handler", "--from-literal=server-url=http://data.invalid")
     tenant.kubectl("create", "secret", "generic", "header", f"--from-literal=value={PASSWORD}\r\nX-Injected: 1")
     hidden = [{"name": "X-Key", "secretKeyRef": {"name": "header", "key": "value"}}]
@@ -235,7 +251,10 @@ GARBAGE = {
 def test_a_planted_output_neither_makes_a_run_succeed_nor_lets_it_hang(
     tenant: Space, stage: Stage, garbage: str
 ) -> None:
-    """In the folder of the run, before it starts: the result is that of the records, or a failure with a reason."""
+    """A planted output neither makes a run succeed nor makes it hang.
+
+    In the folder of the run, before it starts: the result is that of the records, or a failure with a reason.
+    """
     operator = Space(stage, tenant.name)
     prepare_rows(operator, backoffLimit=0, shards=2)
     in_pod(operator, "python3 -c 'for i in range(50): print([i, 1])' > /data/in.jsonl")

@@ -80,6 +80,7 @@ def _uid(tenant: Space, name: str) -> str:
     ids=",".join,
 )
 def test_a_planted_config_map_is_not_used(tenant: Space, forged: dict[str, Any]) -> None:
+    """A planted ConfigMap is not used."""
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref, **forged)
     tenant.apply(config_map(ref, start.contract_json, start.snapshot_json))
@@ -89,6 +90,7 @@ def test_a_planted_config_map_is_not_used(tenant: Space, forged: dict[str, Any])
 
 
 def test_a_planted_contract_is_not_used(tenant: Space) -> None:
+    """A planted contract is not used."""
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref)
     contract = json.dumps({**json.loads(start.contract_json), "parameters": {"sleep": "0", "exit": "0"}})
@@ -103,6 +105,7 @@ def test_a_planted_contract_is_not_used(tenant: Space) -> None:
     ids=["deep", "{}", "null", "5", "ctrl", "empty"],
 )
 def test_garbage_in_a_planted_config_map_is_reported(tenant: Space, garbage: str) -> None:
+    """Garbage in a planted ConfigMap is reported."""
     ref = waiting_run(tenant, "garbage")
     tenant.apply(config_map(ref, garbage, garbage))
     tenant.apply(config("later", backoffLimit=0))
@@ -142,6 +145,7 @@ def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Objec
 
 @pytest.mark.parametrize("command", ["exit", "sleep"])
 def test_a_planted_job_is_not_adopted(tenant: Space, command: str) -> None:
+    """A planted Job is not adopted."""
     ref = waiting_run(tenant, "adopt")
     tenant.apply(planted_job(ref, command=command))
     tenant.apply(config("later", backoffLimit=0))
@@ -149,6 +153,7 @@ def test_a_planted_job_is_not_adopted(tenant: Space, command: str) -> None:
 
 
 def test_a_planted_job_without_an_owner_is_not_adopted(tenant: Space) -> None:
+    """A planted Job without an owner is not adopted."""
     ref = waiting_run(tenant, "orphan")
     body = planted_job(ref)
     del body["metadata"]["ownerReferences"]
@@ -158,6 +163,7 @@ def test_a_planted_job_without_an_owner_is_not_adopted(tenant: Space) -> None:
 
 
 def test_a_job_that_is_planted_between_two_attempts_is_not_adopted(tenant: Space) -> None:
+    """A Job that is planted between two attempts is not adopted."""
     tenant.apply(run("retry", "actor", backoffLimit=1, parameters={"exit": "4", "sleep": "2"}))
     until(lambda: tenant.items("jobs"), seconds=SECONDS, what="the first Job")
     ref = RunRef(namespace=tenant.name, name="retry", uid=_uid(tenant, "retry"))
@@ -209,6 +215,7 @@ SUCCEED = ["python3", "-c", "open('/dev/termination-log','w').write('{\"status\"
 
 @pytest.mark.parametrize("is_owned", [False, True], ids=["labels", "labels and owner"])
 def test_a_planted_pod_that_exits_0_does_not_make_the_run_succeed(tenant: Space, *, is_owned: bool) -> None:
+    """A planted Pod that exits with 0 does not make the run succeed."""
     ref, job = running(tenant, "fake", parameters={"sleep": "12", "exit": "5"})
     tenant.apply(planted_pod(ref, job, image=ACTOR_IMAGE, command=SUCCEED, is_owned=is_owned))
 
@@ -222,18 +229,21 @@ def test_a_planted_pod_that_exits_0_does_not_make_the_run_succeed(tenant: Space,
 
 
 def test_a_planted_pod_at_the_deadline_does_not_make_the_run_succeed(tenant: Space) -> None:
+    """A Pod planted at the deadline does not make the run succeed."""
     ref, job = running(tenant, "late", timeoutSeconds=10, parameters={"sleep": "600"})
     tenant.apply(planted_pod(ref, job, image=ACTOR_IMAGE, command=SUCCEED, is_owned=False))
     tenant.wait_for("late", phase="Failed", reason="DeadlineExceeded", seconds=90)
 
 
 def test_a_planted_pod_with_an_invalid_image_does_not_end_a_healthy_run(tenant: Space) -> None:
+    """A planted Pod with an invalid image does not end a healthy run."""
     ref, job = running(tenant, "healthy", parameters={"sleep": "10"})
     tenant.apply(planted_pod(ref, job, image="Not/An:Image:Name", command=["x"], is_owned=False))
     tenant.wait_for("healthy", phase="Succeeded", seconds=90)
 
 
 def test_the_log_of_a_planted_pod_does_not_set_the_record_counts(tenant: Space) -> None:
+    """A planted Pod's log does not set the record counts."""
     ref, job = running(tenant, "counted", parameters={"sleep": "10"})
     line = '{"inferrun": {"total": 9, "completed": 9, "failed": 0}}'
     talk = ["python3", "-c", f"import time; [print({line!r}, flush=True) or time.sleep(1) for _ in range(8)]"]
