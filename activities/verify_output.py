@@ -1,6 +1,6 @@
 """`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable result.
 
-A Job with our runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
+A Job with the built-in runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
 under way; a later one, after the observer's signal, reads what it found. Idempotent by the Job's name.
 """
 

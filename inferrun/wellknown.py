@@ -71,7 +71,7 @@ ANNOTATION_SIGNATURE: Final = f"{DOMAIN}/signature"
 """On the ConfigMap of a run: proves that a worker wrote it, until the run's status has its hash."""
 
 ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
-"""On a Job: `builtin` if its image is our runner, which logs its progress; otherwise `custom`."""
+"""On a Job: `builtin` if its image is the built-in runner, which logs its progress; otherwise `custom`."""
 
 RUNNER_BUILTIN: Final = "builtin"
 RUNNER_CUSTOM: Final = "custom"

@@ -214,7 +214,7 @@ class Verdict(Frozen):
     output: Output | None = None
     pod_name: str = ""
     node_name: str = ""
-    log: str = Field(default="", description="The last messages of our runner, if it failed; on one line")
+    log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
     is_unclear: bool = Field(
         default=False, description="Whether a container may have committed the output without leaving a readable result"
     )

@@ -1,6 +1,6 @@
 """Whether the end of a launch leaves open if its output was committed. Pure.
 
-Our runner leaves a result whenever it ends by itself: a success only after the commit, a failure only after it has asked
+The built-in runner leaves a result whenever it ends by itself: a success only after the commit, a failure only after it has asked
 the store once more. Whoever kills it, or removes the Pod before the result was read, leaves the question open.
 """
 
@@ -51,7 +51,7 @@ def _has_run(pod: Object) -> bool:
 
 
 def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
-    """Whether the container says how it ended: our runner by its result, another image by its exit code."""
+    """Whether the container says how it ended: the built-in runner by its result, another image by its exit code."""
     end = pod_state.container_end(pod)
     if end is None:
         return False

@@ -146,7 +146,7 @@ class Snapshot(BaseModel):
 
     @property
     def success(self) -> Reason:
-        """The reason with which our runner reports that it has done what it was asked."""
+        """The reason with which the built-in runner reports that it has done what it was asked."""
         return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
 
 
@@ -285,7 +285,7 @@ def _unreachable_authority(address: ModelAddress, service: ModelService) -> tupl
 
 
 def _check_image(run: InferenceRun, snapshot: Snapshot) -> None:
-    """Raise LaunchBlocked for what only our runner can do: another image would ignore it, and store predictions."""
+    """Raise LaunchBlocked for what only the built-in runner can do: another image would ignore it, and store predictions."""
     asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
     field, value = next(((field, value) for field, value in asked.items() if value), ("", ""))
     if field and not snapshot.is_our_runner:
@@ -483,7 +483,7 @@ def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict
 
 
 def _ends_of(config: InferenceConfig, *, is_our_runner: bool) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form
-    """The storage objects whose mounts are ours to provide: those of our labels, and those of plug-ins in our runner."""
+    """The storage objects whose mounts are ours to provide: those of our labels, and those of plug-ins in the built-in runner."""
     storage = config.spec.storage
     ends: tuple[tuple[End, dict[str, Any] | None], ...] = (("input", storage.input), ("output", storage.output))
     return [

@@ -21,7 +21,7 @@ from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
 FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
-"""Reasons that our runner reports instead of that of its exit code, because the model server did what it was asked."""
+"""Reasons that the built-in runner reports instead of that of its exit code, because the model server did what it was asked."""
 
 
 MAX_DIGITS = 12
@@ -210,7 +210,7 @@ def _result_of(snapshot: Snapshot, end: ContainerEnd) -> RunnerResult | None:
 
 
 def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
-    """The container's last message, on one line. If our runner left no result, the kubelet provides the end of its log
+    """The container's last message, on one line. If the built-in runner left no result, the kubelet provides the end of its log
     instead (FallbackToLogsOnError); the record counts in it are more useful than the lines.
     """
     if result is not None:

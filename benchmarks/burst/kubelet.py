@@ -1,4 +1,4 @@
-"""Reports on Pods what a kubelet would report: their containers start, and end with the result of our runner.
+"""Reports on Pods what a kubelet would report: their containers start, and end with the result of the built-in runner.
 
 The benchmark's control plane has no node. Everything else is real: the Job controller finishes the Jobs.
 """

@@ -20,7 +20,7 @@ class Allowed:
     """Patterns in which `*` matches any characters; empty: every image is allowed."""
 
     runner_image: str
-    """The default runner, which is always allowed."""
+    """The built-in runner, which is always allowed."""
 
     @classmethod
     def read(cls, defaults: Defaults, *, runner_account: str) -> "Allowed":

@@ -56,7 +56,7 @@ class Defaults(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     runner_image: str = Field(default=DEFAULT_RUNNER_IMAGE, min_length=1)
-    """Image of the default runner, for configs without an image."""
+    """Image of the built-in runner, for configs without an image."""
 
     backoff_limit: int = Field(default=2, ge=0, le=100)
     """Maximum number of retries of a failed run; 2 means at most three attempts."""

@@ -38,7 +38,7 @@ REVISION_LIMIT: Final = 253
 """Characters of the name of a revision, which is that of an object."""
 
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
-"""What the default runner speaks, preferred first."""
+"""What the built-in runner speaks, preferred first."""
 
 _FIX: Final = "fix the InferenceService, then delete and recreate the run"
 
@@ -104,7 +104,7 @@ def _is_scaled_to_zero(status: object) -> bool:
 
 
 def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Needs:
-    """What the config says, else what the object says, else the first one of its runtime that our runner speaks."""
+    """What the config says, else what the object says, else the first one of its runtime that the built-in runner speaks."""
     if wanted.protocol:
         return wanted.protocol
     model = member(item, "spec", "predictor", "model")
@@ -122,7 +122,7 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Nee
         return offered[0]
     found = next((one for one in _SPEAKS if one in offered), None)
     return found or Never(
-        f"{name_of(item)} speaks {' and '.join(offered)}, but the default runner speaks {' and '.join(_SPEAKS)}; set "
+        f"{name_of(item)} speaks {' and '.join(offered)}, but the built-in runner speaks {' and '.join(_SPEAKS)}; set "
         "protocolVersion: v2 in its spec.predictor.model if its runtime supports it, kserve.protocolVersion in the "
         "InferenceConfig if the object is wrong, or spec.image to an image that speaks it"
     )

@@ -175,8 +175,8 @@ class JoinSource(StrEnum):
 
 
 class Storage(ResourceModel):
-    """Input and output. The default runner supports the labels file, krateo and s3; settings under any other label are passed
-    unmodified to a custom image."""
+    """Input and output. The built-in runner supports the labels file, http (input only), krateo, s3 and sql; settings under any
+    other label are passed unmodified to a custom image."""
 
     input: StorageMap | None = None
     """Source of the records: a label (file, http, krateo, s3, sql, or one that a custom image supports) with its settings."""

@@ -1,4 +1,4 @@
-"""Models of the storage labels that the default runner supports; any other label is free-form, for custom images.
+"""Models of the storage labels that the built-in runner supports; any other label is free-form, for custom images.
 
 A config keeps its storage as plain JSON, because it is passed unmodified in the contract. These models describe the allowed
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
@@ -177,5 +177,5 @@ KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {
     HTTP_LABEL: HttpStorage,
     SQL_LABEL: SqlStorage,
 }
-"""The labels of the default runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
-default runner supported it, so it is checked for the default runner only."""
+"""The labels of the built-in runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
+built-in runner supported it, so it is checked for the built-in runner only."""

@@ -1,7 +1,7 @@
 """Finds invalid values in resources that the API server has accepted. Pure.
 
 The CRD's schema rejects most mistakes immediately. It cannot detect an unknown key in a free-form storage object, a schedule
-that never fires, a size in bytes, or a field that the default runner requires; and an object may be older than a rule. Every
+that never fires, a size in bytes, or a field that the built-in runner requires; and an object may be older than a rule. Every
 problem names the field, its value and what is allowed.
 """
 
@@ -274,14 +274,14 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 
 def _column_support_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    """What the default runner has no columns for: other protocols than V2, and data handlers."""
+    """What the built-in runner has no columns for: other protocols than V2, and data handlers."""
     protocol = spec.model.protocol_version or spec.model.model_version
     has_tensors = spec.tensors is not None and bool(spec.tensors.inputs or spec.tensors.outputs)
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
         yield Problem(
             field="spec.tensors",
             value=f"set with the protocol {shown(protocol)}",
-            allowed=f"the default runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}",
+            allowed=f"the built-in runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}",
         )
     copies = spec.join_source is JoinSource.INPUT or bool(spec.pass_through_columns)
     names_columns = copies or (spec.tensors is not None and bool(spec.tensors.inputs))
@@ -337,14 +337,14 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             field="spec.kserve.protocolVersion",
             value=shown(model.protocol_version),
             allowed=(
-                f"the default runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
+                f"the built-in runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
                 f"{did_you_mean(model.protocol_version, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in "
                 "spec.image that provides it"
             ),
         )
     versions = OWN_RUNNER_VERSIONS if own_runner and not model.protocol_version else MODEL_VERSIONS
     if model.model_version and model.model_version not in versions:
-        whose = " with the default runner" if own_runner else ""
+        whose = " with the built-in runner" if own_runner else ""
         yield Problem(
             field="spec.kserve.modelVersion",
             value=shown(model.model_version),
@@ -379,7 +379,7 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             field="spec.kserve.modelUrl",
             value=None,
             allowed=(
-                "the default runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
+                "the built-in runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
                 "spec.kserve.serviceRef with the name of an object of KServe"
             ),
         )
@@ -442,19 +442,19 @@ def _end_problems(end: Mapping[str, JsonValue], *, name: End, own_runner: bool) 
 def _own_runner_label_problems(end: Mapping[str, JsonValue], *, path: str) -> Iterator[Problem]:
     known = ", ".join(KNOWN_LABELS)
     if not end:
-        yield Problem(field=path, value=None, allowed=f"the default runner requires one of the labels {known}")
+        yield Problem(field=path, value=None, allowed=f"the built-in runner requires one of the labels {known}")
     for label in end:
         if label not in KNOWN_LABELS:
             yield Problem(
                 field=f"{path}.{label}",
                 value=shown(end[label]),
                 allowed=(
-                    f"the default runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; "
+                    f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; "
                     "any other label requires a custom image in spec.image"
                 ),
             )
     if len(end) > 1:
-        yield Problem(field=path, value=", ".join(end), allowed="the default runner supports only one label")
+        yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
 
 
 def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:

@@ -373,7 +373,7 @@ def _server_of(stage: Stage) -> str:
     ],
 )
 def test_our_runner_does_not_call_the_control_plane(tenant: Space, stage: Stage, spelling: str) -> None:
-    """The default runner does not call the control plane.
+    """The built-in runner does not call the control plane.
 
     Only addresses of this machine: link-local ones are covered by tests that send nothing.
     """

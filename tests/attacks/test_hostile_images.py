@@ -95,7 +95,7 @@ async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, m
 def test_a_huge_log_is_not_read(tenant: Space, code: str) -> None:
     """A very large log is not read as a whole.
 
-    30 MB that look like the progress of our runner.
+    30 MB that look like the progress of the built-in runner.
     """
     tenant.apply(run("loud", "actor", parameters={"lines": "30000", "exit": code, "sleep": "2"}))
     status = tenant.wait_for("loud", phase="Succeeded" if code == "0" else "Failed", seconds=120)

@@ -140,7 +140,7 @@ def test_a_run_with_a_value_that_is_not_allowed_is_rejected_with_its_field(
 
 @pytest.mark.parametrize("spec", [{"dryRun": True}, {"shards": 3}], ids=str)
 def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(tenant: Space, spec: Object) -> None:
-    """A custom image is not used for features that only the default runner has."""
+    """A custom image is not used for features that only the built-in runner has."""
     tenant.apply(run("custom", "actor", pendingTimeoutSeconds=10, **spec))
     [field] = spec
     status = until(

@@ -113,7 +113,7 @@ def test_garbage_in_a_planted_config_map_is_reported(tenant: Space, garbage: str
 
 
 def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Object:
-    """A Job with the name and the owner of a run's Job, which writes a result like our runner's."""
+    """A Job with the name and the owner of a run's Job, which writes a result like the built-in runner's."""
     result = {"status": "Succeeded", "delivery": "ExactlyOnce", "records": {"total": 9, "completed": 9, "failed": 0}}
     code = f"open('/dev/termination-log','w').write({json.dumps(result)!r})"
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

@@ -136,7 +136,7 @@ def write_input(space: Space, text: str, *, path: str = "in.jsonl") -> None:
 
 
 def of_files(name: str, *, form: str = "jsonl", **kserve: object) -> Object:
-    """A config of our runner that reads from and writes to the claim."""
+    """A config of the built-in runner that reads from and writes to the claim."""
     given = {"file": {"claimName": "data", "path": "in.jsonl", "format": form}}
     made = {"file": {"claimName": "data", "path": "out", "format": form}}
     ours = config(name, kserve=kserve, storage={"input": given, "output": made}, backoffLimit=0)

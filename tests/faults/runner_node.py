@@ -1,4 +1,4 @@
-"""A played node whose containers are real processes of our runner, with the contract and the claims of their Pods."""
+"""A played node whose containers are real processes of the built-in runner, with the contract and the claims of their Pods."""
 
 import asyncio
 import os

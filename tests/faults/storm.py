@@ -1,7 +1,7 @@
 """`python -m tests.faults.storm`: hundreds of runs with real records while everything is killed at random; then the account.
 
 Shim, worker, Temporal server, API server and controllers are killed with SIGKILL; so are containers, and the node with all of
-its containers. The node is played, but its containers are real processes of our runner, which read and write real files.
+its containers. The node is played, but its containers are real processes of the built-in runner, which read and write real files.
 """
 
 import argparse

@@ -15,7 +15,7 @@ MODEL = {"modelName": "iris", "modelUrl": "http://127.0.0.1:1/v2/models/iris/inf
 
 
 async def create_config(api: KubeClient, namespace: str, name: str, **spec: Any) -> Object:  # Any: JSON
-    """Create a config for our runner and the store `file`."""
+    """Create a config for the built-in runner and the store `file`."""
     body = _manifest(wellknown.CONFIG_KIND, {"name": name}, {"kserve": MODEL, "storage": STORAGE, **spec})
     return await api.create(CONFIGS, namespace, body)
 

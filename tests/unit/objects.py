@@ -77,7 +77,7 @@ def event(reason: str, message: str, *, age: float = 0) -> Json:
 
 
 def snapshot(**changes: Any) -> Snapshot:
-    """The snapshot of a run with our runner and the default limits."""
+    """The snapshot of a run with the built-in runner and the default limits."""
     limits = Defaults().model_dump()
     given = {"image": "runner:1", "is_our_runner": True, "ttl_seconds_after_finished": limits["job_ttl_seconds"]}
     return Snapshot.model_validate({**limits, **given, **changes})

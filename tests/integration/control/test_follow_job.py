@@ -54,7 +54,7 @@ async def watch(api: KubeClient, namespace: str, installation: Installation) -> 
 
 @pytest.fixture
 async def job(api: KubeClient, installation: Installation, make_run: MakeRun, make_config: MakeConfig) -> Launched:
-    """A run of our runner whose Job exists."""
+    """A run of the built-in runner whose Job exists."""
     launcher = JobLauncher(
         api,
         RunStore(api),

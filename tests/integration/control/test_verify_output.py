@@ -43,7 +43,7 @@ def verifier(api: KubeClient) -> OutputVerifier:
 
 @pytest.fixture
 async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
-    """A launched run of our runner with a file output."""
+    """A launched run of the built-in runner with a file output."""
     launcher = JobLauncher(
         api,
         RunStore(api),

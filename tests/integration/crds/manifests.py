@@ -263,7 +263,7 @@ REPORTED_ON_STATUS: Final = (
         value="format",
     ),
     config(
-        "a label that our runner does not know",
+        "a label that the built-in runner does not know",
         storage={**FILE_STORAGE, "input": {"gcs": {"bucket": "b"}}},
         field="spec.storage.input.gcs",
         value="file, krateo, s3",
@@ -287,10 +287,10 @@ REPORTED_ON_STATUS: Final = (
         field="spec.storage.input",
     ),
     config("no input", storage={"output": FILE_STORAGE["output"]}, field="spec.storage.input"),
-    config("no URL for our runner", kserve={"modelName": "a"}, field="spec.kserve.modelUrl"),
+    config("no URL for the built-in runner", kserve={"modelName": "a"}, field="spec.kserve.modelUrl"),
     config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
     config(
-        "a protocol that our runner does not speak",
+        "a protocol that the built-in runner does not speak",
         kserve={**MODEL, "protocolVersion": "grpc"},
         field="spec.kserve.protocolVersion",
         value="did you mean grpc-v2",

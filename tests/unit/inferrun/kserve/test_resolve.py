@@ -388,7 +388,7 @@ def test_a_model_that_speaks_no_protocol_of_the_runner_is_refused_with_what_to_d
     answer = ask(item, {SHARED: runtime("grpc-v1")})
     assert isinstance(answer, Never)
     assert (
-        "speaks grpc-v1, but the default runner speaks v2 and openai and v1 and grpc-v2; set protocolVersion: v2"
+        "speaks grpc-v1, but the built-in runner speaks v2 and openai and v1 and grpc-v2; set protocolVersion: v2"
         in answer.message
     )
     assert found(item, {SHARED: runtime("grpc-v1")}, is_our_runner=False).protocol == "grpc-v1"

@@ -309,7 +309,7 @@ async def test_a_pod_that_can_never_start_is_signalled(leader: Stage) -> None:
 
 @pytest.fixture
 async def runner(stage: Stage) -> AsyncIterator[Stage]:
-    """A leader that has announced the start of a Pod with our runner."""
+    """A leader that has announced the start of a Pod with the built-in runner."""
     stage.workloads.put(
         job=live_job(clock=60, is_builtin=True), pod=live_pod(running(at(0)), phase="Running"), run=live_run()
     )
