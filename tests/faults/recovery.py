@@ -49,6 +49,9 @@ SHARDS = 2
 DATABASE = ("temporal.db", "temporal.db-shm", "temporal.db-wal")
 LIMIT_SECONDS = 1800.0
 
+OPEN_RUNS = "ExecutionStatus = 'Running' AND WorkflowType = 'InferenceRun'"
+"""A list query of Temporal."""
+
 
 @dataclass
 class Finding:
@@ -156,18 +159,21 @@ class Recovery:
         await self._until_temporal(self._answers)
 
     async def _delete_workflows(self) -> None:
+        """Until the last one is gone, a shim that resyncs may have adopted the first runs: their new workflows are left alone."""
         temporal = self._ground.temporal
+        deleted = {item.run_id async for item in temporal.list_workflows(OPEN_RUNS)}
         for name in (*self._short, *self._long):
             request = DeleteWorkflowExecutionRequest(
                 namespace=temporal.namespace,
                 workflow_execution=WorkflowExecution(workflow_id=run_workflow_id(self._ref(name))),
             )
             await temporal.workflow_service.delete_workflow_execution(request)
-        await self._until_temporal(self._has_forgotten)
-        self._installation.shim.kill()  # which would otherwise find out at its next resync
 
-    async def _has_forgotten(self) -> bool:
-        return await self._open_workflows() == set()
+        async def are_gone() -> bool:
+            return deleted.isdisjoint([item.run_id async for item in temporal.list_workflows(OPEN_RUNS)])
+
+        await self._until_temporal(are_gone)
+        self._installation.shim.kill()  # which would otherwise find out at its next resync
 
     def _ref(self, name: str) -> RunRef:
         return RunRef(namespace=NAMESPACE, name=name, uid=self._item(name)["metadata"]["uid"])
@@ -189,8 +195,7 @@ class Recovery:
             )
 
     async def _open_workflows(self) -> set[str]:
-        query = "ExecutionStatus = 'Running' AND WorkflowType = 'InferenceRun'"
-        return {item.id async for item in self._ground.temporal.list_workflows(query)}
+        return {item.id async for item in self._ground.temporal.list_workflows(OPEN_RUNS)}
 
     async def _answers(self) -> bool:
         await self._ground.temporal.count_workflows()
