@@ -208,7 +208,7 @@ class Sweep:
             status = parse_run(watched[1]).status
         except ValidationError:
             return False  # it cannot be read, which must not keep the others from being swept
-        ended = status.completion_time
+        ended = status.recorded_at
         return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
 
 

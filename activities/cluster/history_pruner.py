@@ -1,8 +1,14 @@
-"""Deletes the finished runs of a schedule that its history limits do not keep."""
+"""Deletes the finished runs of a schedule that its history limits do not keep, except those that have only just ended: these are
+deleted later, by a clean-up workflow.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
-from activities.rules.child_runs import to_prune
+from activities.rules.child_runs import seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -10,28 +16,45 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
+from inferrun.timestamps import utc_now
 
 LIST_PAGE = 100
+
+Postpone = Callable[[RunRef, int], Awaitable[None]]
+"""Has a run pruned after so many seconds; may raise RPCError."""
 
 
 class HistoryPruner:
     """Prunes the runs of any schedule."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        postpone: Postpone,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
+        self._postpone = postpone
+        self._clock = clock
 
     async def prune(self, parent: RunRef) -> list[str]:
         """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
 
-        Raises KubeError, and pydantic.ValidationError if a stored run cannot be parsed.
+        Raises KubeError, RPCError, and pydantic.ValidationError if a stored run cannot be parsed.
         """
         schedule = await self._runs.read(parent)
         if schedule is None:
             return []
         deleted = []
         for child in to_prune(schedule, await self._children(parent)):
+            if left := seconds_kept(child, now=self._clock()):
+                await self._postpone(child.ref, math.ceil(left))
+                continue
             name, limit = child.metadata.name, _limit_of(child)
             message = (
                 f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
