@@ -4,11 +4,10 @@ deleted later, by a clean-up workflow.
 
 import math
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
-from activities.rules.child_runs import seconds_kept, to_prune
+from activities.rules.child_runs import KEPT, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -34,16 +33,16 @@ class HistoryPruner:
         *,
         events: EventRecorder,
         postpone: Postpone,
-        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
         self._postpone = postpone
-        self._clock = clock
 
-    async def prune(self, parent: RunRef) -> list[str]:
+    async def prune(self, parent: RunRef, *, ending: RunRef | None = None) -> list[str]:
         """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
+
+        The one that is `ending`, whose workflow is asking, is always deleted later, however long ago its outcome was written.
 
         Raises KubeError, RPCError, and pydantic.ValidationError if a stored run cannot be parsed.
         """
@@ -52,7 +51,8 @@ class HistoryPruner:
             return []
         deleted = []
         for child in to_prune(schedule, await self._children(parent)):
-            if left := seconds_kept(child, now=self._clock()):
+            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=utc_now())
+            if left:
                 await self._postpone(child.ref, math.ceil(left))
                 continue
             name, limit = child.metadata.name, _limit_of(child)

@@ -181,6 +181,23 @@ async def test_a_run_that_has_only_just_ended_is_pruned_later(api: KubeClient, m
     assert await exists(api, new)
 
 
+async def test_a_run_that_is_ending_is_pruned_later_even_if_its_outcome_was_written_long_ago(
+    api: KubeClient, make_run: MakeRun
+) -> None:
+    """The worker was killed after that, and another one has taken over only now."""
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=0)
+    child = await child_of(api, make_run, parent, ended_ago=300)
+    postponed: list[tuple[RunRef, int]] = []
+
+    async def postpone(run: RunRef, seconds: int) -> None:
+        postponed.append((run, seconds))
+
+    pruner = HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=postpone)
+    assert await pruner.prune(parent.ref, ending=child) == []
+    assert postponed == [(child, 30)]
+    assert await exists(api, child)
+
+
 async def test_a_run_that_its_schedule_keeps_by_now_is_not_pruned(api: KubeClient, make_run: MakeRun) -> None:
     parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=1)
     child = await child_of(api, make_run, parent, ended_ago=60)
