@@ -1,17 +1,19 @@
-"""`DeleteRun`: deletes a finished run whose config says so, and says so where users look for it.
+"""`DeleteRun`: deletes a finished run whose config says so, or which its schedule does not keep, and says so where users look
+for it.
 
 Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run's
 status, and not by the caller.
 """
 
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder, Subject
-from activities.rules.child_runs import schedule_of
+from activities.rules.child_runs import schedule_of, seconds_kept
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -19,6 +21,7 @@ from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
@@ -31,13 +34,18 @@ TOLERANCE = timedelta(seconds=5)
 """The clocks of the processes may differ."""
 
 
+Prune = Callable[[RunRef], Awaitable[Collection[str]]]
+"""Deletes the finished runs that a schedule does not keep; returns their names."""
+
+
 class RunDeleter:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, prune: Prune) -> None:
         self._api = api
         self._runs = runs
         self._events = events
+        self._prune = prune
 
     @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
@@ -50,12 +58,26 @@ class RunDeleter:
         run = await self._runs.read(ref)
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
+        schedule = schedule_of(run)
+        if schedule is not None:
+            return await self._delete_child(run, schedule)
         _check(run)
         message = _message(run, because=request.because)
         await self._report(run, message)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
+
+    async def _delete_child(self, run: InferenceRun, schedule: RunRef) -> DeletionResult:
+        """Delete a run of a schedule, if the history limits, as they are now, do not keep it."""
+        _check_end(run)
+        now = utc_now()
+        if left := seconds_kept(run, now=now):
+            raise _too_early(run, until=now + timedelta(seconds=left), now=now)
+        limits = f"the history limits of {schedule.name}"
+        if run.metadata.name in await self._prune(schedule):
+            return DeletionResult(deleted=True, message=f"InferenceRun {run.ref} is deleted: {limits} do not keep it")
+        return DeletionResult(gone=False, message=f"InferenceRun {run.ref} is kept by {limits}")
 
     async def _report(self, run: InferenceRun, message: str) -> None:
         """On the run, whose Events outlast it, and on its config, which still exists when users look for the run."""
@@ -71,13 +93,21 @@ class RunDeleter:
 
 def _check(run: InferenceRun) -> None:
     """The time of the deletion is in the status since the outcome was recorded, and users cannot write it there."""
+    _check_end(run)
+    due, now = run.status.delete_after, utc_now()
+    if due is None:
+        raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+    if due - TOLERANCE > now:
+        raise _too_early(run, until=due, now=now)
+
+
+def _check_end(run: InferenceRun) -> None:
     if not run.status.is_terminal:
         raise _refused(f"run {run.ref} has not ended")
-    due = run.status.delete_after
-    if due is None or schedule_of(run) is not None:
-        raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
-    if due - TOLERANCE > utc_now():
-        raise ApplicationError(f"run {run.ref} is kept until {due:%H:%M:%S}", next_retry_delay=due - utc_now())
+
+
+def _too_early(run: InferenceRun, *, until: datetime, now: datetime) -> ApplicationError:
+    return ApplicationError(f"run {run.ref} is kept until {until:%H:%M:%S}", next_retry_delay=until - now)
 
 
 def _refused(text: str) -> ApplicationError:

@@ -1,5 +1,7 @@
 """`PublishStatus`: writes the status of a run that has not ended."""
 
+from datetime import datetime
+
 from temporalio import activity
 
 from activities.cluster.deletion import delete_if_present
@@ -41,6 +43,7 @@ class StatusPublisher:
                 attempt=request.attempt,
                 uncounted_attempts=request.uncounted or None,
                 attempts=[item.model_dump() for item in request.attempts] or None,
+                start_time=run.status.start_time or _first_start(request),
             )
 
         written = await self._runs.update_status(request.run, decide, read=self._runs.watched(request.run))
@@ -59,3 +62,8 @@ class StatusPublisher:
             await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
         else:
             await mark_ended(self._api, request.run, name)
+
+
+def _first_start(request: PublishInput) -> datetime | None:
+    """When the first container of the listed attempts started: one that ended at once was not seen to run."""
+    return next((item.start_time for item in request.attempts if item.start_time is not None), None)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -58,8 +58,12 @@ PRUNE_ATTEMPTS = 5
 Follow = Callable[[str, tuple[Step, ...]], Awaitable[None]]
 """Executes steps, of which a run has one list, now or soon (`activities.cluster.afterwards`)."""
 
-Prune = Callable[[RunRef], Awaitable[object]]
-"""Prunes the finished runs of a schedule; raises KubeError or pydantic.ValidationError."""
+
+class Prune(Protocol):
+    """Prunes the finished runs of a schedule."""
+
+    def __call__(self, parent: RunRef, /, *, ending: RunRef) -> Awaitable[object]:
+        """Prune them, after the end of the run that is `ending`. Raises KubeError, RPCError or pydantic.ValidationError."""
 
 
 class OutcomeRecorder:
@@ -213,7 +217,7 @@ class OutcomeRecorder:
             await self._schedule_deletion(run, auto_delete)
         await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)
         if schedule is not None:
-            await self._prune_history(schedule)
+            await self._prune_history(schedule, ending=run.ref)
 
     async def _schedule_deletion(self, run: InferenceRun, auto_delete: AutoDelete) -> None:
         if auto_delete.deletes(run.status.phase):
@@ -229,12 +233,12 @@ class OutcomeRecorder:
         """Signal the end to the workflow that submitted the run, if there is one."""
         await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
 
-    async def _prune_history(self, schedule: RunRef) -> None:
+    async def _prune_history(self, schedule: RunRef, *, ending: RunRef) -> None:
         """A failure is repeated a few times, with the activity, and then only logged, because an outcome must not wait for other
         runs; the next child prunes again, perhaps in a month.
         """
         try:
-            await self._prune(schedule)
+            await self._prune(schedule, ending=ending)
         except (KubeError, ValidationError) as error:
             if isinstance(error, KubeError) and activity.info().attempt < PRUNE_ATTEMPTS:
                 raise

@@ -81,6 +81,7 @@ class Reason(StrEnum):
     SCHEDULED = "Scheduled"
     SUSPENDED = "Suspended"
     MISSED = "Missed"
+    CANCELLATION_IGNORED = "CancellationIgnored"
     INVALID_SCHEDULE = "InvalidSchedule"
     INVALID_TIME_ZONE = "InvalidTimeZone"
     AUTO_DELETED = "AutoDeleted"

@@ -14,6 +14,7 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.validation import describe, run_problems
+from inferrun.text import shell_command
 from operator_shim.config_digest import ConfigDigest
 
 
@@ -39,6 +40,8 @@ class Action:
 
 
 NOTHING = Action(ActionKind.NOTHING)
+
+SUSPENSION = '{"spec":{"suspend":true}}'
 
 NAMED_RUNS = 5
 """How many runs the Event on an edited config names."""
@@ -93,6 +96,26 @@ def decide(run: InferenceRun, *, rules: RunRules = NO_LIMITS) -> Action:
     if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
         return Action(ActionKind.CANCEL)
     return Action(ActionKind.START)
+
+
+def cancellation_notice(schedule: InferenceRun) -> str:
+    """What the Event on a schedule with a request for cancellation says, which only its runs can be; empty without one.
+
+    The same for every run of the schedule, so that there is one Event.
+    """
+    metadata = schedule.metadata
+    if metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) != "true":
+        return ""
+    kubectl = ("kubectl", "-n", metadata.namespace)
+    stop = shell_command(*kubectl, "patch", "inferencerun", metadata.name, "--type=merge", "-p", SUSPENSION)
+    selector = f"{wellknown.LABEL_SCHEDULE_UID}={metadata.uid}"
+    cancel = shell_command(
+        *kubectl, "annotate", "inferenceruns", "-l", selector, f"{wellknown.ANNOTATION_CANCEL_REQUESTED}=true"
+    )
+    return (
+        f"the annotation {wellknown.ANNOTATION_CANCEL_REQUESTED} has no effect on a schedule. To stop it: {stop}. "
+        f"To cancel its runs: {cancel}"
+    )
 
 
 def was_executed_by_krateo_controller(run: InferenceRun) -> bool:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+from activities.cluster.events import EventRecorder
 from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.informer import Key
 from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
-from operator_shim.decisions import ActionKind, RunRules, decide
+from operator_shim.decisions import ActionKind, RunRules, cancellation_notice, decide
 from operator_shim.schedules import Schedules
 
 
@@ -19,10 +21,12 @@ class Scheduling:
         *,
         watch: NamespacedInformers,
         clean_up: Callable[[InferenceRun], None],
+        events: EventRecorder,
         rules: Callable[[], RunRules],
         workers: int,
     ) -> None:
         self._schedules = schedules
+        self._events = events
         self._rules = rules
         self._watch = watch
         self._clean_up = clean_up
@@ -42,6 +46,8 @@ class Scheduling:
             return
         run = parse_run(item)
         action = decide(run, rules=self._rules())
+        if action.kind in (ActionKind.REJECT, ActionKind.SCHEDULE) and (notice := cancellation_notice(run)):
+            await self._events.record(run.ref, reason=Reason.CANCELLATION_IGNORED, message=notice, is_warning=True)
         if action.kind is ActionKind.REJECT:
             children = self._children(run)
             await self._schedules.reject(run, children=children, reason=action.reason, message=action.message)

@@ -65,6 +65,7 @@ class Shim:
     ) -> None:
         """`served`: of `namespaces`, those that are served at present; None for all."""
         runs = RunStore(api)
+        events = EventRecorder(api, reporter=identity, component="shim")
         served = namespaces if served is None else served
         self._resync_seconds = resync_seconds
         self._run_watch = NamespacedInformers(
@@ -85,7 +86,12 @@ class Shim:
 
         self._deletions = Deletions(api, workflows, schedules)
         self._scheduling = Scheduling(
-            schedules, watch=self._run_watch, clean_up=self._deletions.add, rules=rules, workers=SCHEDULE_WORKERS
+            schedules,
+            watch=self._run_watch,
+            clean_up=self._deletions.add,
+            events=events,
+            rules=rules,
+            workers=SCHEDULE_WORKERS,
         )
         self._executions = Executions(
             runs,
@@ -107,7 +113,7 @@ class Shim:
         )
         self._configs = ConfigStatuses(
             api,
-            events=EventRecorder(api, reporter=identity, component="shim"),
+            events=events,
             active_runs=self._active_runs,
             defaults=defaults,
             runner_account=runner_account,

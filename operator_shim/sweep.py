@@ -3,7 +3,7 @@
 - Workflows that were terminated although their run has not ended: ensured again within seconds.
 - Runs that were accepted a while ago and have no open workflow, as after Temporal's database was restored from a backup: ensured
   again as soon as fewer workflows are open than there should be.
-- Open workflows whose run is gone, or ended a while ago: cancelled, after which they close on their own.
+- Open workflows whose run has been gone, or ended, for a while: cancelled, after which they close on their own.
 - Schedules whose run is gone: deleted.
 - Workflows whose task fails again and again: replaced by recovery workflows.
 - Finished runs whose deletion is overdue: a new clean-up is started.
@@ -41,7 +41,10 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS: Final = 300.0
 
 FIRST_SWEEP_SECONDS: Final = 30.0
-"""After a start, because what was deleted while no shim was running is left over; and after a sweep that failed."""
+"""After a start, because what was deleted while no shim was running is left over; after a sweep that failed; and after one that
+found open workflows of runs that are gone. These may be about to close: a worker that is killed takes the end of a run along,
+and the next one gets it from Temporal after 10 seconds. A run that has ended and is deleted was not cancelled.
+"""
 
 SWEEP_LIMIT: Final = 120.0
 """Maximum number of seconds of one sweep; an interrupted one starts over."""
@@ -91,6 +94,8 @@ class Sweep:
         self._namespaces = namespaces
         self._cancelled: set[str] = set()
         """The runs whose open workflows were cancelled: Temporal remembers that until they close."""
+        self._gone: set[str] = set()
+        """The runs that were gone at the last sweep and had an open workflow."""
         self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
 
     async def run(self) -> None:
@@ -106,7 +111,8 @@ class Sweep:
             pause = SWEEP_SECONDS
             try:
                 async with call_deadline(seconds=SWEEP_LIMIT):
-                    await self.sweep()
+                    if await self.sweep():
+                        pause = FIRST_SWEEP_SECONDS
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
                 pause = FIRST_SWEEP_SECONDS
@@ -125,20 +131,26 @@ class Sweep:
             else:
                 since = now - LISTING_DELAY
 
-    async def sweep(self) -> None:
-        """Cancel workflows and delete schedules that are left over."""
+    async def sweep(self) -> bool:
+        """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
         watched = self._watched()
         await self._schedules.sweep(watched.keys(), namespaces=self._namespaces)
         await self._cancel_left_over(watched)
         await self._delete_overdue(watched)
         await self._stuck.repair(watched.values())
+        return bool(self._gone)
 
     async def _cancel_left_over(self, watched: dict[str, tuple[Key, Object]]) -> None:
         """Cancel the open workflows for which nothing remains to be done, each once."""
         opened = await self._workflows.list_open()
         self._cancelled &= {run.uid for run in opened}
+        gone_before, self._gone = self._gone, set()
         for run in opened:
-            if run.uid not in self._cancelled and await self._is_left_over(run, watched.get(run.uid)):
+            if run.uid in self._cancelled or not await self._is_left_over(run, watched.get(run.uid)):
+                continue
+            if run.uid not in watched and run.uid not in gone_before:
+                self._gone.add(run.uid)
+            else:
                 logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.cancel(run)
                 self._cancelled.add(run.uid)
@@ -196,7 +208,7 @@ class Sweep:
             status = parse_run(watched[1]).status
         except ValidationError:
             return False  # it cannot be read, which must not keep the others from being swept
-        ended = status.completion_time
+        ended = status.recorded_at
         return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
 
 

@@ -15,6 +15,7 @@ from temporalio.worker import Worker
 from activities.cancel_run import RunCanceller
 from activities.check_origin import OriginChecker
 from activities.cluster.afterwards import Afterwards
+from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_reader import ConfigReader
 from activities.cluster.events import EventRecorder
 from activities.cluster.history_pruner import HistoryPruner
@@ -49,6 +50,7 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
+from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.monitor import TemporalMonitor
@@ -243,6 +245,7 @@ class WorkerProcess:
             new_runs=self._watch.new_runs,
             events=self._events,
         )
+        pruner = HistoryPruner(self._api, self._runs, events=self._events, postpone=self._prune_later)
         recorder = OutcomeRecorder(
             self._api,
             self._runs,
@@ -253,7 +256,7 @@ class WorkerProcess:
                 self._api, defaults=self._defaults.current, runner_account=self._settings.runner_account
             ),
             defaults=self._defaults.current,
-            prune=HistoryPruner(self._api, self._runs, events=self._events).prune,
+            prune=pruner.prune,
             afterwards=self._afterwards.add,
             watched_job=self._watch.jobs.get,
             turn_of=self._turn_to_end,
@@ -282,8 +285,12 @@ class WorkerProcess:
             StatusPublisher(self._api, self._runs, events=self._events).publish_status,
             OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api, self._runs, events=self._events).delete_run,
+            RunDeleter(self._api, self._runs, events=self._events, prune=pruner.prune).delete_run,
         ]
+
+    async def _prune_later(self, run: RunRef, seconds: int) -> None:
+        because = "its schedule keeps no more runs"
+        await start_cleanup(self._client, run, delay_seconds=seconds, because=because, installation=self._installation)
 
     def _current_defaults(self) -> Defaults:
         """The operator's defaults; runs must not reach the control plane at the addresses that this process uses."""

@@ -152,11 +152,11 @@ class InferenceRun:
             if not is_cancelled_exception(error):
                 raise
             outcome = await self._cancel()
-            recorded = await self._record(outcome)
+            recorded = _status_at_end(outcome, await self._record(outcome))
             if recorded.phase is not Phase.SUCCEEDED:
                 raise
             return self._close(outcome, recorded)  # the run succeeded before the cancellation took effect
-        return self._close(outcome, await self._record(outcome))
+        return self._close(outcome, _status_at_end(outcome, await self._record(outcome)))
 
     async def _check_origin(self, given: RunInput) -> None:
         """Begin anew if another program has passed on the state: the status knows what is needed. Cancellation waits for it."""
@@ -422,3 +422,11 @@ class InferenceRun:
             text = f"{recorded.reason}: {recorded.message}"
             raise ApplicationError(text, result, type=str(recorded.reason), non_retryable=True)
         return result
+
+
+def _status_at_end(outcome: RecordInput, recorded: StatusResult) -> StatusResult:
+    """The status with which the run ended. One that succeeded has done so even if it is deleted before the workflow closes."""
+    if not recorded.gone or outcome.phase is not Phase.SUCCEEDED:
+        return recorded
+    ended = {"phase": outcome.phase, "reason": outcome.reason, "message": outcome.message}
+    return recorded.model_copy(update=ended)

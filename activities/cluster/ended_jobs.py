@@ -35,4 +35,5 @@ async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object) -> None:
     """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
     launch = Launch.of_job(job)
     if launch is not None and launch.follows_another:
-        await make_room(api, run, diagnose_missing_pod(job, await list_events(api, run.namespace, job)).message)
+        events = await list_events(api, run.namespace, job)
+        await make_room(api, run, diagnose_missing_pod(job, events, namespace=run.namespace).message)

@@ -1,8 +1,13 @@
-"""Deletes the finished runs of a schedule that its history limits do not keep."""
+"""Deletes the finished runs of a schedule that its history limits do not keep, except those that have only just ended: these are
+deleted later, by a clean-up workflow.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
-from activities.rules.child_runs import to_prune
+from activities.rules.child_runs import KEPT, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -10,28 +15,46 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
+from inferrun.timestamps import utc_now
 
 LIST_PAGE = 100
+
+Postpone = Callable[[RunRef, int], Awaitable[None]]
+"""Has a run pruned after so many seconds; may raise RPCError."""
 
 
 class HistoryPruner:
     """Prunes the runs of any schedule."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        postpone: Postpone,
+    ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
+        self._postpone = postpone
 
-    async def prune(self, parent: RunRef) -> list[str]:
+    async def prune(self, parent: RunRef, *, ending: RunRef | None = None) -> list[str]:
         """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
 
-        Raises KubeError, and pydantic.ValidationError if a stored run cannot be parsed.
+        The one that is `ending`, whose workflow is asking, is always deleted later, however long ago its outcome was written.
+
+        Raises KubeError, RPCError, and pydantic.ValidationError if a stored run cannot be parsed.
         """
         schedule = await self._runs.read(parent)
         if schedule is None:
             return []
         deleted = []
         for child in to_prune(schedule, await self._children(parent)):
+            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=utc_now())
+            if left:
+                await self._postpone(child.ref, math.ceil(left))
+                continue
             name, limit = child.metadata.name, _limit_of(child)
             message = (
                 f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"

@@ -5,7 +5,7 @@ run. A schedule's child is named after its parent and its nominal time, so that 
 """
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from activities.rules.inheritance import propagated_annotations, propagated_labels
@@ -31,6 +31,11 @@ CHILD_FIELDS = {
     "shards",
 }
 """The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
+
+
+KEPT = timedelta(seconds=30)
+"""For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
+submission reads how it ended, which takes more than 10 seconds if a worker is killed meanwhile."""
 
 
 class Match(StrEnum):
@@ -151,6 +156,12 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         ended = [run for run in ours if run.status.phase is phase]
         surplus += ended[: max(0, len(ended) - limit)]
     return sorted(surplus, key=_age_key)
+
+
+def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
+    """Seconds for which a finished run is still kept because it has only just ended; 0 for others."""
+    recorded = run.status.recorded_at
+    return max(0.0, (recorded + KEPT - now).total_seconds()) if recorded is not None else 0.0
 
 
 def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:

@@ -62,7 +62,7 @@ def diagnose(
 ) -> Wait:
     """Why the launch has no running container yet; `seen` is what the warm-up of the model has seen last."""
     if pod is None:
-        return diagnose_missing_pod(job, events)
+        return diagnose_missing_pod(job, events, namespace=namespace)
     return (
         _warm_up(pod, seen=seen)
         or _image(pod, events, snapshot=snapshot, namespace=namespace, now=now)
@@ -78,7 +78,7 @@ def counts_ended_objects(rejection: str) -> bool:
     return "exceeded quota" in rejection and any(kind in rejection for kind in ("count/jobs.batch=", "count/pods="))
 
 
-def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
+def diagnose_missing_pod(job: Object, events: list[Object], *, namespace: str) -> Wait:
     """Why a Job has no Pod."""
     if job_state.is_suspended(job):
         return Wait(
@@ -89,13 +89,22 @@ def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
         return Wait(Reason.JOB_CREATED, f"Job {name_of(job)} was created; waiting for its Pod")
     message = one_line(str(rejection.get("message", "")))
     if "exceeded quota" in message:
-        return Wait(
-            Reason.QUOTA_EXCEEDED,
-            f"a resource quota of the namespace does not allow the Pod: {message}",
-            is_warning=True,
-            lacks_room=counts_ended_objects(str(rejection["message"])),
-        )
+        lacks_room = counts_ended_objects(str(rejection["message"]))
+        text = f"a resource quota of the namespace does not allow the Pod: {message}"
+        if lacks_room:
+            text += f"; {_make_room(namespace)}"
+        return Wait(Reason.QUOTA_EXCEEDED, text, is_warning=True, lacks_room=lacks_room)
     return Wait(Reason.POD_REJECTED, f"the API server rejected the Pod: {message}", is_warning=True)
+
+
+def _make_room(namespace: str) -> str:
+    """What to do about a quota that also counts ended Pods. Those of earlier attempts are deleted without a user."""
+    selector = "--field-selector=status.phase=Failed"
+    command = shell_command("kubectl", "-n", namespace, "delete", "pods", selector)
+    return (
+        "it also counts Pods that have ended, such as evicted ones: raise it, limit `pods` instead of `count/pods`, or delete "
+        f"those that failed: {command}"
+    )
 
 
 def _warm_up(pod: Object, *, seen: str) -> Wait | None:

@@ -103,9 +103,10 @@ def _report_on_active(objects: LaunchObjects, *, pod_uid: str) -> LaunchReport:
         pod_uid = uid_of(pod)  # of several shards, the end of one Pod is not that of the launch
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     is_queued = objects.job is not None and job_state.is_suspended(objects.job)
+    is_held = objects.job is not None and not job_state.may_have_pods(objects.job)
     has_ended = known is not None and pod_state.container_end(known) is not None
     is_waiting = shards > 1 and any(pod_state.may_run(item) for item in pods)
-    if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_queued or is_waiting))):
+    if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_held or is_waiting))):
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
         seen = known or _seen_to_end(objects, pod_uid)
         lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)

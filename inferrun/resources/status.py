@@ -5,6 +5,7 @@ written. Once `phase` is Succeeded or Failed, the API server rejects changes of 
 precedence over every other record of the run.
 """
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -259,6 +260,12 @@ class InferenceRunStatus(ResourceModel):
     def is_terminal(self) -> bool:
         """Whether the run has finished."""
         return self.phase is not None and self.phase.is_terminal
+
+    @property
+    def recorded_at(self) -> datetime | None:
+        """When the outcome was written, which may be long after `completion_time`; None if that is not known."""
+        finished = self.condition("Finished") if self.is_terminal else None
+        return finished.last_transition_time if finished is not None else self.completion_time
 
     def condition(self, kind: str, /) -> Condition | None:
         """The condition of this type, or None."""

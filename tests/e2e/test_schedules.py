@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from temporalio.client import Client
 
+from inferrun import wellknown
 from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
 from operator_shim.schedule_spec import SPREAD_SECONDS
@@ -207,7 +208,34 @@ def test_history_limits_keep_the_newest_runs_of_each_outcome(space: Space) -> No
         fire(space, name)
         until(lambda: _new_and_ended(space, name, before), seconds=SECONDS, what=f"a child that exits {ending}")  # noqa: B023
     expected = ["Succeeded/Succeeded", "Failed/InferenceFailed"]
-    until(lambda: phases(space, name) == expected, seconds=30, what="pruned", now=lambda: phases(space, name))
+    until(lambda: phases(space, name) == expected, seconds=60, what="pruned", now=lambda: phases(space, name))
+
+
+def test_a_run_that_is_not_kept_is_deleted_only_after_its_submission_has_read_its_end(space: Space) -> None:
+    name = keep(space, schedule("keeping-none", successfulJobsHistoryLimit=0))
+    submissions: list[str] = []
+    for _ in range(3):
+        fire(space, name)
+        [child] = until(lambda: _of_last_fire(space, name, submissions), seconds=30, what="a child")
+        submissions.append(child["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
+        ended = until(lambda: _closed(space, submissions[-1]), seconds=SECONDS, what="its submission closed")
+        assert ended == "WORKFLOW_EXECUTION_STATUS_COMPLETED"
+    until(lambda: not children(space, name), seconds=60, what="pruned", now=lambda: phases(space, name))
+
+
+def _of_last_fire(space: Space, name: str, submissions: list[str]) -> list[Object]:
+    """The child whose submission is not among these."""
+    found = children(space, name)
+    return [
+        item for item in found if item["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID] not in submissions
+    ]
+
+
+def _closed(space: Space, workflow_id: str) -> str | None:
+    """The status with which a workflow has closed; None if it is open."""
+    described = json.loads(space.stage.temporal("workflow", "describe", "-w", workflow_id, "-o", "json"))
+    status = str(described["workflowExecutionInfo"]["status"])
+    return None if status.endswith("RUNNING") else status
 
 
 def _new_and_ended(space: Space, name: str, before: set[str]) -> bool:

@@ -2,9 +2,11 @@
 
 Names, UIDs and times are left out; everything that a user could see or be charged for is in: resources that are left, Jobs and
 containers per launch, statuses, outputs, and the outcomes of workflows and schedules. Whether a run's output had to be verified
-depends on what a crashed worker had seen; such Jobs only have to end.
+depends on what a crashed worker had seen; such Jobs only have to end. Whether a run of a schedule is pruned at once or by a
+clean-up depends on how long a fault took.
 """
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -23,6 +25,9 @@ from tests.faults.recorder import Recorder
 State = dict[str, Any]  # Any: JSON
 
 STATUS_FIELDS = ("phase", "reason", "attempt", "exitCode", "records", "delivery", "output", "observedGeneration")
+OF_SCHEDULE = re.compile(r"-\d{14}$")
+"""In the name of a run: its nominal time."""
+
 ATTEMPT_FIELDS = ("launch", "attempt", "exitCode", "reason")
 
 
@@ -73,7 +78,7 @@ async def temporal_state(token: str, *, submissions: tuple[str, ...], recorder: 
     runs = list(recorder.traces(token).runs.values())
     return {
         "workflows": sorted([await _workflows_of(temporal, ref) for ref in runs]),
-        "clean-ups": sorted([await _outcome(temporal, cleanup_workflow_id(run_workflow_id(ref))) for ref in runs]),
+        "clean-ups": sorted([await _clean_up_of(temporal, ref) for ref in runs]),
         "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs]),
         "submissions": [await _outcome(temporal, identity) for identity in submissions],
     }
@@ -127,6 +132,11 @@ async def _workflows_of(temporal: Client, run: RunRef) -> str:
     own = run_workflow_id(run)
     outcomes = {await _outcome(temporal, identity) for identity in (own, recover_workflow_id(own))}
     return ", ".join(sorted(outcomes - {""}))
+
+
+async def _clean_up_of(temporal: Client, run: RunRef) -> str:
+    outcome = await _outcome(temporal, cleanup_workflow_id(run_workflow_id(run)))
+    return "" if OF_SCHEDULE.search(run.name) and outcome == "COMPLETED" else outcome
 
 
 async def _outcome(temporal: Client, identity: str) -> str:

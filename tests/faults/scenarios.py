@@ -20,6 +20,7 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.rules.child_runs import KEPT
 from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from inferrun.control.installation import join_id, recorded_cluster
@@ -311,7 +312,7 @@ async def _delete(stage: Stage) -> None:
 
 
 async def _schedule(stage: Stage) -> None:
-    """Two runs, of which the history limit keeps one; then an edit, an invalid one, and the deletion."""
+    """Two runs, of which the history limit keeps one, if it ended a while ago; then an edit, an invalid one, and the deletion."""
     await stage.config()
     await stage.run(schedule="0 0 1 1 *", successfulJobsHistoryLimit=1)
     await stage.until_phase("Scheduled")
@@ -319,7 +320,7 @@ async def _schedule(stage: Stage) -> None:
     await _trigger(stage)
     await stage.until("the first run succeeded", lambda: _phases(stage) == ["Succeeded"])
     first = stage.children[0]["metadata"]["uid"]
-    await asyncio.sleep(1.1)  # the next run has another nominal second
+    await asyncio.sleep(KEPT.total_seconds() + 1)  # otherwise a clean-up prunes it
     await _trigger(stage)
     await stage.until(
         "the second run succeeded, and the first one is pruned",
@@ -339,6 +340,19 @@ async def _schedule(stage: Stage) -> None:
 
     await stage.until_temporal("the schedule is paused", is_paused)
     await stage.until("the status says so", lambda: stage.status.get("reason") == Reason.INVALID_SCHEDULE)
+    await stage.delete()
+    await stage.until_gone()
+
+
+async def _keep_none(stage: Stage) -> None:
+    """A run of a schedule that keeps none: it is deleted, but not before its submission has read how it ended."""
+    await stage.config()
+    await stage.run(schedule="0 0 1 1 *", successfulJobsHistoryLimit=0)
+    await stage.until_phase("Scheduled")
+    await _trigger(stage)
+    await stage.until("a run was created", lambda: stage.children)
+    stage.submissions.append(stage.children[0]["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
+    await stage.until("it is pruned", lambda: not stage.children)
     await stage.delete()
     await stage.until_gone()
 
@@ -741,6 +755,7 @@ SCENARIOS = {
         Scenario("served", _wait_for_model, _succeeds, is_core=True),
         Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
+        Scenario("keepsnone", _keep_none, _succeeds, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
         Scenario("submitted", _submit_run, _succeeds),
         Scenario("subcancelled", _submit_and_cancel, _runs_on),

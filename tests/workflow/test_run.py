@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import DURATION, RUN, Cluster, Plan, ended_status, fails, succeeds
-from tests.workflow.stage import Stage, failure_of, result_of
+from tests.workflow.stage import Stage, failure_of, in_time, result_of
 from workflows.messages import LaunchInput, Verdict, VerdictKind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -156,6 +156,19 @@ async def test_the_workflow_of_a_run_that_was_deleted_completes(staged: Staged) 
         assert (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
     assert result["reason"] == "RunDeleted"
     assert not cluster.jobs
+
+
+async def test_a_run_that_was_deleted_right_after_its_end_has_succeeded(staged: Staged) -> None:
+    """The outcome may be written, its worker killed, and the run deleted before the workflow has closed."""
+    cluster = Cluster(plans=[succeeds(starts_after=0, ends_after=0)])
+    cluster.may_record.clear()
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await in_time(cluster.recording.wait())
+        cluster.is_deleted = True
+        cluster.may_record.set()
+        result = await result_of(handle)
+    assert (result["phase"], result["reason"], result["message"]) == ("Succeeded", "Succeeded", "150 of 150")
 
 
 async def test_whoever_starts_a_workflow_cannot_choose_how_far_the_run_has_got(staged: Staged) -> None:

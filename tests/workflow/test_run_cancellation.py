@@ -85,6 +85,16 @@ async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged)
     assert cluster.recorded.phase is Phase.SUCCEEDED
 
 
+async def test_a_success_stays_one_if_the_run_is_deleted_before_it_is_recorded(staged: Staged) -> None:
+    cluster = Cluster(plans=[succeeds(ends_after=20)], is_follower_blind=True)
+    async with staged(cluster) as stage:
+        handle = await stage.start()
+        await stage.pass_by(60)
+        cluster.is_deleted = True
+        await handle.cancel()
+        assert (await result_of(handle))["phase"] == "Succeeded"
+
+
 @pytest.mark.parametrize("end", [None, fails().verdict], ids=["success", "failure"])
 async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(staged: Staged, end: Verdict | None) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=0, verdict=end)], backoff_limit=0)

@@ -7,23 +7,40 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.cluster.events import EventRecorder
+from activities.cluster.history_pruner import HistoryPruner
 from activities.delete_run import RunDeleter
 from activities.launch_job import JobLauncher
+from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
+from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from workflows.messages import DeleteRunInput, LaunchInput
+from workflows.messages import DeleteRunInput, DeletionResult, LaunchInput
 
 
 @pytest.fixture
 def deleter(api: KubeClient) -> RunDeleter:
     """The activity's instance."""
-    return RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
+    return deleter_over(api)
+
+
+def deleter_over(api: KubeClient, postponed: list[RunRef] | None = None) -> RunDeleter:
+    """The activity's instance; runs that are to be pruned later are added to `postponed`."""
+
+    async def postpone(run: RunRef, _seconds: int) -> None:
+        assert postponed is not None
+        postponed.append(run)
+
+    runs, events = RunStore(api), EventRecorder(api, reporter="tests")
+    pruner = HistoryPruner(api, runs, events=events, postpone=postpone)
+    return RunDeleter(api, runs, events=events, prune=pruner.prune)
 
 
 async def finished(
@@ -111,3 +128,80 @@ async def test_the_result_and_the_event_say_why_a_run_is_deleted(
     assert len(result.message) < 500
     events = await api.list(EVENTS, ref.namespace, fieldSelector=f"involvedObject.uid={ref.uid}")
     assert result.message in [event["message"] for event in events["items"] if event["reason"] == "AutoDeleted"]
+
+
+async def child_of(api: KubeClient, make_run: MakeRun, parent: InferenceRun, *, ended_ago: float) -> RunRef:
+    """A run of a schedule whose outcome was written so many seconds ago; its container may have ended long before that."""
+    child = await make_run()
+    owner = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "name": parent.metadata.name}
+    metadata = {
+        "labels": {wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
+        "ownerReferences": [{**owner, "uid": parent.metadata.uid, "controller": True}],
+    }
+    await api.patch(RUNS, child.metadata.namespace, child.metadata.name, {"metadata": metadata})
+
+    def ended(run: InferenceRun) -> InferenceRunStatus:
+        recorded = utc_now() - timedelta(seconds=ended_ago)
+        return ended_status(
+            run,
+            phase=Phase.SUCCEEDED,
+            reason=Reason.SUCCEEDED,
+            message="done",
+            now=recorded,
+            finished=recorded - timedelta(hours=1),
+            earliest=recorded - timedelta(hours=2),
+        )
+
+    await RunStore(api).update_status(child.ref, ended)
+    return child.ref
+
+
+async def exists(api: KubeClient, run: RunRef) -> bool:
+    try:
+        await api.get(RUNS, run.namespace, run.name)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_a_run_that_has_only_just_ended_is_pruned_later(api: KubeClient, make_run: MakeRun) -> None:
+    """Its workflow is still open, and the submission of the schedule has not read how it ended."""
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=0)
+    old = await child_of(api, make_run, parent, ended_ago=31)
+    new = await child_of(api, make_run, parent, ended_ago=5)
+    postponed: list[RunRef] = []
+    deleter = deleter_over(api, postponed)
+    result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, DeleteRunInput(run=old))
+    assert (result.deleted, postponed) == (True, [new])
+    assert not await exists(api, old)
+    with pytest.raises(ApplicationError, match="is kept until") as early:
+        await delete(deleter, new)
+    assert early.value.next_retry_delay is not None
+    assert 20 < early.value.next_retry_delay.total_seconds() <= 30
+    assert await exists(api, new)
+
+
+async def test_a_run_that_is_ending_is_pruned_later_even_if_its_outcome_was_written_long_ago(
+    api: KubeClient, make_run: MakeRun
+) -> None:
+    """The worker was killed after that, and another one has taken over only now."""
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=0)
+    child = await child_of(api, make_run, parent, ended_ago=300)
+    postponed: list[tuple[RunRef, int]] = []
+
+    async def postpone(run: RunRef, seconds: int) -> None:
+        postponed.append((run, seconds))
+
+    pruner = HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=postpone)
+    assert await pruner.prune(parent.ref, ending=child) == []
+    assert postponed == [(child, 30)]
+    assert await exists(api, child)
+
+
+async def test_a_run_that_its_schedule_keeps_by_now_is_not_pruned(api: KubeClient, make_run: MakeRun) -> None:
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=1)
+    child = await child_of(api, make_run, parent, ended_ago=60)
+    result: DeletionResult = await ActivityEnvironment().run(deleter_over(api).delete_run, DeleteRunInput(run=child))
+    assert (result.deleted, result.gone) == (False, False)
+    assert f"kept by the history limits of {parent.metadata.name}" in result.message
+    assert await exists(api, child)

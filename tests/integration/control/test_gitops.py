@@ -23,6 +23,13 @@ from workflows.messages import DeleteRunInput, DeletionResult
 BECAUSE = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 300"
 
 
+def pruner_over(api: KubeClient) -> HistoryPruner:
+    async def postpone(_run: RunRef, _seconds: int) -> None:
+        raise AssertionError("the run ended long ago")
+
+    return HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=postpone)
+
+
 async def health(api: KubeClient, run: RunRef) -> tuple[str, str]:
     item = await api.get(RUNS, run.namespace, run.name)
     return argocd_health(item, kind=wellknown.RUN_KIND)[0], kstatus(item)
@@ -53,7 +60,8 @@ async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(
         configRef={"name": config},
         status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"},
     )
-    deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
+    pruner = pruner_over(api)
+    deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"), prune=pruner.prune)
     request = DeleteRunInput(run=run.ref, because=BECAUSE)
     result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert result.deleted
@@ -83,8 +91,7 @@ async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_sc
         "ownerReferences": [{**owner, "uid": parent.metadata.uid, "controller": True}],
     }
     await api.patch(RUNS, namespace, name, {"metadata": metadata})
-    pruner = HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"))
-    assert await pruner.prune(parent.ref) == [name]
+    assert await pruner_over(api).prune(parent.ref) == [name]
     limit = f"successfulJobsHistoryLimit of {parent.metadata.name}"
     expected = f"InferenceRun {name} (Succeeded) is deleted: {limit} keeps no more runs"
     for uid in (child.metadata.uid, parent.metadata.uid):

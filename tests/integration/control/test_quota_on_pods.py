@@ -11,17 +11,20 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.cluster.job_marks import mark_ended
+from activities.cluster.job_objects import list_events
 from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.new_runs import NewRuns
 from activities.cluster.pod_logs import PodLogs
 from activities.inspect_launch import LaunchInspector
 from activities.launch_job import JobLauncher
+from activities.rules.diagnosis import diagnose_missing_pod
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import EVENTS, Object
+from inferrun.kube.objects import EVENTS, PODS, Object
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
 from tests.integration.control.conftest import INSTALLATION
-from tests.integration.control.pods import QUOTAS, Launched, eventually
+from tests.integration.control.pods import FINISHED, QUOTAS, STARTED, Launched, eventually
 from tests.integration.crds.server import call
 from workflows.messages import InspectInput, LaunchInput, LaunchResult, LaunchState
 
@@ -34,17 +37,33 @@ def namespace(direct: httpx.Client) -> Iterator[str]:
     call(direct, "DELETE", f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture
-async def second(api: KubeClient, job: Launched) -> Launched:
-    """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
+async def limit_to_one_pod(api: KubeClient, namespace: str) -> None:
+    """A quota that the only Pod exhausts."""
     quota = {"metadata": {"name": "one"}, "spec": {"hard": {"count/pods": "1"}}}
-    await api.create(QUOTAS, job.namespace, quota)
+    await api.create(QUOTAS, namespace, quota)
 
     async def is_counted() -> bool | None:
-        stored = await api.get(QUOTAS, job.namespace, "one")
+        stored = await api.get(QUOTAS, namespace, "one")
         return ((stored.get("status") or {}).get("used") or {}).get("count/pods") == "1" or None
 
     await eventually(is_counted, what="the quota to count the Pod")
+
+
+async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> None:
+    """Return once a Pod of the Job was rejected by the quota."""
+
+    async def is_rejected() -> Object | None:
+        selector = f"involvedObject.uid={job_uid}"
+        found = (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
+        return next((event for event in found if "exceeded quota: one" in event.get("message", "")), None)
+
+    await eventually(is_rejected, what="the Pod to be rejected")
+
+
+@pytest.fixture
+async def second(api: KubeClient, job: Launched) -> Launched:
+    """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
+    await limit_to_one_pod(api, job.namespace)
     await job.ends(4)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
@@ -54,15 +73,8 @@ async def second(api: KubeClient, job: Launched) -> Launched:
     request = LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
     assert result.state is LaunchState.LAUNCHED
-    launched = Launched(api, job.run, result)
-
-    async def is_rejected() -> Object | None:
-        selector = f"involvedObject.uid={result.job_uid}"
-        found = (await api.list(EVENTS, job.namespace, fieldSelector=selector))["items"]
-        return next((event for event in found if "exceeded quota: one" in event.get("message", "")), None)
-
-    await eventually(is_rejected, what="the Pod to be rejected")
-    return launched
+    await until_rejected(api, job.namespace, job_uid=result.job_uid)
+    return Launched(api, job.run, result)
 
 
 async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
@@ -79,3 +91,30 @@ async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api
     )
     await ActivityEnvironment().run(inspector.inspect_launch, request)
     assert await second.pod()
+
+
+async def test_an_evicted_pod_in_the_way_of_its_replacement_is_reported_with_what_helps(
+    api: KubeClient, job: Launched
+) -> None:
+    await limit_to_one_pod(api, job.namespace)
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    ended = {"exitCode": 137, "reason": "Error", "startedAt": STARTED, "finishedAt": FINISHED}
+    first = (await job.pod())["metadata"]["uid"]
+    await job.tell({"terminated": ended}, phase="Failed", conditions=[evicted])
+    await until_rejected(api, job.namespace, job_uid=job.result.job_uid)
+
+    stored = await job.job()
+    wait = diagnose_missing_pod(stored, await list_events(api, job.namespace, stored), namespace=job.namespace)
+    assert wait.reason is Reason.QUOTA_EXCEEDED
+    *_, selector = wait.message.split("--field-selector=")
+
+    listed = await api.list(PODS, job.namespace, fieldSelector=selector)
+    assert [item["metadata"]["uid"] for item in listed["items"]] == [first]
+    for item in listed["items"]:
+        await api.delete(PODS, job.namespace, item["metadata"]["name"], uid=first)
+
+    async def is_replaced() -> bool | None:
+        pods = (await api.list(PODS, job.namespace))["items"]
+        return [item["metadata"]["uid"] for item in pods] not in ([], [first]) or None
+
+    await eventually(is_replaced, what="the evicted Pod to be replaced")

@@ -36,7 +36,8 @@ class Pruned:
         self.schedules: list[RunRef] = []
         self.error: KubeError | None = None
 
-    async def __call__(self, schedule: RunRef) -> None:
+    async def __call__(self, schedule: RunRef, /, *, ending: RunRef) -> None:
+        assert ending.namespace == schedule.namespace
         if self.error is not None:
             raise self.error
         self.schedules.append(schedule)

@@ -38,7 +38,7 @@ from workflows.messages import (
 )
 
 
-async def _prune(_schedule: RunRef) -> None: ...
+async def _prune(_schedule: RunRef, /, *, ending: RunRef) -> None: ...
 
 
 async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:

@@ -487,5 +487,5 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(
     )
 
 
-async def _nothing(_: object) -> None:
+async def _nothing(_: object, /, *, ending: object) -> None:
     """No history is pruned."""

@@ -6,8 +6,9 @@ import json
 import pytest
 from temporalio.client import Client
 
+from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS
+from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun
@@ -161,3 +162,28 @@ async def test_a_run_that_waits_for_its_config_is_checked_again_after_a_restart(
         await until(are_started)
     assert await signals(temporal, waiting) == ["look_again"]
     assert await signals(temporal, accepted) == []
+
+
+async def test_a_request_to_cancel_a_schedule_is_answered_with_what_to_do_instead_once(
+    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
+) -> None:
+    schedule = await create(api, namespace, "nightly", schedule="0 0 1 1 *")
+    async with start_shim(resync_seconds=1):
+        request = {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}
+        await api.patch(RUNS, namespace, "nightly", {"metadata": {"annotations": request}})
+
+        async def events() -> list[str]:
+            selector = f"reason=CancellationIgnored,involvedObject.uid={schedule.metadata.uid}"
+            return [item["message"] for item in (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]]
+
+        async def is_reported() -> bool:
+            return bool(await events())
+
+        await until(is_reported)
+        await asyncio.sleep(3)
+        [message] = await events()
+    await api.delete(RUNS, namespace, "nightly", uid=schedule.metadata.uid)
+    kubectl = f"kubectl -n {namespace}"
+    assert f"""{kubectl} patch inferencerun nightly --type=merge -p '{{"spec":{{"suspend":true}}}}'""" in message
+    label = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
+    assert f"{kubectl} annotate inferenceruns -l {label} {wellknown.ANNOTATION_CANCEL_REQUESTED}=true" in message

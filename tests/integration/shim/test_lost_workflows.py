@@ -229,12 +229,18 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
         namespaces=Namespaces((namespace,)),
     )
 
+    async def is_found() -> bool:
+        return await sweep.sweep() and await is_cancel_requested(temporal, ended)
+
+    await until(is_found)
+    assert workflows.cancelled == [ended.metadata.uid], "one whose run has just gone may be about to close"
+
     async def are_cancelled() -> bool:
         await sweep.sweep()
         return await is_cancel_requested(temporal, gone) and await is_cancel_requested(temporal, ended)
 
     await until(are_cancelled)
-    await sweep.sweep()
+    assert not await sweep.sweep()
     assert sorted(workflows.cancelled) == sorted((gone.metadata.uid, ended.metadata.uid))
     assert not await is_cancel_requested(temporal, ending)
     assert not await is_cancel_requested(temporal, alive)

@@ -63,7 +63,7 @@ class Intercepting(Interceptor):
         return self._signals
 
 
-async def _prune(_schedule: RunRef) -> None: ...
+async def _prune(_schedule: RunRef, /, *, ending: RunRef) -> None: ...
 
 
 async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecorder:

@@ -11,6 +11,7 @@ from operator_shim.config_digest import ConfigDigest
 from operator_shim.decisions import (
     ActionKind,
     RunRules,
+    cancellation_notice,
     config_verdict,
     decide,
     edit_notice,
@@ -172,3 +173,14 @@ def test_a_schedule_that_fires_too_often_is_rejected_with_the_setting() -> None:
     assert "it fires every 300 s; at least 600 s are required in this installation" in action.message
     allowed = decide(run(schedule="*/10 * * * *"), rules=RunRules(min_schedule_interval_seconds=600))
     assert allowed.kind is ActionKind.SCHEDULE
+
+
+def test_a_schedule_without_a_request_for_cancellation_gets_no_advice() -> None:
+    assert cancellation_notice(run(schedule="@daily")) == ""
+    declined = {"annotations": {"inferrun.dev/cancel-requested": "false"}}
+    assert cancellation_notice(run(schedule="@daily", metadata=declined)) == ""
+
+
+def test_the_advice_fits_into_an_event_whatever_the_name() -> None:
+    notice = cancellation_notice(run(schedule="@daily", metadata={**CANCEL, "name": "x" * 253, "namespace": "y" * 63}))
+    assert len(notice) < 1000

@@ -49,6 +49,16 @@ def test_a_quota_that_counts_ended_pods_is_told_from_others() -> None:
     assert not without_pod(job(), event("FailedCreate", words.replace("count/pods", "pods"))).lacks_room
 
 
+def test_a_quota_that_counts_ended_pods_is_reported_with_what_to_do() -> None:
+    words = "exceeded quota: small, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    message = without_pod(job(), event("FailedCreate", words)).message
+    assert "used: count/pods=1, limited: count/pods=1" in message
+    assert "also counts Pods that have ended" in message
+    assert "kubectl -n models delete pods --field-selector=status.phase=Failed" in message
+    others = without_pod(job(), event("FailedCreate", words.replace("count/pods", "pods"))).message
+    assert "have ended" not in others
+
+
 def test_a_rejected_pod_is_reported_with_the_api_servers_message() -> None:
     wait = without_pod(job(), event("FailedCreate", 'serviceaccount "runner" not found'))
     assert (wait.reason, wait.is_warning) == (Reason.POD_REJECTED, True)

@@ -42,6 +42,15 @@ def test_a_pod_that_ended_because_a_queue_suspended_its_job_is_lost_while_its_ob
     assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")
 
 
+def test_a_pod_that_ended_because_another_client_set_the_parallelism_to_0_is_lost_while_its_object_is_still_there() -> (
+    None
+):
+    objects = LaunchObjects(live_job(spec={"parallelism": 0}), [live_pod(terminated(137), phase="Failed")])
+    found = report_on(objects, snapshot=snapshot(), pod_uid="pod-a", node_lost_seconds=300, now=NOW)
+    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, Reason.POD_LOST, False)
+    assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")
+
+
 def stopped_job(condition: str | None = None, **status: object) -> Json:
     job = live_job(condition=condition)
     job["metadata"]["annotations"][wellknown.ANNOTATION_STOPPED] = "true"
