@@ -58,8 +58,13 @@ whole list unreadable."""
 RETRY_SECONDS = 3.0
 """Between two attempts to connect to the servers."""
 
-COLLECTION_THRESHOLDS = (10_000, 20, 20)
-"""Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed."""
+COLLECTION_THRESHOLDS = (10_000, 5, 1)
+"""Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed.
+
+A workflow is some 180 objects that refer to each other, and has long been in the oldest generation when it leaves the worker's
+cache. That generation is collected after 120,000 further objects if a quarter of it is new; with 20 and 20, it would be after four
+million, and the worker would keep every workflow until then.
+"""
 
 S = TypeVar("S", bound=Settings)
 P = TypeVar("P", bound=Program)
@@ -109,7 +114,7 @@ async def _serve(settings: S, start: Callable[[S], AbstractAsyncContextManager[P
             if program is None:
                 return
             probes.program = program
-            _relieve_collector()
+            relieve_collector()
             await program.run_until(stopped)
     finally:
         await server.cleanup()
@@ -134,7 +139,7 @@ async def until_started(
     return None
 
 
-def _relieve_collector() -> None:
+def relieve_collector() -> None:
     """Exempt what was loaded so far from garbage collection: a hundred thousand objects, which live as long as the process and take
     70 ms to traverse.
     """
