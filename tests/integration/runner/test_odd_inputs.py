@@ -120,8 +120,8 @@ NAMED: dict[str, tuple[Case, str]] = {
         "a.jsonl.zst is not a complete zstd file",
     ),
     "a member that is nested too deeply": (
-        Case({"a.jsonl": b'{"inputs":[1],"x":1}\n{"inputs":[1],"x":%b}\n' % DEEP}, contract={"joinSource": "Input"}),
-        "a.jsonl line 2 cannot be used: a value cannot be written as JSON (Recursion limit reached)",
+        Case({"a.jsonl": b'{"inputs":[1],"x":%b}\n' % DEEP}, contract={"joinSource": "Input"}),
+        "a.jsonl line 1 cannot be used: a value cannot be written as JSON (Recursion limit reached)",
     ),
     "numbers with underscores": (Case({"a.csv": b"a\n1_000\n"}, "csv"), "a.csv line 2 has no number in column 'a'"),
     "digits that are not ASCII": (
