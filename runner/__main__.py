@@ -30,7 +30,7 @@ from runner.errors import DeadlineReached, Stopped, first_error
 from runner.execution import execute
 from runner.progress_log import ProgressLog
 from runner.resource_usage import resource_usage
-from runner.settings import Settings, read_settings
+from runner.settings import Settings, read_settings, settings_for_failures
 from runner.termination_message import failure, write_result
 from runner.tls import trust
 
@@ -44,7 +44,7 @@ class Process:
     """The state that every exit path needs: the settings and the latest counts."""
 
     def __init__(self) -> None:
-        self.settings = Settings()
+        self.settings = settings_for_failures(os.environ)
         self._counts: Counts | None = None
         self._success: RunnerResult | None = None
         self._progress: ProgressLog | None = None

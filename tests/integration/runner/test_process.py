@@ -31,10 +31,12 @@ async def test_a_reserved_parameter_exits_with_2(krateo: Machine, handler: Handl
     assert not handler.asked
 
 
-async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine) -> None:
-    ended = await krateo.process(INFERRUN_SECONDS_LEFT="soon")
-    assert ended.code == 2
-    assert "environment variable INFERRUN_SECONDS_LEFT" in ended.stderr
+@pytest.mark.parametrize("value", ["soon", "inf"])
+async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine, value: str) -> None:
+    ended = await krateo.process(INFERRUN_SECONDS_LEFT=value)
+    assert (ended.code, ended.result.reason) == (2, "InvalidContract")
+    assert ended.message.startswith("environment variable INFERRUN_SECONDS_LEFT: ")
+    assert "Traceback" not in ended.stderr
 
 
 async def test_input_inference_and_output_errors_exit_with_3_4_and_5(krateo: Machine, handler: Handler) -> None:
