@@ -1,9 +1,10 @@
 """The errors of records that are not sent, because they are not valid or because the model cannot take them. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from inferrun.plugins import NO_USAGE, Batch, JsonRecords, RecordError, Records, Results
+from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, JsonRecords, RecordError, Records, Results
 from runner.blanks import blank_like
 from runner.json_text import json_texts
 
@@ -20,6 +21,23 @@ def valid_part(batch: Batch) -> Batch | None:
     """Return the records of a batch that have no error; None if all have one. Their indexes are not consecutive."""
     places = [at for at in range(len(batch)) if at not in batch.errors]
     return Batch(first=batch.first, records=selected(batch.records, places)) if places else None
+
+
+def without_infinity(batch: Batch) -> Batch:
+    """Return a batch with an error for each record with an infinite number, which cannot be sent as JSON."""
+    if not isinstance(batch.records, ArrowRecords):
+        return batch  # JSON texts have no infinity, either
+    from runner.columns import infinite_rows  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+    text = "the record contains an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+    errors = dict.fromkeys(infinite_rows(batch.records.table), not_sent(text))
+    return replace(batch, errors=errors) if errors else batch
+
+
+async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
+    """Predict the records of a batch that have no error."""
+    valid = valid_part(batch) if batch.errors else batch
+    return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
 
 
 def selected(records: Records, places: Sequence[int]) -> Records:

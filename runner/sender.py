@@ -29,7 +29,7 @@ from runner.doubt import Doubt
 from runner.error_budget import ErrorBudget
 from runner.isolation import Isolation
 from runner.recall import Recall, Recalled
-from runner.record_errors import valid_part, with_record_errors
+from runner.record_errors import predict_valid
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried, with_retries
 from runner.suspicion import Suspicion, Witnesses
@@ -154,10 +154,9 @@ class Sender:
         """Send the valid records of a batch."""
         if not batch.errors:
             return await self._proven(batch)
-        valid = valid_part(batch)
-        if valid is None:
+        if len(batch.errors) == len(batch):
             self._note_sent(batch)
-        return with_record_errors(await self._proven(valid) if valid else None, batch.errors, total=len(batch))
+        return await predict_valid(batch, self._proven)
 
     def _note_sent(self, batch: Batch) -> None:
         self._unsent.discard(batch.first)
