@@ -5,16 +5,18 @@ delay the exit beyond the deadline or the grace period. For the same reason a ti
 """
 
 import gc
+import os
+import signal
 import time
 
 STARTED = time.monotonic()  # taken before the imports, because the deadline counts from the start of the process
 gc.disable()  # imports create many objects that are kept: to search them for garbage takes a tenth of the time of the start
 
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # until the event loop handles it: process 1 would ignore it
+
 # ruff: noqa: E402
 import asyncio
 import logging
-import os
-import signal
 import sys
 import threading
 from typing import NoReturn

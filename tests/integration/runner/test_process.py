@@ -88,6 +88,25 @@ async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, mo
     assert ended.result.records.total == 1000
 
 
+def handles_sigterm(pid: int) -> bool:
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
+
+
+def has_imported(pid: int, name: str) -> bool:
+    return name in Path(f"/proc/{pid}/maps").read_text()
+
+
+async def test_sigterm_ends_the_process_with_143_before_its_imports_are_complete(krateo: Machine) -> None:
+    """Process 1 of a container ignores a signal that it does not handle."""
+    pod = await krateo.start()
+    pid = pod.process.pid
+    await until(lambda: has_imported(pid, "httptools") or handles_sigterm(pid))
+    assert not has_imported(pid, "httptools")
+    pod.signal(signal.SIGTERM)
+    assert (await pod.end()).code == 143
+
+
 async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: CountingModel) -> None:
     (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
 
