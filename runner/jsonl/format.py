@@ -178,7 +178,7 @@ def _checked(lines: Lines) -> Block:
         values: list[Json] = list(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:
         at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
-        raise BadLine(at, f"is not valid JSON: {error}") from error
+        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if dict not in set(map(type, values)):
         _check_numbers(values)
         return Block(JsonRecords(lines.texts))

@@ -32,7 +32,7 @@ def _object(text: bytes, at: int) -> dict[str, Json]:
     try:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BadLine(at, f"is not valid JSON: {error}") from error
+        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if not isinstance(value, dict):
         raise BadLine(at, "must be a JSON object, because the config names columns")
     return value
