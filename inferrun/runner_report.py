@@ -180,7 +180,7 @@ def dump_result(result: Report) -> str:
     """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
     message = result.message
     while True:
-        text = result.model_copy(update={"message": message}).model_dump_json()
+        text = result.model_copy(update={"message": message}).model_dump_json(by_alias=True)
         excess = len(text.encode()) - MESSAGE_LIMIT
         if excess <= 0 or not message:
             return text

@@ -5,16 +5,18 @@ delay the exit beyond the deadline or the grace period. For the same reason a ti
 """
 
 import gc
+import os
+import signal
 import time
 
 STARTED = time.monotonic()  # taken before the imports, because the deadline counts from the start of the process
 gc.disable()  # imports create many objects that are kept: to search them for garbage takes a tenth of the time of the start
 
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # until the event loop handles it: process 1 would ignore it
+
 # ruff: noqa: E402
 import asyncio
 import logging
-import os
-import signal
 import sys
 import threading
 from typing import NoReturn
@@ -30,7 +32,7 @@ from runner.errors import DeadlineReached, Stopped, first_error
 from runner.execution import execute
 from runner.progress_log import ProgressLog
 from runner.resource_usage import resource_usage
-from runner.settings import Settings, read_settings
+from runner.settings import Settings, read_settings, settings_for_failures
 from runner.termination_message import failure, write_result
 from runner.tls import trust
 
@@ -44,7 +46,7 @@ class Process:
     """The state that every exit path needs: the settings and the latest counts."""
 
     def __init__(self) -> None:
-        self.settings = Settings()
+        self.settings = settings_for_failures(os.environ)
         self._counts: Counts | None = None
         self._success: RunnerResult | None = None
         self._progress: ProgressLog | None = None

@@ -45,7 +45,7 @@ class Batching:
 
     def add(self, block: Block, *, first: int) -> None:
         """Hold a block whose first record has the index `first`."""
-        batch = Batch(first=first, records=block.records, ids=block.ids, copied=block.copied)
+        batch = Batch(first=first, records=block.records, ids=block.ids, copied=block.copied, errors=block.errors)
         held = _Held(batch, batch.nbytes)
         self._held.append(held)
         self._records += len(held)
@@ -102,6 +102,11 @@ def _joined(parts: list[Batch]) -> Batch:
     has_ids = any(part.ids for part in parts)
     ids = [one for part in parts for one in (part.ids or [None] * len(part))] if has_ids else ()
     copied = [one for part in parts for one in part.copied]
+    errors = {part.first - first.first + at: error for part in parts for at, error in part.errors.items()}
     return Batch(
-        first=first.first, records=first.records.join([part.records for part in parts[1:]]), ids=ids, copied=copied
+        first=first.first,
+        records=first.records.join([part.records for part in parts[1:]]),
+        ids=ids,
+        copied=copied,
+        errors=errors,
     )

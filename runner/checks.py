@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from inferrun.plugins import (
     ArrowRecords,
+    Block,
     CheckedModel,
     InferenceError,
     InputError,
@@ -54,7 +55,18 @@ def _read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
     block = next(source.read(chunk), None)
     if block is None:
         raise InputError("the input has no records where its first chunk begins; it changed")
-    return FirstRecords(block.records, f"the first {len(block.records)} records are {_kind(block.records)}")
+    return FirstRecords(block.records, _found_in(block))
+
+
+def _found_in(block: Block) -> str:
+    """Describe the first records. Raises InputError if most are not valid: then the input is not what the config says."""
+    total, bad = len(block.records), len(block.errors)
+    first = block.errors[min(block.errors)].message if bad else ""
+    if 2 * bad > total:
+        more = f"; of the first {total} records, {bad} are not valid" if bad > 1 else ""
+        raise InputError(f"{first}{more}", is_retryable=False)
+    fault = f", of which {bad} are not valid and will fail ({first})" if bad else ""
+    return f"the first {total} records are {_kind(block.records)}{fault}"
 
 
 def _kind(records: Records) -> str:

@@ -55,6 +55,17 @@ def row_texts(table: pyarrow.RecordBatch) -> list[bytes]:
     return texts
 
 
+def infinite_rows(table: pyarrow.RecordBatch) -> list[int]:
+    """Return the positions of the rows with an infinite number, which JSON does not have."""
+    found: set[int] = set()
+    for column in table.columns:
+        if column.type in _FLOATING:
+            is_infinite = compute.is_inf(column.cast(pyarrow.float32()) if column.type == pyarrow.float16() else column)
+            if compute.any(is_infinite).as_py():
+                found.update(compute.indices_nonzero(is_infinite).to_pylist())
+    return sorted(found)
+
+
 def row_major(table: pyarrow.RecordBatch, code: str) -> bytes:
     """Return the values row by row as floating-point numbers of the array type `code`; null is NaN."""
     width = table.num_columns
@@ -75,7 +86,7 @@ def _column_values(column: pyarrow.Array, kind: pyarrow.DataType, code: str) -> 
 
 
 def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
-    """Return each number as text. JSON has no NaN and no infinity; both become null."""
+    """Return each number as text. JSON has no NaN and no infinity; both become null. See `infinite_rows`."""
     kind = column.type
     if pyarrow.types.is_boolean(kind):
         column = column.cast(pyarrow.int8())

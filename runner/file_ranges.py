@@ -123,6 +123,8 @@ class FileRanges:
 
     def _check_form(self, block: Block, file: InputFile, *, first: int) -> None:
         """All blocks have the form of the first one, because a batch may span files, and a model knows columns by their order."""
+        if len(block.errors) == len(block.records):
+            return
         found = _form_of(block)
         if self._form is None:
             self._form = found if first == 0 else self._form_of_first()

@@ -109,6 +109,10 @@ def _fix(status: int) -> str:
     match status:
         case 404:
             return "; check kserve.modelUrl and that the model is loaded"
+        case 301 | 302 | 303 | 307 | 308:
+            return (
+                "; redirects are not followed, because they may lead anywhere; set kserve.modelUrl to the final address"
+            )
         case 400 | 422:
             return "; check kserve.modelInputName and the number of values per record"
         case 413:

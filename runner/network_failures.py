@@ -16,6 +16,7 @@ _KINDS = {
     408: FaultKind.TIMEOUT,
     413: FaultKind.TOO_LARGE,
     422: FaultKind.REJECTED,
+    425: FaultKind.UNAVAILABLE,
     429: FaultKind.BUSY,
     502: FaultKind.UNAVAILABLE,
     503: FaultKind.BUSY,

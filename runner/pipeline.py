@@ -33,6 +33,9 @@ from runner.reorder_window import ReorderWindow
 from runner.sender import Sender
 from runner.work import WholeWork, Work
 
+_INVALID_IN_A_ROW = 1000
+"""Records without a valid one in between that end the run: then the rest of the input is of another form."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
@@ -65,6 +68,7 @@ class Pipeline:
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._chunks: deque[Chunk] = deque()  # those of the pending results
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
+        self._invalid = 0
 
     async def run(self, plan: InputPlan, checkpoint: Checkpoint, work: Work | None = None) -> Counts:
         """Predict and commit the missing chunks, or those of `work`, and return the counts of the whole run.
@@ -106,6 +110,7 @@ class Pipeline:
         while (block := await asyncio.to_thread(_next, blocks)) is not None:
             if first + len(block.records) > chunk.stop:
                 break
+            self._check_valid(block)
             for part in _cut(block, first=first, at=self._budget.canary):
                 await self._wait_for_canary(first, group)
                 self._batching.add(part, first=first)
@@ -113,6 +118,13 @@ class Pipeline:
                 await self._dispatch(self._batching.full(), group)
         if block is not None or first != chunk.stop:
             raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
+
+    def _check_valid(self, block: Block) -> None:
+        """Raise InputError if too many blocks in a row have no valid record, unless the contract says how many may fail."""
+        self._invalid = self._invalid + len(block.errors) if len(block.errors) == len(block.records) else 0
+        if self._invalid >= _INVALID_IN_A_ROW and not self._budget.is_limited:
+            error = block.errors[min(block.errors)]
+            raise InputError(f"{self._invalid} records in a row are not valid; {error.message}", is_retryable=False)
 
     async def _wait_for_canary(self, first: int, group: asyncio.TaskGroup) -> None:
         """Send nothing after the canary before it is known how many of its records failed."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from inferrun.plugins import Batch, Chunk, EarlierResults, JsonRecords, Records, Results
+from inferrun.plugins import Batch, Chunk, EarlierResults, JsonRecords, Results
 from runner.json_text import json_texts
+from runner.record_errors import selected
 
 CHUNKS_HELD: Final = 4
 """Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more than two chunks."""
@@ -28,7 +29,8 @@ class Recalled:
             return None
         if len(places) == len(self.batch):
             return self.batch
-        return Batch(first=self.batch.first, records=_selected(self.batch.records, places))
+        errors = {to: self.batch.errors[at] for to, at in enumerate(places) if at in self.batch.errors}
+        return Batch(first=self.batch.first, records=selected(self.batch.records, places), errors=errors)
 
     def merged(self, sent: Results | None) -> Results:
         """The results of the whole batch."""
@@ -84,10 +86,3 @@ def _overlapping(chunks: Sequence[Chunk], first: int, stop: int) -> Sequence[Chu
     while found < len(chunks) and chunks[found].first < stop:
         found += 1
     return chunks[begin:found]
-
-
-def _selected(records: Records, places: Sequence[int]) -> Records:
-    if isinstance(records, JsonRecords):
-        return JsonRecords([records.texts[at] for at in places])
-    parts = [records.part(at, at + 1) for at in places]
-    return parts[0].join(parts[1:])

@@ -29,6 +29,7 @@ from runner.doubt import Doubt
 from runner.error_budget import ErrorBudget
 from runner.isolation import Isolation
 from runner.recall import Recall, Recalled
+from runner.record_errors import predict_valid
 from runner.reorder_window import ReorderWindow
 from runner.retries import first_wait_for, retried, with_retries
 from runner.suspicion import Suspicion, Witnesses
@@ -136,7 +137,7 @@ class Sender:
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
         if self._recall is None:
-            results = await self._proven(batch)
+            results = await self._found(batch)
         else:
             results = await self._complete(await self._recall.recall(batch))
         self._window.add(batch, results)
@@ -145,10 +146,21 @@ class Sender:
     async def _complete(self, recalled: Recalled) -> Results:
         unknown = recalled.unknown
         if unknown is not None:
-            return recalled.merged(await self._proven(unknown))
-        self._unsent.discard(recalled.batch.first)
-        self._has_sent.set()
+            return recalled.merged(await self._found(unknown))
+        self._note_sent(recalled.batch)
         return recalled.merged(None)
+
+    async def _found(self, batch: Batch) -> Results:
+        """Send the valid records of a batch."""
+        if not batch.errors:
+            return await self._proven(batch)
+        if len(batch.errors) == len(batch):
+            self._note_sent(batch)
+        return await predict_valid(batch, self._proven)
+
+    def _note_sent(self, batch: Batch) -> None:
+        self._unsent.discard(batch.first)
+        self._has_sent.set()
 
     async def _proven(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, again and again until the server has given a valid response to any record."""
@@ -326,8 +338,7 @@ class Sender:
             ticket = await self._slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):
-                    self._unsent.discard(batch.first)
-                    self._has_sent.set()
+                    self._note_sent(batch)
                     return await self._predict(batch, ticket)
             finally:
                 self._slots.release()

@@ -62,7 +62,7 @@ class Settings(BaseModel):
     """Only with several Pods: seconds without a sign of life after which the other Pods take over what a Pod has claimed; there are
     six signs in that time. Default 30: if a Pod is only slow, a few requests are sent twice."""
 
-    seconds_left: float | None = None
+    seconds_left: float | None = Field(default=None, allow_inf_nan=False)
     """Seconds from the start of the process until the run's deadline; 0 or less: the deadline has passed. Absent: no limit."""
 
     warm_up_seconds: float = Field(default=0.0, ge=0)
@@ -84,6 +84,12 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         wrong = error.errors(include_url=False)[0]
         name = variable_of(str(wrong["loc"][0]))
         raise ContractError(f"environment variable {name}: {wrong['msg']}, got {wrong['input']!r}") from error
+
+
+def settings_for_failures(environ: Mapping[str, str]) -> Settings:
+    """Return the settings with which the failure to read the others is reported."""
+    path = environ.get(variable_of("termination_log"), "")
+    return Settings(termination_log=Path(path)) if path else Settings()
 
 
 def variable_of(field: str) -> str:

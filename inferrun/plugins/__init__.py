@@ -4,7 +4,7 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
 
     inferrun.stores.input    the label under `storage.input`     OpenInput
     inferrun.stores.output   the label under `storage.output`    OpenOutput
-    inferrun.protocols       `kserve.protocol`                   OpenModel
+    inferrun.protocols       `kserve.protocolVersion`            OpenModel
     inferrun.formats         `format` of a storage object        RecordFormat
 
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates

@@ -88,7 +88,8 @@ class RecordFormat(Protocol):
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the records of a chunk, whose end may be beyond that of the file.
 
-        Raises InputError, naming file and place, for a malformed or oversized record.
+        A malformed record has an error in its block, or raises InputError if the records after it cannot be read; both name the
+        file and the place.
         """
         ...
 

@@ -17,6 +17,23 @@ NO_USAGE = TokenUsage()
 
 
 @dataclass(frozen=True, slots=True)
+class RecordError:
+    """Why a single record has no prediction."""
+
+    code: str
+    """For programs: `invalid_input` (the record was not sent), `invalid_prediction`, `rejected`, `http_` and a status, …"""
+
+    message: str
+
+    attempts: int = 0
+    """Number of times that the record was sent, alone or with others. The pipeline counts."""
+
+
+def _part_of(errors: Mapping[int, RecordError], start: int, stop: int) -> dict[int, RecordError]:
+    return {at - start: error for at, error in errors.items() if start <= at < stop} if errors else {}
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive records of a chunk, as a source reads them."""
 
@@ -31,9 +48,18 @@ class Block:
     columns: Sequence[str] = ()
     """The names of the columns whose values the records are, in order, if the file names them and the records do not."""
 
+    errors: Mapping[int, RecordError] = field(default_factory=dict)
+    """The errors of records that are not valid, by position. They are not sent; in their place is any record of the same form."""
+
     def part(self, start: int, stop: int) -> "Block":
         """Return the records from position `start` up to `stop`."""
-        return Block(self.records.part(start, stop), self.ids[start:stop], self.copied[start:stop], self.columns)
+        return Block(
+            self.records.part(start, stop),
+            self.ids[start:stop],
+            self.copied[start:stop],
+            self.columns,
+            _part_of(self.errors, start, stop),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +76,9 @@ class Batch:
 
     copied: Sequence[bytes] = ()
     """Per record, the columns that are copied to its result, as in a block."""
+
+    errors: Mapping[int, RecordError] = field(default_factory=dict)
+    """The errors of records that are not sent, as in a block. A protocol never gets such a record."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -68,20 +97,8 @@ class Batch:
             records=self.records.part(start, stop),
             ids=self.ids[start:stop],
             copied=self.copied[start:stop],
+            errors=_part_of(self.errors, start, stop),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class RecordError:
-    """Why a single record has no prediction."""
-
-    code: str
-    """For programs: `invalid_input` (the record was not sent), `invalid_prediction`, `rejected`, `http_` and a status, …"""
-
-    message: str
-
-    attempts: int = 0
-    """Number of times that the record was sent, alone or with others. The pipeline counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +143,7 @@ class Results:
         """Return the results from position `start` up to `stop`. The first part has the usage of the whole request."""
         if start == 0 and stop >= len(self):
             return self
-        errors = {at - start: error for at, error in self.errors.items() if start <= at < stop}
+        errors = _part_of(self.errors, start, stop)
         return Results(self.values.part(start, stop), errors, NO_USAGE if start else self.usage)
 
 

@@ -28,8 +28,9 @@ from inferrun.plugins import (
 )
 from runner.csv.results import csv_writer, read_predictions
 from runner.json_text import text_of, texts_of
+from runner.jsonl.bad_lines import read_valid
 from runner.jsonl.line_blocks import BOM
-from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.jsonl.number_rows import number_rows
 from runner.named_columns import check_copied, check_names
 from runner.number_text import number_of
@@ -77,7 +78,7 @@ class Csv:
                 held = None
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; each must have a value per column."""
+        """Yield the lines that start within the chunk; a record must have a value per column."""
         header = _read_header(file, limits=limits)
         check_names(header.names, file, self._columns)
         if self._columns.copies_all:
@@ -87,7 +88,18 @@ class Csv:
             skipped = 1 if is_first else 0
             is_first = False
             if not skipped or len(lines.texts) > skipped:
-                yield _block(lines, header, skipped=skipped, columns=self._columns)
+                yield self._block(lines, header, skipped=skipped)
+
+    def _block(self, lines: Lines, header: _Header, *, skipped: int) -> Block:
+        try:
+            return _block(lines, header, skipped=skipped, columns=self._columns)
+        except BadLine:
+            return read_valid(
+                lines,
+                lambda one: _block(one, header, skipped=0, columns=self._columns),
+                id_of=lambda line: _id_in(line, header),
+                skipped=skipped,
+            )
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
@@ -147,15 +159,16 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     for at, text in enumerate(texts, start=skipped):
         cells = _cells(text)
         if cells is None:
-            raise lines.fault(at, "is not valid CSV in UTF-8; a value in quotes must end on the same line")
+            _check_quotes(text, lines, at)
+            raise BadLine(at, "is not in UTF-8")
         if len(cells) != len(header.names):
-            raise lines.fault(at, f"has {len(cells)} values, the first line names {len(header.names)} columns")
+            raise BadLine(at, f"has {len(cells)} values, the first line names {len(header.names)} columns")
         if id_column is not None:
             ids.append(cells[id_column])
         if columns.fed:
             rows.append({header.names[position]: cells[position] or None for position in fed})
         else:
-            rows.append([_value(cells[position], lines, at, header.names[position]) for position in fed])
+            rows.append([_value(cells[position], at, header.names[position]) for position in fed])
         if copied:
             members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
     fed_in_order = () if columns.fed else [header.names[position] for position in fed]
@@ -197,13 +210,28 @@ def _cells(line: bytes) -> list[str] | None:
         return None
 
 
-def _value(cell: str, lines: Lines, at: int, name: str) -> int | float | None:
+def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
+    """Raise InputError for a line with quotes that do not match: the lines after it may belong to the same record."""
+    if _cells(line.decode(errors="replace").encode()) is None:
+        raise InputError(
+            f"{lines.place(at)} is not valid CSV in UTF-8; a value in quotes must end on the same line",
+            is_retryable=False,
+        )
+
+
+def _id_in(line: bytes, header: _Header) -> CustomId:
+    """Return the id in a line that is not a valid record; None if it has none."""
+    cells, at = _cells(line) or [], header.id_column
+    return cells[at] if at is not None and at < len(cells) else None
+
+
+def _value(cell: str, at: int, name: str) -> int | float | None:
     text = cell.strip()
     if not text:
         return None
     found = number_of(text)
     if found is None:
-        raise lines.fault(at, f"has no number in column {name[:80]!r}")
+        raise BadLine(at, f"has no number in column {name[:80]!r}")
     return None if found != found else found  # noqa: PLR0124  NaN
 
 

@@ -20,7 +20,11 @@ _SMALL: Final = 4096
 """Bytes of a part of the body up to which it is copied: a list of chunks of two bytes takes thirty times their size."""
 
 _LENGTHS: Final = ("content-length", "transfer-encoding")
-_COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP: Final = frozenset({"gzip", "x-gzip"})
+_PARTS: Final = 64
+"""Maximum number of parts of a body that is compressed with gzip; what follows each is copied."""
+
+_COMPRESSED: Final = _GZIP | {"deflate"}
 
 
 class InvalidResponse(ValueError):
@@ -91,8 +95,10 @@ class ResponseReader:
                 raise InvalidResponse("it is not valid HTTP/1.1") from error
             self._has_excess = True
         self._overhead = 0 if self._size > size else self._overhead + len(data)
-        if self._size > self._limit or (self._overhead > OVERHEAD_BYTES and not self._is_complete):
+        if self._size > self._limit:
             raise ResponseTooLarge
+        if self._overhead > OVERHEAD_BYTES and not self._is_complete:
+            raise InvalidResponse(f"its headers have more than {OVERHEAD_BYTES} bytes")
         return self._response() if self._is_complete else None
 
     def end(self) -> Response | None:
@@ -156,21 +162,33 @@ class ResponseReader:
         self._flush()
         headers = Headers(self._received_headers)
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        if (encoding := headers.get("content-encoding", "").strip().lower()) in _COMPRESSED and body:
+        encoding = headers.get("content-encoding", "").strip().lower()
+        if encoding in _COMPRESSED and body:
             body = _decompressed(body, encoding, limit=self._limit)
+        elif self._status == 200 and encoding not in ("", "identity") and body:
+            raise InvalidResponse(
+                "its body has an encoding that was not requested; allowed are identity, gzip and deflate"
+            )
         return Response(self._status, headers, body)
 
 
 def _decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
     """Decompress the body of a server that ignores the requested encoding. Raises InvalidResponse and ResponseTooLarge."""
     is_raw = encoding == "deflate" and body[0] & 0xF != 8  # RFC 9110, 8.4.1.2: some send it without the zlib format
-    decompressor = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
-    try:
-        found = decompressor.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise InvalidResponse("its body is not compressed as its headers say") from error
-    if len(found) > limit:
-        raise ResponseTooLarge
-    if not decompressor.eof or decompressor.unused_data:
-        raise InvalidResponse("its compressed body is truncated, or has several parts")
-    return found
+    parts: list[bytes] = []
+    left = limit
+    while body:
+        decompressor = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
+        try:
+            parts.append(decompressor.decompress(body, left + 1))
+        except zlib.error as error:
+            raise InvalidResponse("its body is not compressed as its headers say") from error
+        left -= len(parts[-1])
+        if left < 0:
+            raise ResponseTooLarge
+        if not decompressor.eof:
+            raise InvalidResponse("its compressed body is truncated")
+        body = decompressor.unused_data
+        if body and (encoding not in _GZIP or len(parts) == _PARTS):  # RFC 1952, 2.2: only gzip may have several
+            raise InvalidResponse("its compressed body has several parts")
+    return b"".join(parts)

@@ -31,7 +31,8 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.joined_texts import JoinedTexts
 from runner.json_text import error_text, json_texts, number_row_texts, text_of, texts_of
-from runner.jsonl.line_ranges import Lines, plan_lines, read_lines
+from runner.jsonl.bad_lines import id_of, read_valid
+from runner.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.jsonl.number_rows import number_rows
 from runner.jsonl.objects import objects_of
 from runner.row_validation import RowFault, width_of
@@ -116,14 +117,21 @@ class Jsonl:
         return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; records without named columns are checked to be arrays of numbers."""
+        """Yield the lines that start within the chunk; a record without named columns must be an array of numbers."""
         return (self._block(lines) for lines in read_lines(file, chunk, limits=limits))
 
     def _block(self, lines: Lines) -> Block:
+        try:
+            return self._valid_block(lines)
+        except BadLine:
+            return read_valid(lines, self._valid_block, id_of=id_of)
+
+    def _valid_block(self, lines: Lines) -> Block:
+        """Return the records of lines. Raises BadLine."""
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
-        return block if self._columns.fed else _with_numbers(block, lines)
+        return block if self._columns.fed else _with_numbers(block)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
         """Return a writer of one line per result."""
@@ -170,34 +178,34 @@ def _checked(lines: Lines) -> Block:
         values: list[Json] = list(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:
         at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
-        raise lines.fault(at, f"is not valid JSON: {error}") from error
+        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if dict not in set(map(type, values)):
-        _check_numbers(values, lines)
+        _check_numbers(values)
         return Block(JsonRecords(lines.texts))
     ids: list[CustomId] = []
-    values = [_unwrapped(value, ids, lines) for value in values]
-    return Block(JsonRecords(_texts_of_rows(values, lines)), ids if set(ids) - {None} else ())
+    values = [_unwrapped(value, ids) for value in values]
+    return Block(JsonRecords(_texts_of_rows(values)), ids if set(ids) - {None} else ())
 
 
-def _texts_of_rows(values: list[Json], lines: Lines) -> Sequence[bytes]:
+def _texts_of_rows(values: list[Json]) -> Sequence[bytes]:
     width = len(values[0]) if isinstance(values[0], list) else 0
     texts = number_row_texts(values, width=width)
     if texts is None:
-        _check_numbers(values, lines)
+        _check_numbers(values)
         texts = texts_of(values)
     return texts
 
 
-def _with_numbers(block: Block, lines: Lines) -> Block:
-    _check_numbers(list(map(orjson.loads, json_texts(block.records))), lines)
+def _with_numbers(block: Block) -> Block:
+    _check_numbers(list(map(orjson.loads, json_texts(block.records))))
     return block
 
 
-def _check_numbers(values: list[Json], lines: Lines) -> None:
+def _check_numbers(values: list[Json]) -> None:
     try:
         width_of(values)
     except RowFault as fault:
-        raise lines.fault(fault.row, fault.text) from fault
+        raise BadLine(fault.row, fault.text) from fault
 
 
 def _is_json(line: bytes) -> bool:
@@ -208,16 +216,16 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _unwrapped(value: Json, ids: list[CustomId], lines: Lines) -> Json:
+def _unwrapped(value: Json, ids: list[CustomId]) -> Json:
     """Return the numbers of a record in object form and append its id to `ids`."""
     if not isinstance(value, dict):
         ids.append(None)
         return value
     given = value.get("custom_id")
     if "inputs" not in value:
-        raise lines.fault(len(ids), f'has no "inputs"; allowed: {_FORMS}')
+        raise BadLine(len(ids), f'has no "inputs"; allowed: {_FORMS}')
     if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
-        raise lines.fault(len(ids), '"custom_id" must be a string or an integer')
+        raise BadLine(len(ids), '"custom_id" must be a string or an integer')
     ids.append(given)
     return value["inputs"]
 

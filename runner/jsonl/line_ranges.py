@@ -7,14 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferrun.plugins import Chunk, InputError, InputFile, Limits, Piece
+from inferrun.plugins import Chunk, InputFile, Limits, Piece
 from inferrun.plugins.limits import KIB
-from runner.jsonl.line_blocks import BOM, count_records, line_blocks, line_number
+from runner.jsonl.line_blocks import BOM, count_records, line_blocks
 
 _PIECE = 64 * KIB
 """Bytes that are read at once. Decoded lines take about ten times as much; larger pieces save less than 2 % of the CPU time."""
 
 _SMALLEST_PIECE = 4 * KIB
+
+
+class BadLine(ValueError):
+    """A line is not a valid record."""
+
+    def __init__(self, at: int, text: str) -> None:
+        """`at` is its position among the lines, `text` continues a sentence that begins with the line."""
+        super().__init__(text)
+        self.at = at
+        self.text = text
 
 
 @dataclass(frozen=True)
@@ -30,10 +40,29 @@ class Lines:
         """The lines that are not blank, without their ends."""
         return [line for line in map(bytes.strip, self.block.split(b"\n")) if line]
 
-    def fault(self, at: int, text: str) -> InputError:
-        """Describe what is wrong with a line."""
-        line = line_number(self.file, self.offset, records=at)
-        return InputError(f"{self.file.name} line {line} {text}", is_retryable=False)
+    def only(self, at: int) -> "Lines":
+        """Return one of the lines."""
+        return Lines(self.file, self.offset, self.texts[at])
+
+    def place(self, at: int) -> str:
+        """Return where a line is: its number if the lines begin with the file, otherwise its first byte.
+
+        To count the lines before it, all of the file up to it would have to be read again.
+        """
+        number, start = self._starts[at]
+        if self.offset == 0:
+            return f"{self.file.name} line {number}"
+        return f"{self.file.name}, the line at byte {self.offset + start},"
+
+    @cached_property
+    def _starts(self) -> list[tuple[int, int]]:
+        """The numbers, from 1, of the lines that are not blank, and the bytes before them."""
+        found, start = [], 0
+        for number, line in enumerate(self.block.split(b"\n"), 1):
+            if line.strip():
+                found.append((number, start))
+            start += len(line) + 1
+        return found
 
 
 def plan_lines(file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:

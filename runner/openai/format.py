@@ -27,6 +27,7 @@ from inferrun.plugins import (
     Results,
 )
 from runner.json_text import json_texts
+from runner.jsonl.bad_lines import id_of
 from runner.jsonl.line_ranges import plan_lines, read_lines
 
 
@@ -87,7 +88,7 @@ class OpenAi:
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the requests that start within the chunk."""
         for lines in read_lines(file, chunk, limits=limits):
-            yield Block(JsonRecords(lines.texts), [_id_of(text) for text in lines.texts])
+            yield Block(JsonRecords(lines.texts), [id_of(text) for text in lines.texts])
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> OpenAiWriter:
         """Return a writer of one line per result."""
@@ -96,16 +97,6 @@ class OpenAi:
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the responses in an output file, as they were written; failed requests are not in it."""
         return dict(_responses(content))
-
-
-def _id_of(line: bytes) -> CustomId:
-    """Return the id of a request; None if the line is invalid, which the protocol reports."""
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    found = value.get("custom_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) or type(found) is int else None
 
 
 OPENAI = OpenAi()

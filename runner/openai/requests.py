@@ -9,9 +9,13 @@ import orjson
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
 from inferrun.runner_report import MAX_COUNT
 from runner.json_text import text_of
+from runner.jsonl.line_blocks import BOM
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 """The paths that a record may name."""
+
+_RESULTS = ("choices", "data", "output")
+"""The members of responses of which one has the result."""
 
 _FIELD = "kserve.modelUrl"
 
@@ -54,13 +58,16 @@ def parse_request(line: bytes, *, model: str) -> Request:
 
 
 def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
-    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object."""
+    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or only an error."""
+    body = body.removeprefix(BOM)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ValueError("not valid JSON") from error
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
+    if value.get("error") and not any(value.get(member) for member in _RESULTS):
+        raise ValueError("an error in spite of its status")
     try:
         text = text_of(value) if b"\n" in body or b"\r" in body else body
     except ValueError as error:

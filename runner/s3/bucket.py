@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
@@ -47,7 +47,13 @@ _RETRIES: Final = 100_000
 _EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
 """What servers say in a response 400 to credentials that have expired."""
 
+_CUT_OFF: Final = "response body error"
+"""What obstore says about a response that was cut off, or stalled for too long."""
+
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +89,39 @@ class Bucket:
 
     def list_below(self, prefix: str) -> list[StoredObject]:
         """Return all objects below a prefix, sorted by key."""
-        with self._errors(prefix):
-            pages = list(obstore.list(self._store, prefix, chunk_size=1000))
+        pages = self._read(prefix, lambda: list(obstore.list(self._store, prefix, chunk_size=1000)))
         found = (StoredObject(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page)
         return sorted(found, key=lambda one: one.key)
 
     def read(self, key: str) -> bytes | None:
         """Return the content of a small object, or None if there is no such object."""
-        with self._errors(key):
+
+        def get() -> bytes | None:
             try:
                 return bytes(obstore.get(self._store, key).bytes())
             except FileNotFoundError:
                 return None
 
+        return self._read(key, get)
+
     def read_range(self, key: str, *, start: int, length: int) -> bytes:
         """Return a part of an object."""
-        with self._errors(key):
-            return bytes(obstore.get_range(self._store, key, start=start, length=length))
+        return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
+
+    def _read(self, key: str, get: Callable[[], T]) -> T:
+        """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""
+
+        def attempt() -> T:
+            with self._errors(key):
+                try:
+                    return get()
+                except GenericError as error:
+                    if _CUT_OFF not in str(error):
+                        raise
+                    text = f"{self._where(key)}: the response was truncated; check {self._side}.s3.endpoint"
+                    raise Fault(self._error(text), kind=FaultKind.LOST) from error
+
+        return with_blocking_retries(attempt, budget=self._retry_seconds)
 
     def create(self, key: str, content: bytes) -> bool:
         """Store an object unless the key exists; False if it does, with another content."""

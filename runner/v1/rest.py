@@ -7,6 +7,7 @@ from typing import ClassVar
 from inferrun.plugins import Batch, Model, ModelContext, Results
 from runner.json_text import json_texts
 from runner.model_server import ModelServer, open_model_server
+from runner.record_errors import predict_valid, without_infinity
 from runner.retries import with_retries
 from runner.v1.messages import decode, encode, predict_url, status_url
 
@@ -24,7 +25,11 @@ class V1Rest:
         await with_retries(self._read_status, budget=self._server.limits.retry_seconds)
 
     async def predict(self, batch: Batch) -> Results:
-        """Send one batch."""
+        """Send one batch, without the records that JSON cannot represent."""
+        finite = without_infinity(batch)
+        return await predict_valid(finite, self._predict) if finite.errors else await self._predict(batch)
+
+    async def _predict(self, batch: Batch) -> Results:
         texts = json_texts(batch.records)
         reply = await self._server.exchange("POST", self._server.url, encode(texts))
         if reply.status != 200:

@@ -254,8 +254,9 @@ class V2Grpc:
         target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
         if family is socket.AF_INET6:
             target = f"ipv6:{','.join(f'[{one}]:{port}' for one in same)}"
+        host = self._url.hostname or ""
         options = [
-            ("grpc.default_authority", f"{self._url.hostname}:{port}"),
+            ("grpc.default_authority", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
             ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
@@ -266,7 +267,7 @@ class V2Grpc:
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
         key, chain = self._certificate or (None, None)
-        named = [*options, ("grpc.ssl_target_name_override", self._url.hostname or "")]
+        named = [*options, ("grpc.ssl_target_name_override", host)]
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
 
 

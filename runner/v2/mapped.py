@@ -22,11 +22,11 @@ from inferrun.plugins import (
 )
 from runner.json_text import array_of, json_texts
 from runner.number_text import number_of
-from runner.record_errors import not_sent
+from runner.record_errors import not_sent, with_record_errors
 from runner.row_validation import kind_of
 from runner.v2.raw import CODES, FLOATS, SENDABLE, RawTensor, Unsendable, joined_strings
 from runner.v2.short_floats import SHORT_FLOATS, pack_short
-from runner.v2.tensors import DEFAULT_INPUT, described, requested, shape_of, with_record_errors
+from runner.v2.tensors import DEFAULT_INPUT, described, requested, shape_of
 
 _JSON_FLOATS: Final = SHORT_FLOATS | FLOATS
 _SHOWN: Final = 10

@@ -15,6 +15,7 @@ from inferrun.plugins import Batch, Fault, JsonRecords, Model, ModelContext, Rec
 from runner.http1.response import Response
 from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
+from runner.record_errors import predict_valid, without_infinity
 from runner.retries import with_retries
 from runner.v2 import binary, raw
 from runner.v2.address import infer_url, metadata_url, server_url
@@ -70,7 +71,11 @@ class V2Rest:
         return self._tensor.datatype in raw.SENDABLE
 
     async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the rows that the model's datatype cannot represent."""
+        """Send one batch, without the rows that the model's datatype cannot represent, or JSON."""
+        finite = batch if self._is_binary else without_infinity(batch)
+        return await predict_valid(finite, self._predict_batch) if finite.errors else await self._predict_batch(batch)
+
+    async def _predict_batch(self, batch: Batch) -> Results:
         records: Records = batch.records
         if self._map.inputs:
             return await predict_mapped(records, self._map.inputs, self._send)

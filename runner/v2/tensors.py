@@ -15,13 +15,14 @@ import orjson
 
 from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
 from inferrun.plugins.joined_texts import JoinedTexts
-from runner.blanks import blank_like
 from runner.json_text import flat_rows, json_texts, number_row_texts, number_texts, texts_of
 from runner.number_text import number_of
-from runner.record_errors import not_sent
+from runner.record_errors import not_sent, with_record_errors
 
 DEFAULT_INPUT = "input-0"
 """Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
+
+_BOM = b"\xef\xbb\xbf"
 
 _WITH_NAN = frozenset({"FP16", "BF16", "FP32", "FP64"})
 
@@ -58,20 +59,6 @@ def with_input_errors(
     """Insert errors for the rows that were not sent into the results of those that were."""
     text = f"the record contains {what}, which datatype {tensor.datatype} cannot represent"
     return with_record_errors(results, dict.fromkeys(unsendable, not_sent(text)), total=total)
-
-
-def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
-    """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
-    sent = results.values.texts if results and isinstance(results.values, JsonRecords) else ()
-    blank = blank_like(sent[0]) if sent else b"null"
-    places = [at for at in range(total) if at not in unsent]
-    texts = [blank] * total
-    for at, value in zip(places, sent, strict=True):
-        texts[at] = value
-    errors = dict(unsent)
-    if results:
-        errors |= {places[at]: one for at, one in results.errors.items()}
-    return Results(JsonRecords(texts), errors)
 
 
 def input_tensor(metadata: object, wanted: str) -> InputTensor:
@@ -214,10 +201,15 @@ def outputs_of(body: bytes) -> list[dict[str, Any]]:  # Any: foreign JSON
 
 
 def load(body: bytes) -> object:
-    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser."""
+    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser.
+
+    A byte order mark is ignored (RFC 8259, 8.1).
+    """
     try:
         value: object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if body.startswith(_BOM):
+            return load(body.removeprefix(_BOM))
         if b"NaN" not in body and b"Infinity" not in body:
             raise ValueError(f"not valid JSON ({error})") from error
         try:

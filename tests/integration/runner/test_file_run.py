@@ -306,12 +306,13 @@ async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> Non
     assert len(parts(file)) > 1
 
 
-async def test_chunks_before_an_invalid_record_are_committed(file: Machine) -> None:
-    with (file.input / "data" / "rows.jsonl").open("a") as more:
-        more.write('[1, "x"]\n')
+async def test_chunks_before_a_line_that_cannot_be_told_from_the_next_are_committed(file: Machine) -> None:
+    lines = "".join(f"{index},0.5\n" for index in range(COUNT))
+    (file.input / "data" / "rows.csv").write_text(f'a,b\n{lines}1,"2\n')
+    file.contract["input"]["file"] |= {"path": "data/rows.csv", "format": "csv"}
     ended = await file.pod(**SMALL, INFERRUN_CONCURRENCY="1")  # the reader is then only a few requests ahead
     assert ended.code == 3
-    assert ended.message.startswith("rows.jsonl line 2001 contains a string at position 1")
+    assert "is not valid CSV in UTF-8; a value in quotes must end on the same line" in ended.message
     assert not ended.result.retryable
     assert len(parts(file)) > 10
 

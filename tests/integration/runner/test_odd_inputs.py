@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -120,8 +121,8 @@ NAMED: dict[str, tuple[Case, str]] = {
         "a.jsonl.zst is not a complete zstd file",
     ),
     "a member that is nested too deeply": (
-        Case({"a.jsonl": b'{"inputs":[1],"x":1}\n{"inputs":[1],"x":%b}\n' % DEEP}, contract={"joinSource": "Input"}),
-        "a.jsonl line 2 cannot be used: a value cannot be written as JSON (Recursion limit reached)",
+        Case({"a.jsonl": b'{"inputs":[1],"x":%b}\n' % DEEP}, contract={"joinSource": "Input"}),
+        "a.jsonl line 1 cannot be used: a value cannot be written as JSON (Recursion limit reached)",
     ),
     "numbers with underscores": (Case({"a.csv": b"a\n1_000\n"}, "csv"), "a.csv line 2 has no number in column 'a'"),
     "digits that are not ASCII": (
@@ -234,3 +235,13 @@ async def test_a_value_is_copied_as_json_has_it(machine: Machine, name: str) -> 
     ended, results = await run(machine, case)
     assert ended.code == 0, ended.message
     assert [one["given"] for one in results] == [expected]
+
+
+@pytest.mark.parametrize("kind", [pyarrow.float16(), pyarrow.float32(), pyarrow.float64()], ids=str)
+async def test_infinity_is_not_sent_as_a_missing_number(machine: Machine, kind: pyarrow.DataType) -> None:
+    values = pyarrow.array([1.5, math.inf, 2.5, -math.inf], pyarrow.float64()).cast(kind)
+    ended, results = await run(machine, Case({"a.parquet": table(a=values, b=[1, 1, 1, 1])}, "parquet"))
+    assert ended.code == 0, ended.message
+    assert [one.get("prediction") for one in results] == [2.5, None, 3.5, None]
+    assert {results[at]["error"]["code"] for at in (1, 3)} == {"invalid_input"}
+    assert "infinite number, which JSON cannot represent" in results[1]["error"]["message"]

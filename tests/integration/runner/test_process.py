@@ -31,10 +31,12 @@ async def test_a_reserved_parameter_exits_with_2(krateo: Machine, handler: Handl
     assert not handler.asked
 
 
-async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine) -> None:
-    ended = await krateo.process(INFERRUN_SECONDS_LEFT="soon")
-    assert ended.code == 2
-    assert "environment variable INFERRUN_SECONDS_LEFT" in ended.stderr
+@pytest.mark.parametrize("value", ["soon", "inf"])
+async def test_an_invalid_setting_exits_with_2_and_names_the_variable(krateo: Machine, value: str) -> None:
+    ended = await krateo.process(INFERRUN_SECONDS_LEFT=value)
+    assert (ended.code, ended.result.reason) == (2, "InvalidContract")
+    assert ended.message.startswith("environment variable INFERRUN_SECONDS_LEFT: ")
+    assert "Traceback" not in ended.stderr
 
 
 async def test_input_inference_and_output_errors_exit_with_3_4_and_5(krateo: Machine, handler: Handler) -> None:
@@ -84,6 +86,25 @@ async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, mo
     ended = await asyncio.wait_for(pod.end(), 30)
     assert (ended.code, ended.result.reason) == (143, "Stopped")
     assert ended.result.records.total == 1000
+
+
+def handles_sigterm(pid: int) -> bool:
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
+
+
+def has_imported(pid: int, name: str) -> bool:
+    return name in Path(f"/proc/{pid}/maps").read_text()
+
+
+async def test_sigterm_ends_the_process_with_143_before_its_imports_are_complete(krateo: Machine) -> None:
+    """Process 1 of a container ignores a signal that it does not handle."""
+    pod = await krateo.start()
+    pid = pod.process.pid
+    await until(lambda: has_imported(pid, "httptools") or handles_sigterm(pid))
+    assert not has_imported(pid, "httptools")
+    pod.signal(signal.SIGTERM)
+    assert (await pod.end()).code == 143
 
 
 async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: CountingModel) -> None:

@@ -27,7 +27,7 @@ class Server:
     stored: dict[str, bytes] = field(default_factory=dict)
     writes: int = 0
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         """Write or read an object."""
         key, content = request.match_info["key"], await request.read()
         if request.method == "GET":

@@ -22,7 +22,7 @@ class Away(Server):
     status: int = 503
     code: str = "SlowDown"
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         """Write or read an object, or fail."""
         if time.monotonic() < self.until:
             text = f"<Error><Code>{self.code}</Code><Message>{CANARY}</Message></Error>"
@@ -48,3 +48,42 @@ async def test_credentials_that_have_expired_are_named(tmp_path: Path) -> None:
         ) as raised:
             await asyncio.to_thread(bucket.replace, KEY, b"one")
     assert CANARY not in str(raised.value)
+
+
+@dataclass
+class Truncating(Server):
+    """Cuts off its first responses to GET in the middle of the body."""
+
+    cuts: int = 3
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Write an object, or return a range of one."""
+        if request.method != "GET":
+            return await super().handle(request)
+        content, wanted = self.stored[request.match_info["key"]], request.http_range
+        part = content[wanted]
+        start, stop = wanted.start or 0, (wanted.start or 0) + len(part)
+        headers = {"ETag": '"a"', "Content-Range": f"bytes {start}-{stop - 1}/{len(content)}"}
+        response = web.StreamResponse(status=206, headers=headers)
+        response.content_length = len(part)
+        await response.prepare(request)
+        self.cuts -= 1
+        await response.write(part[: len(part) // 2] if self.cuts >= 0 else part)
+        if self.cuts >= 0 and request.transport is not None:
+            request.transport.abort()
+        return response
+
+
+async def test_a_response_that_is_cut_off_is_read_again(tmp_path: Path) -> None:
+    server = Truncating(conflicts=0, stored={KEY: bytes(range(256)) * 100})
+    async with bucket_of(server, tmp_path) as bucket:
+        found = await asyncio.to_thread(bucket.read_range, KEY, start=256, length=512)
+    assert found == bytes(range(256)) * 2
+    assert server.cuts < 0
+
+
+async def test_responses_that_are_always_cut_off_are_reported(tmp_path: Path) -> None:
+    server = Truncating(conflicts=0, stored={KEY: b"whole" * 100}, cuts=100_000)
+    async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
+        with pytest.raises(OutputError, match="the response was truncated; check output"):
+            await asyncio.to_thread(bucket.read_range, KEY, start=0, length=100)

@@ -10,6 +10,7 @@ from inferrun.runner_report import (
     Output,
     RecordCounts,
     RunnerResult,
+    TokenUsage,
     dump_result,
     last_messages,
     parse_progress,
@@ -28,6 +29,12 @@ RESULT = RunnerResult(
 
 def test_a_result_round_trips() -> None:
     assert parse_result(dump_result(RESULT)) == RESULT
+
+
+def test_tokens_are_reported_under_the_names_that_the_status_has() -> None:
+    used = RESULT.model_copy(update={"usage": TokenUsage(prompt_tokens=3, completion_tokens=2, total_tokens=5)})
+    assert json.loads(dump_result(used))["usage"] == {"promptTokens": 3, "completionTokens": 2, "totalTokens": 5}
+    assert parse_result(dump_result(used)) == used
 
 
 @pytest.mark.parametrize("char", ["a", "ä", "漢", "🦀", '"', "\\", "\n", "\x00", "\u2028"])

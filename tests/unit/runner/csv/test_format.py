@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferrun.plugins import InputError, Limits
+from inferrun.plugins import Chunk, InputError, Limits, RecordError
 from runner.csv.format import CSV
 from runner.memory_file import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
@@ -53,14 +53,9 @@ def test_a_column_of_ids_is_copied() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n1\n", "a.csv line 3 has 1 values, the first line names 2 columns"),
-        ("a,b\n1,2\n1,2,3\n", "a.csv line 3 has 3 values, the first line names 2 columns"),
-        ("a,b\n1,c4nary\n", "a.csv line 2 has no number in column 'b'"),
-        ("a,b\n1,inf\n", "a.csv line 2 has no number in column 'b'"),
-        ("a,b\n1,[2]\n", "a.csv line 2 has no number in column 'b'"),
-        ("a,b\n1,true\n", "a.csv line 2 has no number in column 'b'"),
         ('a,b\n1,"2\n', "a.csv line 2 is not valid CSV in UTF-8"),
-        (b"a,b\n1,\xff\n", "a.csv line 2 is not valid CSV in UTF-8"),
+        ('a,b\n1,"2\n3,"\n', "a.csv line 2 is not valid CSV in UTF-8"),
+        (b'a,b\n1,"\xff\n', "a.csv line 2 is not valid CSV in UTF-8"),
         ("1,2\n3,4\n", "a.csv line 1: the first line must name the columns, and has only numbers"),
         ("a,a\n3,4\n", "a.csv line 1: the first line must name the columns, each once"),
         ("custom_id\n3\n", "a.csv line 1: the first line must name the columns, each once"),
@@ -72,6 +67,33 @@ def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | b
     assert str(raised.value).startswith(message)
     assert "c4nary" not in str(raised.value)
     assert not raised.value.is_retryable
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1", "a.csv line 4 has 1 values, the first line names 2 columns"),
+        (b"1,2,3", "a.csv line 4 has 3 values, the first line names 2 columns"),
+        (b"1,c4nary", "a.csv line 4 has no number in column 'b'"),
+        (b"1,inf", "a.csv line 4 has no number in column 'b'"),
+        (b"1,[2]", "a.csv line 4 has no number in column 'b'"),
+        (b"1,true", "a.csv line 4 has no number in column 'b'"),
+        (b"1,\xff", "a.csv line 4 is not in UTF-8"),
+    ],
+)
+def test_a_line_that_is_not_valid_costs_one_record(line: bytes, message: str) -> None:
+    content = b"a,b\n1,2\n\n%b\n3,4\n" % line
+    (block,) = CSV.read(MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits())
+    rows = decoded(block)
+    assert (rows[0], rows[2]) == ([1, 2], [3, 4])
+    assert block.errors == {1: RecordError("invalid_input", message)}
+
+
+def test_a_line_that_is_not_valid_keeps_its_id() -> None:
+    content = b'custom_id,a\nx,1\n"y,",one\nz,3\n'
+    (block,) = CSV.read(MemoryFile("a.csv", content), Chunk(0, 0, 0, len(content), 0, 3), limits=Limits())
+    assert block.ids == ["x", "y,", "z"]
+    assert set(block.errors) == {1}
 
 
 @settings(deadline=None, derandomize=True)  # a time limit per example fails on a loaded machine

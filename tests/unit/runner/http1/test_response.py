@@ -116,7 +116,7 @@ def test_a_body_over_the_limit_is_rejected_while_it_arrives() -> None:
     ],
 )
 def test_endless_headers_are_rejected(data: bytes) -> None:
-    with pytest.raises(ResponseTooLarge):
+    with pytest.raises(InvalidResponse, match="headers have more than 262144 bytes"):
         read(data, step=4096)
 
 
@@ -163,7 +163,37 @@ def test_a_body_in_chunks_of_two_bytes_takes_little_more_memory_than_its_size() 
     assert response.body == b"ab" * 8192 * 16
 
 
-def test_a_compressed_body_of_several_parts_is_not_taken_for_its_first() -> None:
-    body = gzip.compress(b"[1]", mtime=0) + gzip.compress(b"[2]", mtime=0)
-    with pytest.raises(InvalidResponse, match="several parts"):
+def test_gzip_may_have_several_parts() -> None:
+    body = gzip.compress(b"[1,", mtime=0) + gzip.compress(b"2]", mtime=0)
+    found, _ = read(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    assert found is not None
+    assert found.body == b"[1,2]"
+
+
+def test_all_parts_of_a_body_together_are_limited() -> None:
+    body = gzip.compress(b"0" * 600, mtime=0) * 2
+    with pytest.raises(ResponseTooLarge):
         read(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+def test_what_follows_a_compressed_body_is_not_ignored() -> None:
+    body = zlib.compress(b"[1]") + b"x"
+    with pytest.raises(InvalidResponse, match="several parts"):
+        read(OK + b"Content-Encoding: deflate\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+def test_many_parts_are_rejected() -> None:
+    body = gzip.compress(b"", mtime=0) * 1000
+    with pytest.raises(InvalidResponse, match="several parts"):
+        read(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body), limit=1 << 20)
+
+
+def test_an_encoding_that_was_not_requested_is_named() -> None:
+    with pytest.raises(InvalidResponse, match="encoding that was not requested"):
+        read(OK + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\n\x01\x02")
+
+
+def test_the_encoding_of_an_error_does_not_hide_its_status() -> None:
+    found, _ = read(b"HTTP/1.1 404 Not Found\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n\x01\x02")
+    assert found is not None
+    assert found.status == 404

@@ -89,8 +89,8 @@ def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chu
 
 def test_the_line_number_counts_the_line_of_a_byte_order_mark(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf\n[1]\n[x]\n")
-    with pytest.raises(InputError, match=r"rows\.jsonl line 3 is not valid JSON"):
-        read(path)
+    (block,) = read(path)
+    assert block.errors[1].message.startswith("rows.jsonl line 3 is not valid JSON")
 
 
 def test_null_is_a_missing_number(path: Path) -> None:
@@ -106,7 +106,7 @@ FAULTS = {
     "number": ("5", "got a number"),
     "string": ('"abc"', "got a string"),
     "empty": ("[]", "got an empty array"),
-    "ragged": ("[1]", "has 1 numbers, previous rows have 2"),
+    "ragged": ("[1]", "has 1 numbers, others have 2"),
     "no inputs": ('{"custom_id": "a"}', 'has no "inputs"'),
     "inputs are text": ('{"inputs": "a"}', "got a string"),
     "id is a list": ('{"custom_id": [1], "inputs": [1, 2]}', '"custom_id" must be'),
@@ -116,19 +116,44 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("line", "fault"), FAULTS.values(), ids=FAULTS)
-def test_an_invalid_record_is_reported_with_file_and_line(path: Path, line: str, fault: str) -> None:
+def test_an_invalid_record_costs_one_record_and_is_reported_with_file_and_line(
+    path: Path, line: str, fault: str
+) -> None:
     lines_of(path, f"[1, 2]\n\n[3, 4]\n{line}\n[5, 6]\n")
-    with pytest.raises(InputError) as error:
-        read(path)
-    assert str(error.value).startswith("rows.jsonl line 4 ")
-    assert fault in str(error.value)
+    (block,) = read(path)
+    found = decoded(block)
+    assert (found[0], found[1], found[3]) == ([1, 2], [3, 4], [5, 6])
+    ((at, error),) = block.errors.items()
+    assert (at, error.code) == (2, "invalid_input")
+    assert error.message.startswith("rows.jsonl line 4 ")
+    assert fault in error.message
 
 
-def test_the_line_number_is_correct_in_a_later_range_and_batch(path: Path) -> None:
+def test_a_line_in_a_later_block_is_named_by_its_first_byte(path: Path) -> None:
     text = "[1, 2]\n" * 500 + "[1, x]\n" + "[1, 2]\n" * 500
     lines_of(path, text)
-    with pytest.raises(InputError, match=r"rows\.jsonl line 501 is not valid JSON"):
-        read(path, start=2000, limits=Limits(batch_bytes=1024))
+    (error,) = (
+        one for block in read(path, start=2000, limits=Limits(batch_bytes=1024)) for one in block.errors.values()
+    )
+    assert error.message.startswith("rows.jsonl, the line at byte 3500, is not valid JSON")
+
+
+def test_an_invalid_record_keeps_its_id(path: Path) -> None:
+    (block,) = read(lines_of(path, '{"custom_id": "a", "inputs": [1]}\n{"custom_id": "b", "inputs": ["x"]}\n'))
+    assert block.ids == ["a", "b"]
+    assert set(block.errors) == {1}
+
+
+def test_the_width_of_most_records_is_that_of_all(path: Path) -> None:
+    (block,) = read(lines_of(path, "[1]\n[1, 2]\n[3, 4]\n"))
+    assert set(block.errors) == {0}
+    assert decoded(block)[1:] == [[1, 2], [3, 4]]
+
+
+def test_a_block_may_have_only_invalid_records(path: Path) -> None:
+    (block,) = read(lines_of(path, "x\n[1, \n"))
+    assert set(block.errors) == {0, 1}
+    assert len(block.records) == 2
 
 
 def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:

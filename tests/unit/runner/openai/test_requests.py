@@ -61,3 +61,19 @@ def test_a_prediction_is_kept_whatever_the_server_says_about_its_tokens(usage: b
 def test_the_sum_of_the_largest_numbers_of_tokens_can_be_stored() -> None:
     largest = TokenUsage(prompt_tokens=MAX_COUNT, completion_tokens=MAX_COUNT, total_tokens=MAX_COUNT)
     assert sum([largest, largest], start=NO_USAGE) == largest
+
+
+@pytest.mark.parametrize("members", [b"", b',"choices":[]', b',"data":null', b',"output":[],"status":"failed"'])
+def test_a_response_that_is_only_an_error_is_invalid(members: bytes) -> None:
+    with pytest.raises(ValueError, match="an error in spite of its status"):
+        parse_response(b'{"error":{"message":"c4nary"}%b}' % members)
+
+
+@pytest.mark.parametrize("error", [b"null", b"{}", b'{"message":"a part of the output is missing"}'])
+def test_a_response_with_a_result_is_kept_whatever_its_error(error: bytes) -> None:
+    body = b'{"choices":[{"index":0}],"error":%b}' % error
+    assert parse_response(body) == (body, NO_USAGE)
+
+
+def test_a_byte_order_mark_before_a_response_is_ignored() -> None:
+    assert parse_response(b'\xef\xbb\xbf{"choices":[]}') == (b'{"choices":[]}', NO_USAGE)

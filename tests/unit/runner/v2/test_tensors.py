@@ -193,3 +193,9 @@ def test_an_integer_of_many_digits_beside_nan_is_a_number() -> None:
     results = decode(body, records=2)
     assert decoded(results)[1] == 1.2345678901234568e29
     assert list(results.errors) == [0]
+
+
+def test_a_byte_order_mark_before_a_response_is_ignored() -> None:
+    body = b'\xef\xbb\xbf{"outputs":[{"name":"y","shape":[2],"datatype":"FP32","data":[1.5,NaN]}]}'
+    results = decode(body, records=2)
+    assert set(results.errors) == {1}
