@@ -8,6 +8,7 @@ the server's process or occupy it for too long: it is sent while nothing else is
 """
 
 import asyncio
+from collections.abc import Callable
 
 from inferrun.plugins import (
     Batch,
@@ -90,8 +91,16 @@ class Sender:
     """Turns batches into results."""
 
     def __init__(
-        self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits, budget: ErrorBudget, recall: Recall | None
+        self,
+        model: ModelProtocol,
+        window: ReorderWindow,
+        *,
+        limits: Limits,
+        budget: ErrorBudget,
+        recall: Recall | None,
+        on_note: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_note` is called when `note` has changed."""
         self._model = model
         self._recall = recall
         self._budget = budget
@@ -111,7 +120,12 @@ class Sender:
             self._doubt,
             budget=lambda: _RESTARTS * self._retry_seconds,
             first_wait=self._first_wait,
+            report=self._take_note,
         )
+        self.note = ""
+        """Why requests are not sent as usual, for people; empty if they are."""
+
+        self._on_note = on_note
         self._rejections = 0
         self._rejected_in_total = 0
 
@@ -123,6 +137,10 @@ class Sender:
     def concurrency(self) -> int:
         """The number of requests that may be sent at a time."""
         return self._slots.number
+
+    def _take_note(self, note: str) -> None:
+        self.note = note
+        self._on_note()
 
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""

@@ -13,6 +13,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from inferrun.runner_report import parse_progress
 from tests.integration.runner.mortal_server import MortalServer, mortal_server
 from tests.integration.runner.pods import Ended, Machine
 
@@ -98,6 +99,16 @@ async def test_a_record_that_ends_the_server_costs_one_record(file: Machine, tmp
     (error,) = lines_of(file, "errors")
     assert error["error"]["attempts"] == len(deaths)
     assert len(deaths) <= 12
+
+
+async def test_the_search_for_the_record_is_part_of_the_progress(file: Machine, tmp_path: Path) -> None:
+    async with mortal_server(tmp_path / "journal", poison=[217]) as server:
+        ended = await prepared(file, server.url).process(**SETTINGS)
+    assert_only_failed(file, ended, [217])
+    notes = [found.note for line in ended.stdout.splitlines() if (found := parse_progress(line))]
+    search = "requests with records 200 to 249 get no response, so one of them is searched for, and the others wait"
+    assert search in notes
+    assert notes[-1] == ""
 
 
 async def test_several_such_records_cost_as_many(file: Machine, tmp_path: Path) -> None:
