@@ -45,7 +45,12 @@ class Measured:
 @contextmanager
 def compiled(folder: Path) -> Iterator[None]:
     """Let all programs share compiled byte code, because the image has it too. The first run of each program compiles it."""
-    image = {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": "", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    image = {
+        "PYTHONPYCACHEPREFIX": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",
+        "MALLOC_ARENA_MAX": "2",
+    }
     before = {name: os.environ.get(name) for name in image}
     os.environ.update(image)
     try:
