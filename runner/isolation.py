@@ -84,9 +84,10 @@ class Isolation:
         self._hopeless = 0
         self._is_answering = False
 
-    async def resolve(self, batch: Batch, fault: Fault, attempts: Attempts) -> list[Part]:
+    async def resolve(self, batch: Batch, fault: Fault, attempts: Attempts, *, patience: float) -> list[Part]:
         """Send a batch, dividing it if it is lost. Raises Fault if the server does not come back.
 
+        If no record has ever been answered, one must be within `patience` seconds.
         If another batch is found to be guilty in the meantime, or too large, this one is sent as usual.
         """
         findings = self.findings
@@ -100,7 +101,7 @@ class Isolation:
             self._report(_note_of(batch))
             try:
                 async with self._slots.alone():
-                    return await self._found(batch, attempts)
+                    return await self._found(batch, attempts, patience=patience)
             finally:
                 self._report("")
 
@@ -116,10 +117,10 @@ class Isolation:
                 raise
             raise Fault(fault.error, kind=FaultKind.UNAVAILABLE) from fault
 
-    async def _found(self, batch: Batch, attempts: Attempts) -> list[Part]:
+    async def _found(self, batch: Batch, attempts: Attempts, *, patience: float) -> list[Part]:
         self._is_answering = False
         if self._doubt.example is None:
-            parts = await self._parts_without_example(batch, attempts)
+            parts = await self._parts_without_example(batch, attempts, patience=patience)
         else:
             parts = await self._tried(batch, attempts)
         await self._wait_for_server()  # what was lost with the batch is sent again now
@@ -192,8 +193,9 @@ class Isolation:
             return fault
         return None
 
-    async def _parts_without_example(self, batch: Batch, attempts: Attempts) -> list[Part]:
-        """Send single records until one is answered. It becomes the example, and the batch is divided.
+    async def _parts_without_example(self, batch: Batch, attempts: Attempts, *, patience: float) -> list[Part]:
+        """Send single records until one is answered. It becomes the example, and the batch is sent again: the server may just have
+        come back.
 
         A record alone that is not answered is sent as usual later, because another one may be answered in the meantime.
         """
@@ -211,12 +213,12 @@ class Isolation:
             raise Fault(found.error, kind=kind, retry_after=found.retry_after) from found
 
         try:
-            await retried(send_next, budget=self._budget(), first_wait=self._first_wait)
+            await retried(send_next, budget=patience, first_wait=self._first_wait)
         except Fault:
             self._hopeless += 1
             if len(batch) > 1 or self._hopeless >= _HOPELESS:
                 raise
-        return await self._divided(batch, attempts) if len(batch) > 1 else [Part(batch, None)]
+        return await self._tried(batch, attempts) if len(batch) > 1 else [Part(batch, None)]
 
 
 def _note_of(batch: Batch) -> str:

@@ -175,6 +175,17 @@ async def test_a_proxy_may_stand_before_the_server(file: Machine, tmp_path: Path
     assert_only_failed(file, ended, [217])
 
 
+@pytest.mark.parametrize("status", [502, 503])
+async def test_the_record_is_found_behind_a_proxy_in_a_run_of_one_request(
+    file: Machine, tmp_path: Path, status: int
+) -> None:
+    """No record has been answered before, and no connection was lost."""
+    small = SETTINGS | {"INFERRUN_BATCH_ROWS": "1000", "INFERRUN_RETRY_SECONDS": "4"}
+    async with mortal_server(tmp_path / "journal", poison=[0]) as server, proxy(server.url, status=status) as url:
+        ended = await prepared(file, url, count=20).pod(**small)
+    assert_only_failed(file, ended, [0], count=20)
+
+
 async def test_such_a_record_counts_as_failed(file: Machine, tmp_path: Path) -> None:
     file.contract |= {"errorThreshold": "0", "canaryRecords": 100}
     async with mortal_server(tmp_path / "journal", poison=[60]) as server:

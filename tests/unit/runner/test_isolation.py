@@ -52,7 +52,7 @@ def blamed(parts: list[Part]) -> list[object]:
 
 async def resolved(isolation: Isolation, suspect: Batch) -> list[Part]:
     async with asyncio.timeout(20):
-        return await isolation.resolve(suspect, LOST, Attempts(suspect))
+        return await isolation.resolve(suspect, LOST, Attempts(suspect), patience=5.0)
 
 
 @pytest.mark.parametrize("has_example", [True, False])
