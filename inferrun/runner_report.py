@@ -30,6 +30,9 @@ LAST_MESSAGES = 3
 LOCATION_LIMIT = 1024
 """Maximum number of characters of a location in a runner's report, so that the report fits in its termination message."""
 
+NOTE_LIMIT = 256
+"""Maximum number of characters of the note in a runner's progress; a longer one is truncated."""
+
 DIGEST_LIMIT = 64
 """Number of characters of a SHA-256 digest in hexadecimal."""
 
@@ -163,6 +166,10 @@ class Pace(BaseModel):
     """Current number of requests that may be in flight."""
 
 
+def _shorten_note(note: str) -> str:
+    return one_line(note, limit=NOTE_LIMIT)
+
+
 class Progress(BaseModel):
     """A progress line in a runner's log."""
 
@@ -171,6 +178,9 @@ class Progress(BaseModel):
     event: Literal["progress"] = "progress"
     records: RecordCounts
     pace: Pace | None = None
+
+    note: Annotated[str, AfterValidator(_shorten_note)] = ""
+    """Why requests are not sent as usual, for the run's status; empty if they are."""
 
 
 Report = TypeVar("Report", RunnerResult, OutputFinding)

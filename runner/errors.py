@@ -35,6 +35,13 @@ class Stopped(RunnerError):
     code = ExitCode.STOPPED
 
 
+class RunCommittedElsewhere(RunnerError):
+    """Another Pod has committed the run, so there is nothing left to do."""
+
+    def __init__(self) -> None:
+        super().__init__("another Pod has committed the run")
+
+
 def first_error(error: BaseException) -> BaseException:
     """Select the error to report from an exception or exception group: the first RunnerError that another attempt would meet
     again, otherwise the first RunnerError, otherwise the first of any type.

@@ -27,20 +27,19 @@ from inferrun.plugins import (
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
-from runner import checks, registry
+from runner import checks
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
-from runner.errors import first_error
+from runner.errors import RunCommittedElsewhere, first_error
 from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
 from runner.protocol_detection import with_protocol
 from runner.protocol_name import named_protocol
 from runner.recall import Recall
+from runner.registry import Registry
 from runner.retrying import find_earlier
 from runner.settings import Settings
-from runner.shards.sharding import counts_of, shared_work
-from runner.shards.shared_work import RunCommittedElsewhere
 
 _log = logging.getLogger(__name__)
 
@@ -57,12 +56,13 @@ async def execute(
     `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
-    context = store_context(contract, settings)
+    registry = Registry()
+    context = store_context(contract, settings, registry)
     (input_label, input_spec), (output_label, output_spec) = _labels(contract)
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
     model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
     described = await with_protocol(contract.kserve, model_context)
-    open_model = _protocol_of(described)
+    open_model = _protocol_of(described, registry)
     if contract.dry_run:
         from runner.dry_run import check_run  # noqa: PLC0415  other runs do not need it
 
@@ -101,7 +101,7 @@ async def execute(
         report(Counts(total=run.total, completed=run.completed, failed=run.failed, usage=run.usage))
 
 
-def _protocol_of(model: Model) -> OpenModel:
+def _protocol_of(model: Model, registry: Registry) -> OpenModel:
     """Load the protocol."""
     name, field = named_protocol(model)
     return registry.model_protocol(name, field=field)
@@ -130,6 +130,8 @@ async def _predict(
         counts = await pipeline.run(plan, checkpoint)
         _check_errors(counts, budget)
         return await _commit(source, sink, counts)
+    from runner.shards.sharding import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
+
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
     work.report = lambda: pipeline.report(work)
     try:
@@ -167,7 +169,7 @@ def _labels(contract: Contract) -> tuple[tuple[str, StorageObject], tuple[str, S
     return only_label(contract.input, side="input"), only_label(contract.output, side="output")
 
 
-def store_context(contract: Contract, settings: Settings) -> StoreContext:
+def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:
     return StoreContext(
         contract=contract,
         limits=settings.limits,

@@ -65,13 +65,18 @@ class Isolation:
         *,
         budget: Callable[[], float],
         first_wait: Callable[[], float],
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`predict` makes one try; `budget` is how long a server may take to restart, in seconds."""
+        """`predict` makes one try; `budget` is how long a server may take to restart, in seconds.
+
+        `report` is told what is sent alone, for people, and an empty text when that has ended.
+        """
         self._predict = predict
         self._slots = slots
         self._doubt = doubt
         self._budget = budget
         self._first_wait = first_wait
+        self._report = report
         self._turn = asyncio.Lock()
         self.findings = 0
         """How many times a record, or the size of a batch, was found to be the reason why requests were lost."""
@@ -79,9 +84,10 @@ class Isolation:
         self._hopeless = 0
         self._is_answering = False
 
-    async def resolve(self, batch: Batch, fault: Fault, attempts: Attempts) -> list[Part]:
+    async def resolve(self, batch: Batch, fault: Fault, attempts: Attempts, *, patience: float) -> list[Part]:
         """Send a batch, dividing it if it is lost. Raises Fault if the server does not come back.
 
+        If no record has ever been answered, one must be within `patience` seconds.
         If another batch is found to be guilty in the meantime, or too large, this one is sent as usual.
         """
         findings = self.findings
@@ -92,14 +98,12 @@ class Isolation:
                 "requests with these records get no response, so they are sent while no other request is in flight",
                 extra={"first": batch.first, "records": len(batch), "detail": str(fault)},
             )
-            async with self._slots.alone():
-                self._is_answering = False
-                if self._doubt.example is None:
-                    parts = await self._parts_without_example(batch, attempts)
-                else:
-                    parts = await self._tried(batch, attempts)
-                await self._wait_for_server()  # what was lost with the batch is sent again now
-                return parts
+            self._report(_note_of(batch))
+            try:
+                async with self._slots.alone():
+                    return await self._found(batch, attempts, patience=patience)
+            finally:
+                self._report("")
 
     async def confirm(self) -> None:
         """Send the example. Raises a transient Fault if it is not answered: it was before, so it is not to blame."""
@@ -112,6 +116,15 @@ class Isolation:
             if fault.is_transient:
                 raise
             raise Fault(fault.error, kind=FaultKind.UNAVAILABLE) from fault
+
+    async def _found(self, batch: Batch, attempts: Attempts, *, patience: float) -> list[Part]:
+        self._is_answering = False
+        if self._doubt.example is None:
+            parts = await self._parts_without_example(batch, attempts, patience=patience)
+        else:
+            parts = await self._tried(batch, attempts)
+        await self._wait_for_server()  # what was lost with the batch is sent again now
+        return parts
 
     async def _tried(self, batch: Batch, attempts: Attempts) -> list[Part]:
         await self._wait_for_server()
@@ -180,8 +193,9 @@ class Isolation:
             return fault
         return None
 
-    async def _parts_without_example(self, batch: Batch, attempts: Attempts) -> list[Part]:
-        """Send single records until one is answered. It becomes the example, and the batch is divided.
+    async def _parts_without_example(self, batch: Batch, attempts: Attempts, *, patience: float) -> list[Part]:
+        """Send single records until one is answered. It becomes the example, and the batch is sent again: the server may just have
+        come back.
 
         A record alone that is not answered is sent as usual later, because another one may be answered in the meantime.
         """
@@ -199,12 +213,19 @@ class Isolation:
             raise Fault(found.error, kind=kind, retry_after=found.retry_after) from found
 
         try:
-            await retried(send_next, budget=self._budget(), first_wait=self._first_wait)
+            await retried(send_next, budget=patience, first_wait=self._first_wait)
         except Fault:
             self._hopeless += 1
             if len(batch) > 1 or self._hopeless >= _HOPELESS:
                 raise
-        return await self._divided(batch, attempts) if len(batch) > 1 else [Part(batch, None)]
+        return await self._tried(batch, attempts) if len(batch) > 1 else [Part(batch, None)]
+
+
+def _note_of(batch: Batch) -> str:
+    last = batch.first + len(batch) - 1
+    if last == batch.first:
+        return f"requests with record {last} get no response, so it is sent alone, and the others wait"
+    return f"requests with records {batch.first} to {last} get no response, so one of them is searched for, and the others wait"
 
 
 def _is_loss(found: Results | Fault) -> bool:

@@ -13,7 +13,7 @@ from inferrun.plugins import ContractError
 FOLDER: Final = "model"
 """Below the folder of the endpoints."""
 
-_TOKEN_KEYS: Final = ("token", "apiKey", "OPENAI_API_KEY")
+_TOKEN: Final = "token"
 _FIELD: Final = "kserve.credentialsRef"
 
 
@@ -22,10 +22,11 @@ class ModelCredentials:
 
     def __init__(self, folder: Path) -> None:
         """Raises ContractError with the key for what cannot be used."""
-        self._token = next((folder / key for key in _TOKEN_KEYS if (folder / key).exists()), None)
+        token = folder / _TOKEN
+        self._token = token if token.exists() else None
         self._basic = _basic(folder)
         if self._token is not None and self._basic:
-            raise ContractError(f"{_FIELD}: the Secret has both {self._token.name} and password; keep one of them")
+            raise ContractError(f"{_FIELD}: the Secret has both {_TOKEN} and password; keep one of them")
         self._bearer = ""
         self._version = (0, 0)
         self.authorization()

@@ -64,7 +64,10 @@ class Pipeline:
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
         self._window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 2 * self._sender.concurrency)
-        self._sender = Sender(model, self._window, limits=limits, budget=self._budget, recall=recall)
+        self._sender = Sender(
+            model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._report_note
+        )
+        self._work: Work | None = None
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._chunks: deque[Chunk] = deque()  # those of the pending results
         self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
@@ -81,6 +84,7 @@ class Pipeline:
             work = WholeWork(missing, total=plan.total)
             for chunk, commit in checkpoint.committed.items():
                 work.add(chunk, commit)
+        self._work = work
         self.report(work)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read(work, group))
@@ -90,7 +94,12 @@ class Pipeline:
     def report(self, work: Work) -> None:
         """Report the counts, and how requests are sent."""
         sender = self._sender
-        self._report(replace(work.counts, batch_records=sender.wanted_records(), concurrency=sender.concurrency))
+        records, concurrency = sender.wanted_records(), sender.concurrency
+        self._report(replace(work.counts, batch_records=records, concurrency=concurrency, note=sender.note))
+
+    def _report_note(self) -> None:
+        if self._work is not None:
+            self.report(self._work)
 
     async def _read(self, work: Work, group: asyncio.TaskGroup) -> None:
         is_more = True

@@ -13,21 +13,22 @@ RATE_SECONDS: Final = 60.0
 
 
 class ProgressLog:
-    """Writes the current counts, at most once every `every` seconds."""
+    """Writes the current counts, at most once every `every` seconds, and a new note at once."""
 
     def __init__(self, out: TextIO, *, every: float, clock: Callable[[], float]) -> None:
         self._out = out
         self._every = every
         self._clock = clock
         self._last = float("-inf")
+        self._note = ""
         self._measured: deque[tuple[float, int]] = deque()
 
     def report(self, counts: Counts) -> None:
-        """Write a line unless the previous one is too recent."""
+        """Write a line unless the previous one is too recent and has the same note."""
         now = self._clock()
         self._measure(counts, now)
-        if now - self._last >= self._every:
-            self._last = now
+        if now - self._last >= self._every or counts.note != self._note:
+            self._last, self._note = now, counts.note
             self.report_now(counts)
 
     def report_now(self, counts: Counts) -> None:
@@ -36,6 +37,8 @@ class ProgressLog:
         line: dict[str, object] = {"event": "progress", "records": records}
         if pace := self._pace(counts):
             line["pace"] = pace.model_dump(by_alias=True, exclude_none=True)
+        if counts.note:
+            line["note"] = counts.note
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
 

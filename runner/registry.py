@@ -13,6 +13,7 @@ INPUTS: Final = "inferrun.stores.input"
 OUTPUTS: Final = "inferrun.stores.output"
 PROTOCOLS: Final = "inferrun.protocols"
 FORMATS: Final = "inferrun.formats"
+GROUPS: Final = (INPUTS, OUTPUTS, PROTOCOLS, FORMATS)
 
 BUILT_IN: Final = (
     EntryPoint("file", "runner.file.input:open_input", INPUTS),
@@ -36,42 +37,41 @@ BUILT_IN: Final = (
 )
 
 
-def input_store(label: str) -> OpenInput:
-    """Load the input store for a label under `input`."""
-    return cast("OpenInput", _load(INPUTS, label, field=f"input.{label}"))
+class Registry:
+    """What can be loaded. Other packages are searched once, because that reads a file of each package that is installed."""
 
+    def __init__(self) -> None:
+        installed = entry_points()
+        self._points = [*BUILT_IN, *(point for group in GROUPS for point in installed.select(group=group))]
 
-def output_store(label: str) -> OpenOutput:
-    """Load the output store for a label under `output`."""
-    return cast("OpenOutput", _load(OUTPUTS, label, field=f"output.{label}"))
+    def input_store(self, label: str) -> OpenInput:
+        """Load the input store for a label under `input`."""
+        return cast("OpenInput", self._load(INPUTS, label, field=f"input.{label}"))
 
+    def output_store(self, label: str) -> OpenOutput:
+        """Load the output store for a label under `output`."""
+        return cast("OpenOutput", self._load(OUTPUTS, label, field=f"output.{label}"))
 
-def model_protocol(name: str, *, field: str) -> OpenModel:
-    """Load the protocol of a name; `field` is where the contract names it."""
-    return cast("OpenModel", _load(PROTOCOLS, name, field=field))
+    def model_protocol(self, name: str, *, field: str) -> OpenModel:
+        """Load the protocol of a name; `field` is where the contract names it."""
+        return cast("OpenModel", self._load(PROTOCOLS, name, field=field))
 
+    def record_format(self, name: str, field: str) -> RecordFormat:
+        """Load the record format of a name; `field` is where the contract names it."""
+        return cast("RecordFormat", self._load(FORMATS, name, field=field))
 
-def record_format(name: str, field: str) -> RecordFormat:
-    """Load the record format of a name; `field` is where the contract names it."""
-    return cast("RecordFormat", _load(FORMATS, name, field=field))
-
-
-def _load(group: str, name: str, *, field: str) -> object:
-    points = _points(group)
-    found = [point for point in points if point.name == name]
-    if not found:
-        allowed = ", ".join(sorted({point.name for point in points})) or "none"
-        raise ContractError(f"{field}: unknown name {name!r}; allowed: {allowed}")
-    _reject_ambiguity(found, field=field)
-    try:
-        loaded: object = found[0].load()
-    except (ImportError, AttributeError) as error:
-        raise ContractError(f"{field}: the package that provides {name!r} cannot be loaded: {error}") from error
-    return loaded
-
-
-def _points(group: str) -> Sequence[EntryPoint]:
-    return [point for point in BUILT_IN if point.group == group] + list(entry_points(group=group))
+    def _load(self, group: str, name: str, *, field: str) -> object:
+        points = [point for point in self._points if point.group == group]
+        found = [point for point in points if point.name == name]
+        if not found:
+            allowed = ", ".join(sorted({point.name for point in points})) or "none"
+            raise ContractError(f"{field}: unknown name {name!r}; allowed: {allowed}")
+        _reject_ambiguity(found, field=field)
+        try:
+            loaded: object = found[0].load()
+        except (ImportError, AttributeError) as error:
+            raise ContractError(f"{field}: the package that provides {name!r} cannot be loaded: {error}") from error
+        return loaded
 
 
 def _reject_ambiguity(found: Sequence[EntryPoint], *, field: str) -> None:

@@ -8,6 +8,7 @@ the server's process or occupy it for too long: it is sent while nothing else is
 """
 
 import asyncio
+from collections.abc import Callable
 
 from inferrun.plugins import (
     Batch,
@@ -40,6 +41,9 @@ _IN_DOUBT = (FaultKind.INVALID, FaultKind.SERVER_ERROR)
 
 _DIVIDED = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *_IN_DOUBT)
 """Faults that a part of the batch may not meet."""
+
+_OF_A_PROXY = (FaultKind.BUSY, FaultKind.UNAVAILABLE)
+"""Faults that a proxy may report for a server that is away."""
 
 _UNPROVEN = "unproven"
 """Code of the error of a record that is not to blame yet."""
@@ -90,8 +94,16 @@ class Sender:
     """Turns batches into results."""
 
     def __init__(
-        self, model: ModelProtocol, window: ReorderWindow, *, limits: Limits, budget: ErrorBudget, recall: Recall | None
+        self,
+        model: ModelProtocol,
+        window: ReorderWindow,
+        *,
+        limits: Limits,
+        budget: ErrorBudget,
+        recall: Recall | None,
+        on_note: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_note` is called when `note` has changed."""
         self._model = model
         self._recall = recall
         self._budget = budget
@@ -111,7 +123,12 @@ class Sender:
             self._doubt,
             budget=lambda: _RESTARTS * self._retry_seconds,
             first_wait=self._first_wait,
+            report=self._take_note,
         )
+        self.note = ""
+        """Why requests are not sent as usual, for people; empty if they are."""
+
+        self._on_note = on_note
         self._rejections = 0
         self._rejected_in_total = 0
 
@@ -123,6 +140,10 @@ class Sender:
     def concurrency(self) -> int:
         """The number of requests that may be sent at a time."""
         return self._slots.number
+
+    def _take_note(self, note: str) -> None:
+        self.note = note
+        self._on_note()
 
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
@@ -183,16 +204,18 @@ class Sender:
 
         `is_blamed`: without a valid response, the record is.
         """
-        suspicion = Suspicion(self._witnesses)
+        suspicion, findings = Suspicion(self._witnesses), self._isolation.findings
         try:
             return await self._sent(batch, attempts, suspicion)
         except _Suspected as suspected:
-            return await self._isolated(batch, suspected.fault, attempts)
+            return await self._isolated(batch, suspected.fault, attempts, suspicion)
         except _Exonerated:
             return await self._request(batch, attempts, is_blamed=is_blamed)
         except Fault as fault:
-            if fault.is_transient and self._is_suspect(fault, suspicion):
-                return await self._isolated(batch, fault, attempts)
+            if fault.is_transient and findings != self._isolation.findings:
+                return await self._request(batch, attempts, is_blamed=is_blamed)  # as after _Exonerated
+            if fault.is_transient and self._is_suspect(batch, fault, suspicion):
+                return await self._isolated(batch, fault, attempts, suspicion)
             return await self._failed(batch, fault, attempts, is_blamed=is_blamed)
 
     async def _failed(self, batch: Batch, fault: Fault, attempts: Attempts, *, is_blamed: bool) -> Results:
@@ -233,18 +256,22 @@ class Sender:
 
         return await retried(send, budget=self._retry_seconds, until=self._end_of_restart, first_wait=self._first_wait)
 
-    def _is_suspect(self, fault: Fault, suspicion: Suspicion) -> bool:
-        """Whether a batch whose retries have not helped is to be sent alone. Otherwise the server is to blame."""
+    def _is_suspect(self, batch: Batch, fault: Fault, suspicion: Suspicion) -> bool:
+        """Whether a batch whose retries have not helped is to be sent alone. Otherwise the server is to blame.
+
+        If nothing was ever answered, a part of the batch may be: a proxy answers for a server that this batch ends each time.
+        """
         if self._retry_seconds == 0:
             return False
         if self._doubt.example is None:
-            return suspicion.was_cut_off
+            return suspicion.was_cut_off or (len(batch) > 1 and _may_be_of_a_proxy(fault))
         return fault.kind is FaultKind.TIMEOUT or suspicion.is_repeated
 
-    async def _isolated(self, batch: Batch, fault: Fault, attempts: Attempts) -> Results:
+    async def _isolated(self, batch: Batch, fault: Fault, attempts: Attempts, suspicion: Suspicion) -> Results:
         """Send a batch while nothing else is in flight, and the parts that are not to blame as usual."""
+        patience = (_RESTARTS if suspicion.was_cut_off else 1) * self._retry_seconds
         try:
-            parts = await self._isolation.resolve(batch, fault, attempts)
+            parts = await self._isolation.resolve(batch, fault, attempts, patience=patience)
         except Fault as ended:
             raise ended.error from ended
         if len(parts) > 1 and all(isinstance(part.found, Results) for part in parts):
@@ -400,6 +427,11 @@ def _checked(batch: Batch, results: Results) -> Results:
         text = f"the model server returned {len(results)} predictions for {len(batch)} records"
         raise Fault(InferenceError(text), kind=FaultKind.INVALID)
     return results
+
+
+def _may_be_of_a_proxy(fault: Fault) -> bool:
+    """Whether this may be how a proxy answers for a server that is away: 502, 503 or 504."""
+    return fault.kind in _OF_A_PROXY and fault.was_sent and fault.retry_after is None
 
 
 def _half(batch: Batch) -> int:

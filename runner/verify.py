@@ -15,9 +15,9 @@ from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
 from inferrun.plugins import AbortableStore, CommittedRun, Contract, OutputStore, RunnerError
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
-from runner import registry
 from runner.contract_file import only_label, read_contract
 from runner.execution import store_context
+from runner.registry import Registry
 from runner.settings import Settings, read_settings
 from runner.tls import trust
 
@@ -30,7 +30,9 @@ TIME_LIMIT = 120.0
 async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> OutputFinding:
     """What the output store says about the run. Raises RunnerError if it does not answer."""
     label, spec = only_label(contract.output, side="output")
-    async with registry.output_store(label)(spec, store_context(contract, settings)) as sink:
+    registry = Registry()
+    context = store_context(contract, settings, registry)
+    async with registry.output_store(label)(spec, context) as sink:
         if isinstance(sink, AbortableStore):
             committed = await (sink.abort() if is_final else sink.find_commit())
         else:

@@ -14,4 +14,4 @@ class Finding:
     @property
     def text(self) -> str:
         """One line."""
-        return f"{self.name}: {self.value:.3f} ({self.goal})"
+        return f"{self.name}: {self.value:.3f}" + (f" ({self.goal})" if self.goal else "")

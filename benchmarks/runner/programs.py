@@ -18,6 +18,7 @@ from benchmarks.runner.server import POISON
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SERVER_CORE, CLIENT_CORE = 0, 1
+_ROWS = ("INFERRUN_BATCH_ROWS", "INFERRUN_REQUEST_SECONDS")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,12 @@ class Measured:
 @contextmanager
 def compiled(folder: Path) -> Iterator[None]:
     """Let all programs share compiled byte code, because the image has it too. The first run of each program compiles it."""
-    image = {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": "", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    image = {
+        "PYTHONPYCACHEPREFIX": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",
+        "MALLOC_ARENA_MAX": "2",
+    }
     before = {name: os.environ.get(name) for name in image}
     os.environ.update(image)
     try:
@@ -59,13 +65,24 @@ def compiled(folder: Path) -> Iterator[None]:
 
 def generate(scenario: Scenario) -> Measured:
     """Run the load generator."""
+    with _server(scenario) as server:
+        out = _generate(server.port, scenario)
+        return server.end(json.loads(out.stdout)["cpu_seconds"])
+
+
+def generate_against(port: int, scenario: Scenario) -> float:
+    """Run the load generator with another server, and return the seconds from its start to its end."""
+    started = time.monotonic()
+    _generate(port, scenario)
+    return time.monotonic() - started
+
+
+def _generate(port: int, scenario: Scenario) -> "subprocess.CompletedProcess[str]":
     rows = 0 if scenario.protocol == "openai" else scenario.rows
     options = {"requests": scenario.requests, "rows": rows, "connections": scenario.connections}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     module = "grpc_generator" if scenario.protocol == "grpc-v2" else "generator"
-    with _server(scenario) as server:
-        out = _run(f"benchmarks.runner.{module}", str(server.port), *arguments, limit=scenario.limit)
-        return server.end(json.loads(out.stdout)["cpu_seconds"])
+    return _run(f"benchmarks.runner.{module}", str(port), *arguments, limit=scenario.limit)
 
 
 def run(scenario: Scenario, folder: Path) -> Measured:
@@ -79,9 +96,14 @@ def run(scenario: Scenario, folder: Path) -> Measured:
         return replace(found, whole_seconds=whole, peak_memory=float(last["peak_memory_mib"]))
 
 
-def run_against(port: int, scenario: Scenario, folder: Path) -> float:
-    """Run the runner with another server, and return the seconds from its start to its end."""
+def run_against(port: int, scenario: Scenario, folder: Path, *, finds_rows: bool = False) -> float:
+    """Run the runner with another server, and return the seconds from its start to its end.
+
+    `finds_rows`: it finds the number of rows per request, as it does by default.
+    """
     with _prepared(scenario, folder, port=port) as environment:
+        for name in _ROWS if finds_rows else ():
+            del environment[name]
         started = time.monotonic()
         _run("runner", environment=environment, limit=scenario.limit)
         return time.monotonic() - started

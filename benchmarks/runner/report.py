@@ -114,7 +114,8 @@ def _findings_part(passes: Sequence[Pass], long: Sequence[Finding]) -> list[str]
     lines += [f"| {found.name} | {found.value:.3f} | {found.goal} |" for found in long]
     notes = [
         "S3 is versitygw over a folder. Long runs, which `BENCH=--all` adds, are measured once. Speed-ups are those of whole",
-        "programs with MLServer and scikit-learn, each with its defaults apart from the rows per request.",
+        "programs with MLServer and scikit-learn, each with its defaults apart from the rows per request. MLServer takes about",
+        "1 ms of CPU time for a request, with 64 rows as well as with 1,000, over REST as well as over gRPC.",
     ]
     return ["## Other measurements", "", *notes, "", "| measured | value | target |", "| --- | --- | --- |", *lines]
 

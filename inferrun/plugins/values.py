@@ -325,3 +325,6 @@ class Counts:
 
     concurrency: int = field(default=0, compare=False)
     """Number of requests that may be sent at a time, as it is now; 0 if none is sent."""
+
+    note: str = field(default="", compare=False)
+    """Why requests are not sent as usual, for people; empty if they are."""

@@ -42,7 +42,6 @@ from inferrun.plugins import (
     Survey,
 )
 from runner.file.beneath import LinkOutside, open_folder, opened_folder, path_of, read_file
-from runner.file.earlier import read_earlier
 from runner.file.exclusive_publish import check_volume, publish, publish_name, sync_folder
 from runner.file.layout import Layout
 from runner.file.spec import FileSpec, read_spec
@@ -175,6 +174,8 @@ class FileOutput:
 
     async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
         """Read the folder of an ended run beside that of this run."""
+        from runner.file.earlier import read_earlier  # noqa: PLC0415  only a run that retries another one needs it
+
         location = f"{self._spec.claim_name}/{self._spec.path}/{Path(run.job_name).name}"
         return await self._on_disk(
             lambda: read_earlier(self._root, self._spec.path, run, record_format=self._format, location=location),

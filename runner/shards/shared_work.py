@@ -19,7 +19,7 @@ from inferrun.plugins import (
     RunnerError,
     SharedStore,
 )
-from runner.errors import TooManyErrors, first_error
+from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
 from runner.shards.allocation import Allocation
 
 _log = logging.getLogger(__name__)
@@ -35,13 +35,6 @@ _SURVEY_SHARE: Final = 0.2
 
 _LAST_REPORT_SECONDS: Final = 1.0
 """Maximum seconds that a Pod takes to report that it ends."""
-
-
-class RunCommittedElsewhere(RunnerError):
-    """Another Pod has committed the run, so there is nothing left to do."""
-
-    def __init__(self) -> None:
-        super().__init__("another Pod has committed the run")
 
 
 class SharedWork:

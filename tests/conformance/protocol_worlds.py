@@ -77,7 +77,7 @@ class ProtocolWorld:
         model = Model(model_name="sum", model_url=self.server.url if url is None else url)
         given = {"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits}
         context = ModelContext(limits=Limits.model_validate(given), credentials_dir=Path("/nonexistent"))
-        return registry.model_protocol(self.name, field="kserve.protocolVersion")(model, context)
+        return registry.Registry().model_protocol(self.name, field="kserve.protocolVersion")(model, context)
 
 
 _STATUSES = {"rejected": 400, "busy": 503, "failed": 500}

@@ -47,7 +47,7 @@ class Disk:
         return StoreContext(
             contract=contract,
             limits=Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})}),
-            format_named=registry.record_format,
+            format_named=registry.Registry().record_format,
             input_dir=places["input"],
             output_dir=places["output"],
             endpoints_dir=places["endpoints"],
@@ -107,18 +107,18 @@ class _World:
 
 class _Input(_World):
     def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
-        return registry.input_store(self.label)(self.right, self.disk.context(limits=limits))
+        return registry.Registry().input_store(self.label)(self.right, self.disk.context(limits=limits))
 
     def open_wrong(self) -> AbstractAsyncContextManager[Source]:
-        return registry.input_store(self.label)(self.wrong, self.disk.context())
+        return registry.Registry().input_store(self.label)(self.wrong, self.disk.context())
 
 
 class _Output(_World):
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
-        return registry.output_store(self.label)(self.right, self.disk.context(run=run, pod=pod))
+        return registry.Registry().output_store(self.label)(self.right, self.disk.context(run=run, pod=pod))
 
     def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
-        return registry.output_store(self.label)(self.wrong, self.disk.context())
+        return registry.Registry().output_store(self.label)(self.wrong, self.disk.context())
 
 
 class FileInput(_Input):

@@ -53,6 +53,8 @@ class JobState:
     """The Pod whose start was announced and whose end was not."""
     records: RecordCounts | None = None
     pace: Pace | None = None
+    note: str = ""
+    """Why the runner does not send requests as usual."""
     warm_up: str = ""
     """What the warm-up of its model has seen last."""
 

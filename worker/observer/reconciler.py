@@ -47,7 +47,7 @@ from worker.observer.job_state import NEVER, JobState, WantedSignal
 from worker.observer.progress_reader import ProgressFollower
 from worker.observer.run_signals import SignalSender
 from worker.observer.signal_queue import SignalQueue
-from worker.observer.status_queue import StatusQueue, is_written, says, write_due
+from worker.observer.status_queue import StatusQueue, is_written, says_start, write_due
 from worker.observer.status_writer import Progress, ProgressWriter
 from worker.observer.workloads import Workloads
 
@@ -177,7 +177,7 @@ class Reconciler:
         state.is_left_over = state.is_probed = state.is_gone = False
         state.probe_due = NEVER
         pods = self._pods_of(state.launch, job)
-        inputs = (job, pods, run, state.events, state.records, state.warm_up)
+        inputs = (job, pods, run, state.events, state.records, state.note, state.warm_up)
         if state.is_settled(inputs, now=now):
             return
         state.inputs = inputs
@@ -224,7 +224,7 @@ class Reconciler:
         message = running_message(state.launch, seen.pod_name)
         if not state.launch.is_builtin:
             self._progress.forget(key)  # its warm-up is over
-        if not state.launch.has_clock or (not state.is_known and says(run, Phase.RUNNING, Reason.RUNNING, message)):
+        if not state.launch.has_clock or (not state.is_known and says_start(run, message)):
             state.pod_uid, state.is_known = seen.pod_uid, True
         if state.launch.shards > 1 and state.is_known and state.pod_uid:
             state.pod_uid = seen.pod_uid  # another Pod represents the launch, which continues
@@ -238,6 +238,8 @@ class Reconciler:
         reason = Reason.RUNNING
         if seen.unreachable:
             reason, message = Reason.NODE_UNREACHABLE, f"{message}; {seen.unreachable}"
+        elif state.note:
+            message = f"{message}; {state.note}"
         wanted = Progress(
             Phase.RUNNING,
             reason,
@@ -359,8 +361,8 @@ class Reconciler:
 
     def _on_progress(self, key: Key, progress: RunnerProgress) -> None:
         state = self._states.get(key)
-        if state is not None and state.records != progress.records:
-            state.records, state.pace = progress.records, progress.pace
+        if state is not None and (state.records, state.note) != (progress.records, progress.note):
+            state.records, state.pace, state.note = progress.records, progress.pace, progress.note
             self._queue.add(key)
 
 

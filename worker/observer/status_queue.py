@@ -96,6 +96,13 @@ def says(run: Object, phase: Phase, reason: Reason, message: str) -> bool:
     return (status.get("phase"), status.get("reason"), status.get("message")) == (phase, reason, message)
 
 
+def says_start(run: Object, message: str) -> bool:
+    """Whether the run's status says that it is running with this message, to which more may have been added since."""
+    text = (run.get("status") or {}).get("message") or ""
+    is_added_to = text.startswith(f"{message}; ")
+    return says(run, Phase.RUNNING, Reason.RUNNING, text if is_added_to else message)
+
+
 def write_due(state: JobState) -> float:
     """When the wanted status is to be written."""
     return max(state.written_at + STATUS_SECONDS, state.wanted_at + _patience_with(state.progress))

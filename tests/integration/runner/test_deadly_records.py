@@ -13,6 +13,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from inferrun.runner_report import parse_progress
 from tests.integration.runner.mortal_server import MortalServer, mortal_server
 from tests.integration.runner.pods import Ended, Machine
 
@@ -100,6 +101,16 @@ async def test_a_record_that_ends_the_server_costs_one_record(file: Machine, tmp
     assert len(deaths) <= 12
 
 
+async def test_the_search_for_the_record_is_part_of_the_progress(file: Machine, tmp_path: Path) -> None:
+    async with mortal_server(tmp_path / "journal", poison=[217]) as server:
+        ended = await prepared(file, server.url).process(**SETTINGS)
+    assert_only_failed(file, ended, [217])
+    notes = [found.note for line in ended.stdout.splitlines() if (found := parse_progress(line))]
+    search = "requests with records 200 to 249 get no response, so one of them is searched for, and the others wait"
+    assert search in notes
+    assert notes[-1] == ""
+
+
 async def test_several_such_records_cost_as_many(file: Machine, tmp_path: Path) -> None:
     bad = [0, 120, 121, COUNT - 1]
     async with mortal_server(tmp_path / "journal", poison=bad, restart=0.05) as server:
@@ -162,6 +173,17 @@ async def test_a_proxy_may_stand_before_the_server(file: Machine, tmp_path: Path
     async with mortal_server(tmp_path / "journal", poison=[217]) as server, proxy(server.url, status=status) as url:
         ended = await prepared(file, url).pod(**SETTINGS | {"INFERRUN_RETRY_SECONDS": "4"})
     assert_only_failed(file, ended, [217])
+
+
+@pytest.mark.parametrize("status", [502, 503])
+async def test_the_record_is_found_behind_a_proxy_in_a_run_of_one_request(
+    file: Machine, tmp_path: Path, status: int
+) -> None:
+    """No record has been answered before, and no connection was lost."""
+    small = SETTINGS | {"INFERRUN_BATCH_ROWS": "1000", "INFERRUN_RETRY_SECONDS": "4"}
+    async with mortal_server(tmp_path / "journal", poison=[0]) as server, proxy(server.url, status=status) as url:
+        ended = await prepared(file, url, count=20).pod(**small)
+    assert_only_failed(file, ended, [0], count=20)
 
 
 async def test_such_a_record_counts_as_failed(file: Machine, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ async def test_a_run_with_files_imports_nothing_of_other_stores(file: Machine, m
     assert ended.code == 0, ended.stderr
     assert {"runner.file.layout", "runner.v2.address", "runner.jsonl.line_ranges"} <= modules
     assert unexpected(modules, {"file", "v2", "jsonl"}) == set()
+    assert not {name for name in modules if name.startswith("runner.shards.") or name.endswith(".earlier")}
 
 
 async def test_a_run_with_a_data_handler_imports_nothing_of_other_stores(

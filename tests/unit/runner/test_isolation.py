@@ -17,7 +17,13 @@ LOST = Fault(InferenceError("lost"), kind=FaultKind.LOST)
 EXAMPLE = batch([-1], first=10_000)
 
 
-def isolation_of(is_lost: Callable[[list[object]], bool], *, downtime: int, has_example: bool = True) -> Isolation:
+def isolation_of(
+    is_lost: Callable[[list[object]], bool],
+    *,
+    downtime: int,
+    has_example: bool = True,
+    report: Callable[[str], None] = lambda _: None,
+) -> Isolation:
     """A server that loses some requests, and after each of them as many others as `downtime`."""
     down = 0
 
@@ -36,7 +42,7 @@ def isolation_of(is_lost: Callable[[list[object]], bool], *, downtime: int, has_
     if has_example:
         doubt.resolve(EXAMPLE, results([-1]))
     slots = TunedSlots(Limits(concurrency=4))
-    return Isolation(predict, slots, doubt, budget=lambda: 5.0, first_wait=lambda: 0.001)
+    return Isolation(predict, slots, doubt, budget=lambda: 5.0, first_wait=lambda: 0.001, report=report)
 
 
 def blamed(parts: list[Part]) -> list[object]:
@@ -46,7 +52,7 @@ def blamed(parts: list[Part]) -> list[object]:
 
 async def resolved(isolation: Isolation, suspect: Batch) -> list[Part]:
     async with asyncio.timeout(20):
-        return await isolation.resolve(suspect, LOST, Attempts(suspect))
+        return await isolation.resolve(suspect, LOST, Attempts(suspect), patience=5.0)
 
 
 @pytest.mark.parametrize("has_example", [True, False])
@@ -100,3 +106,23 @@ async def test_only_one_suspect_is_tried_until_a_record_is_found() -> None:
     isolation = isolation_of(lambda sent: 3 in sent, downtime=1)
     found = await asyncio.gather(*(resolved(isolation, batch([one], first=one)) for one in (3, 4, 5)))
     assert [part.found if part.found is None else blamed([part]) for (part,) in found] == [[3], None, None]
+
+
+@pytest.mark.parametrize(
+    ("suspect", "records"),
+    [
+        (batch(range(8), first=40), "records 40 to 47 get no response, so one of them is searched for"),
+        (batch([5], first=5), "record 5 get no response, so it is sent alone"),
+    ],
+)
+async def test_the_search_for_a_record_is_reported_while_it_lasts(suspect: Batch, records: str) -> None:
+    notes: list[str] = []
+    await resolved(isolation_of(lambda sent: 5 in sent, downtime=1, report=notes.append), suspect)
+    assert notes == [f"requests with {records}, and the others wait", ""]
+
+
+async def test_a_search_in_vain_is_not_reported_any_more() -> None:
+    notes: list[str] = []
+    with pytest.raises(Fault, match="refused"):
+        await resolved(isolation_of(lambda sent: sent != [-1], downtime=10**9, report=notes.append), batch([1, 2]))
+    assert notes[-1] == ""

@@ -137,6 +137,51 @@ async def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no
     assert not model.faults
 
 
+class BehindAProxy(Answering):
+    """A proxy answers 503 while the server is away: for a moment after each request with a deadly record, and until there have been
+    so many requests of one record.
+    """
+
+    def __init__(self, deadly: frozenset[int] = frozenset(), *, away_for: int = 0) -> None:
+        super().__init__()
+        self._deadly = deadly
+        self._left = away_for
+        self._back_at = 0.0
+        self.sizes: set[int] = set()
+
+    def check(self, indexes: Sequence[int]) -> None:
+        now = asyncio.get_running_loop().time()
+        if not self._deadly.isdisjoint(indexes) and now >= self._back_at:
+            self._back_at = now + 0.02
+        self._left -= len(indexes) == 1 and self._left > 0
+        if now < self._back_at or self._left:
+            raise Fault(InferenceError("returned 503"), kind=FaultKind.BUSY)
+        self.sizes.add(len(indexes))
+
+
+@pytest.mark.parametrize("batch_rows", [100, RECORDS])
+async def test_deadly_records_in_all_first_requests_are_found_behind_a_proxy(batch_rows: int) -> None:
+    """No record has been answered before."""
+    deadly, sink = frozenset(range(0, RECORDS, batch_rows)), Recorder()
+    await predict_with(BehindAProxy(deadly), sink, batch_rows=batch_rows, concurrency=4, retry_seconds=2)
+    assert failed_in(sink) == dict.fromkeys(deadly, "no_response")
+
+
+async def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_size_of_requests_as_it_is() -> None:
+    model, sink = BehindAProxy(away_for=2), Recorder()
+    await predict_with(model, sink, batch_rows=50, concurrency=2, retry_seconds=1)
+    assert failed_in(sink) == {}
+    assert model.sizes == {1, 50}
+
+
+async def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
+    sink = Recorder()
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(BehindAProxy(away_for=1_000_000), sink, batch_rows=50, concurrency=2)
+    assert failed.group_contains(InferenceError, match="returned 503")
+    assert not sink.written
+
+
 async def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
     """Those that were lost wait for a proof that it answers."""
 

@@ -177,7 +177,8 @@ async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
     usage = TokenUsage(total_tokens=RECORDS)
     assert counts == Counts(total=RECORDS, completed=RECORDS - 6, failed=6, usage=usage)
     assert sink.committed == [chunk.index for chunk in source.all]
-    assert [report.completed + report.failed for report in reports] == [0, *(chunk.end for chunk in source.all)]
+    ends = dict.fromkeys(report.completed + report.failed for report in reports)  # a search is reported as well
+    assert list(ends) == [0, *(chunk.end for chunk in source.all)]
 
 
 @pytest.mark.parametrize("seed", range(10))

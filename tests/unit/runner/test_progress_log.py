@@ -4,7 +4,7 @@ import io
 import json
 
 from inferrun.plugins import Counts
-from inferrun.runner_report import parse_progress
+from inferrun.runner_report import NOTE_LIMIT, parse_progress
 from runner.progress_log import ProgressLog
 
 
@@ -56,3 +56,24 @@ def test_the_control_plane_reads_the_pace_and_lines_without_one() -> None:
     assert progress is not None
     assert progress.pace is not None
     assert (progress.pace.records_per_second, progress.pace.seconds_left) == (5, 2)
+
+
+def test_a_new_note_is_written_at_once() -> None:
+    out = io.StringIO()
+    log = ProgressLog(out, every=2.0, clock=lambda: 0.0)
+    for note in ("", "a record is searched for", "a record is searched for", "", ""):
+        log.report(Counts(total=20, note=note))
+    assert [json.loads(line).get("note") for line in out.getvalue().splitlines()] == [
+        None,
+        "a record is searched for",
+        None,
+    ]
+
+
+def test_the_control_plane_reads_a_note_and_shortens_a_long_one() -> None:
+    out = io.StringIO()
+    ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, note="a\n" + "b" * 10_000))
+    progress = parse_progress(out.getvalue())
+    assert progress is not None
+    assert progress.note.startswith("a b")
+    assert len(progress.note) == NOTE_LIMIT

@@ -41,13 +41,13 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, s3, sql$"):
-        registry.input_store("fil")
+        registry.Registry().input_store("fil")
 
 
 def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, group=registry.FORMATS, points="lines = runner.jsonl.format:JSONL")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert registry.record_format("lines", "input.file.format").suffix == ".jsonl"
+    assert registry.Registry().record_format("lines", "input.file.format").suffix == ".jsonl"
 
 
 def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: p
     with pytest.raises(
         ContractError, match=r"^input\.file: 'file' is provided more than once \(other:open_input, runner\."
     ):
-        registry.input_store("file")
+        registry.Registry().input_store("file")
 
 
 def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,4 +65,4 @@ def test_a_package_that_cannot_be_loaded_is_reported(tmp_path: Path, monkeypatch
     with pytest.raises(
         ContractError, match=r"^kserve\.modelVersion: the package that provides 'other' cannot be loaded"
     ):
-        registry.model_protocol("other", field="kserve.modelVersion")
+        registry.Registry().model_protocol("other", field="kserve.modelVersion")

@@ -24,10 +24,10 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from runner.error_budget import ErrorBudget
-from runner.errors import TooManyErrors, first_error
+from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
 from runner.pipeline import Pipeline
 from runner.shards.sharding import counts_of
-from runner.shards.shared_work import RunCommittedElsewhere, SharedWork
+from runner.shards.shared_work import SharedWork
 from tests.unit.runner.batches import records
 from tests.unit.runner.shards.memory_store import Handle, Shared
 from tests.unit.runner.test_pipeline import FaultyModel

@@ -155,9 +155,9 @@ class FakeProgress:
         self.followed.pop(key, None)
         self.warming_up.pop(key, None)
 
-    def report(self, key: Key, records: RecordCounts) -> None:
+    def report(self, key: Key, records: RecordCounts, *, note: str = "") -> None:
         """What a log read brings."""
-        self.followed[key][1](key, RunnerProgress(records=records))
+        self.followed[key][1](key, RunnerProgress(records=records, note=note))
 
 
 @dataclass

@@ -401,6 +401,26 @@ async def test_progress_is_written_on_change_at_most_every_five_seconds(runner: 
     assert [one.records.completed for one in runner.writer.written if one.records is not None] in ([1, 3], [3])
 
 
+async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_it_does(runner: Stage) -> None:
+    await runner.time.pass_by(10)
+    for note in ("one record is searched for", ""):
+        runner.progress.report(KEY, RecordCounts(total=9, completed=3), note=note)
+        await settle()
+        await runner.time.pass_by(10)
+    assert [one.message for one in runner.writer.written[-2:]] == [f"{RUNNING}; one record is searched for", RUNNING]
+
+
+async def test_a_new_leader_knows_a_start_whose_message_has_a_note(stage: Stage) -> None:
+    stage.workloads.put(
+        job=live_job(clock=60),
+        pod=live_pod(running(at(0)), phase="Running"),
+        run=live_run(phase="Running", reason="Running", message=f"{RUNNING}; one record is searched for"),
+    )
+    async with leading(stage):
+        await stage.time.pass_by(1)
+    assert stage.signals.sent_started == []
+
+
 async def test_a_pod_that_does_not_run_is_not_read(runner: Stage) -> None:
     await runner.deliver(job=live_job(clock=60, condition="Complete", version=2, is_builtin=True))
     assert runner.progress.followed == {}
