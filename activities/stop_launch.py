@@ -96,7 +96,8 @@ class LaunchStopper:
         if not running:
             running, vanishing = await self._settle(request, counts=witness is not None)
         if running and await self._runs.read(request.run) is None:
-            running = []  # nothing follows a run that is being deleted
+            running = []  # nothing follows a run that is being deleted, and nothing else may delete its Job
+            await self._delete_job(request)
         elif not running:
             report = await self._with_end(request, report, snapshot)
             if witness is not None and not vanishing:

@@ -18,7 +18,7 @@ from activities.stop_launch import PATIENT_STOPS, VANISHING_SECONDS, LaunchStopp
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import JOBS, PODS, Object, Resource
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
@@ -119,6 +119,20 @@ async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> 
         assert verdict is not None
         assert verdict.kind is VerdictKind.JOB_GONE
     assert await job_of(launch) is None
+
+
+async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launched) -> None:
+    """As with `--cascade=orphan`, where the run still exists when its launch is stopped, and the Job has no owner later."""
+    name, uid = launch.run.ref.name, launch.run.ref.uid
+    await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": ["inferrun.dev/test"]}})
+    try:
+        await launch.api.delete(RUNS, launch.namespace, name, uid=uid)
+        stopped = await stop(launch)
+        assert (stopped.is_stopped, stopped.pods_left) == (True, 0)
+        job = await job_of(launch)
+        assert job is None or job["metadata"].get("deletionTimestamp")
+    finally:
+        await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": None}})
 
 
 async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
