@@ -23,7 +23,6 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import DeleteRunInput, DeletionResult
 
@@ -61,7 +60,7 @@ class RunDeleter:
         schedule = schedule_of(run)
         if schedule is not None:
             return await self._delete_child(run, schedule)
-        _check(run)
+        _check(run, now=self._api.now())
         message = _message(run, because=request.because)
         await self._report(run, message)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
@@ -71,7 +70,7 @@ class RunDeleter:
     async def _delete_child(self, run: InferenceRun, schedule: RunRef) -> DeletionResult:
         """Delete a run of a schedule, if the history limits, as they are now, do not keep it."""
         _check_end(run)
-        now = utc_now()
+        now = self._api.now()
         if left := seconds_kept(run, now=now):
             raise _too_early(run, until=now + timedelta(seconds=left), now=now)
         limits = f"the history limits of {schedule.name}"
@@ -91,10 +90,10 @@ class RunDeleter:
         await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
 
 
-def _check(run: InferenceRun) -> None:
+def _check(run: InferenceRun, *, now: datetime) -> None:
     """The time of the deletion is in the status since the outcome was recorded, and users cannot write it there."""
     _check_end(run)
-    due, now = run.status.delete_after, utc_now()
+    due = run.status.delete_after
     if due is None:
         raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
     if due - TOLERANCE > now:

@@ -27,7 +27,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.resources.status import LOG_LIMIT
 from inferrun.runner_report import last_messages
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
@@ -91,13 +90,15 @@ class LaunchInspector:
             await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
 
     def _report(self, request: InspectInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
-        return report_on(
+        now = self._api.now()
+        report = report_on(
             objects,
             snapshot=snapshot,
             pod_uid=request.pod_uid,
             node_lost_seconds=self._defaults().node_lost_seconds,
-            now=utc_now(),
+            now=now,
         )
+        return report.model_copy(update={"cluster_time": now})
 
     async def _with_log_tail(
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None

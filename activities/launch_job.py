@@ -49,7 +49,6 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
 
@@ -106,7 +105,7 @@ class JobLauncher:
                 raise
             if blocker.is_retryable:
                 await self._publish_blocker(request.run, run, blocker)
-            return launch_results.blocked(request, run, blocker, now=utc_now())
+            return launch_results.blocked(request, run, blocker, now=self._api.now())
 
     def _find_new(self, request: LaunchInput) -> NewRun | None:
         """The run as the watch delivered it, for the first try of a first launch. One that has waited must be as new as what
@@ -198,7 +197,7 @@ class JobLauncher:
         other = None if is_adopted else _other_job(written.run, job, launch=request.launch)
         if other is not None:  # another try created it since the run was read
             await self._withdraw(request.run, job, written.run)
-            job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=utc_now()), True
+            job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=self._api.now()), True
         await start_job(self._api, job)
         return launch_results.launched(
             request,
@@ -208,7 +207,7 @@ class JobLauncher:
             pod_shape=shape,
             is_adopted=is_adopted,
             is_recovered=is_adopted and self._is_of_another_workflow(run),
-            now=utc_now(),
+            now=self._api.now(),
         )
 
     async def _compile(self, request: LaunchInput, run: InferenceRun, *, since: float) -> CompiledRun:
@@ -306,7 +305,7 @@ class JobLauncher:
         found = await self._get_job(run.ref, name)
         if found is not None and uid_of(found) == known.uid:
             return found
-        return launch_results.lost_job(name, known.uid, run=run, now=utc_now())
+        return launch_results.lost_job(name, known.uid, run=run, now=self._api.now())
 
     async def _get_job(self, run: RunRef, name: str) -> Object | None:
         try:
@@ -332,7 +331,7 @@ class JobLauncher:
                 phase=Phase.SUSPENDED,
                 reason=Reason.SUSPENDED,
                 message=message,
-                now=utc_now(),
+                now=self._api.now(),
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "pace"),
                 workflow=self._workflow(),
@@ -344,7 +343,7 @@ class JobLauncher:
             return launch_results.gone()
         if written.run.status.is_terminal:
             return launch_results.terminal(written.run)
-        return launch_results.suspended(request, message=message)
+        return launch_results.suspended(request, message=message, now=self._api.now())
 
     def _is_of_another_workflow(self, run: InferenceRun) -> bool:
         known = run.status.workflow
@@ -384,7 +383,7 @@ class JobLauncher:
                 phase=Phase.PENDING,
                 reason=Reason.JOB_CREATED,
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
-                now=utc_now(),
+                now=self._api.now(),
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "records", "pace"),
                 **_progress_of(request),
@@ -411,7 +410,7 @@ class JobLauncher:
                 phase=Phase.PENDING,
                 reason=blocker.reason,
                 message=blocker.message,
-                now=utc_now(),
+                now=self._api.now(),
                 read_generation=run.metadata.generation,
                 model=waiting_for(blocker.service, before=current.status.model),
             )

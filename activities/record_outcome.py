@@ -46,7 +46,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.temporal.submissions import notify_submitter
-from inferrun.timestamps import parse, utc_now
+from inferrun.timestamps import parse
 from workflows import activity_options, messages
 from workflows.messages import RecordInput, StatusResult
 
@@ -184,7 +184,7 @@ class OutcomeRecorder:
             phase=request.phase,
             reason=request.reason,
             message=request.message,
-            now=utc_now(),
+            now=self._api.now(),
             finished=_parse(request.finished_at),
             start_time=_parse(request.started_at),
             attempt=request.attempt,
@@ -195,7 +195,7 @@ class OutcomeRecorder:
             delivery=request.delivery,
             output=request.output.model_dump() if request.output else None,
             workflow=workflow.model_dump() if workflow is not None else None,
-            delete_after=_due_of(run, auto_delete, phase=request.phase, now=utc_now()),
+            delete_after=_due_of(run, auto_delete, phase=request.phase, now=self._api.now()),
             model=model,
         )
 

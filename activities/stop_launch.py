@@ -12,6 +12,7 @@ therefore deleted only once its Pods have ended: until then it counts how they e
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 from temporalio import activity
 
@@ -29,7 +30,7 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
-from inferrun.timestamps import parse, utc_now
+from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 from workflows.retry_policy import success_of
@@ -82,8 +83,9 @@ class LaunchStopper:
         objects = await self._launches.objects(request)
         report = self._report(request, objects, snapshot)
         report = await self._launches.with_start(request, report)
-        if _is_spared(request, report):
-            return StopLaunchResult(report=report)
+        seconds_left = _seconds_left(request, report, now=self._api.now())
+        if seconds_left is not None:
+            return StopLaunchResult(report=report, seconds_left=seconds_left)
         if report.stage is LaunchStage.ENDED:
             _, vanishing = await self._settle(request, counts=False)
             await self._remove_witness(request, objects.job, report)
@@ -122,13 +124,15 @@ class LaunchStopper:
         return report.model_copy(update={"verdict": self._report(request, objects, snapshot).verdict})
 
     def _report(self, request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapshot | None) -> LaunchReport:
-        return report_on(
+        now = self._api.now()
+        report = report_on(
             objects,
             snapshot=snapshot,
             pod_uid=request.pod_uid,
             node_lost_seconds=self._defaults().node_lost_seconds,
-            now=utc_now(),
+            now=now,
         )
+        return report.model_copy(update={"cluster_time": now})
 
     async def _stop(self, request: StopLaunchInput, witness: Object | None) -> list[Object]:
         """Delete the Job, unless it is to be a witness; then delete the Pods, and return them as they were."""
@@ -185,7 +189,7 @@ class LaunchStopper:
     ) -> LaunchReport:
         if objects.job is None:
             return report
-        namespace, now, pod = request.run.namespace, utc_now(), pod_state.newest(objects.pods)
+        namespace, now, pod = request.run.namespace, self._api.now(), pod_state.newest(objects.pods)
         subject = find_event_subject(objects.job, pod, now=now)
         events = await list_events(self._api, namespace, subject) if subject is not None else []
         wait = diagnose(objects.job, pod, events, snapshot=snapshot, namespace=namespace, now=now)
@@ -213,13 +217,15 @@ def _is_running(pod: Object) -> bool:
     return has_run and pod_state.may_run(pod)
 
 
-def _is_spared(request: StopLaunchInput, report: LaunchReport) -> bool:
-    """Whether the launch is left alone because a condition of the request does not hold."""
+def _seconds_left(request: StopLaunchInput, report: LaunchReport, *, now: datetime) -> float | None:
+    """For how long the launch is left alone because a condition of the request does not hold; None if it is stopped. It is 0 if
+    something else than time decides.
+    """
     if request.only_waiting and report.stage is LaunchStage.RUNNING:
-        return True
+        return 0.0
     if request.only_after_seconds is None:
-        return False
+        return None
     if report.stage is not LaunchStage.RUNNING or report.started_at is None:
-        return report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST)
-    ran = (utc_now() - parse(report.started_at)).total_seconds()
-    return ran < request.only_after_seconds - START_TOLERANCE
+        return 0.0 if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST) else None
+    left = request.only_after_seconds - (now - parse(report.started_at)).total_seconds()
+    return left if left > START_TOLERANCE else None

@@ -26,7 +26,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import parse, utc_now
+from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
@@ -100,7 +100,7 @@ class RunSubmitter:
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, found))
-        missed = missed_because(schedule, nominal_time=due, now=utc_now())
+        missed = missed_because(schedule, nominal_time=due, now=_temporal_time())
         if missed is not None:
             return await self._reported(schedule, rejected(Reason.MISSED, missed))
         if request.takes_turn and (seconds := self._seconds_to_wait(schedule, due=due)) > 0:
@@ -123,7 +123,7 @@ class RunSubmitter:
     def _seconds_to_wait(self, schedule: InferenceRun, *, due: datetime) -> float:
         """Seconds until it is the turn of the schedule's namespace; 0 if the run would be missed then."""
         seconds = self._turn_of(schedule.metadata.namespace)
-        then = utc_now() + timedelta(seconds=seconds + TURN_MARGIN)
+        then = _temporal_time() + timedelta(seconds=seconds + TURN_MARGIN)
         return seconds if missed_because(schedule, nominal_time=due, now=then) is None else 0.0
 
     async def _find(self, namespace: str, name: str) -> InferenceRun | None:
@@ -141,3 +141,8 @@ class RunSubmitter:
         except (Invalid, NotFound) as error:
             return rejected(Reason.REQUEST_REFUSED, str(error))
         return status_of(created.ref, created)
+
+
+def _temporal_time() -> datetime:
+    """By the clock that decides when a schedule is due."""
+    return activity.info().started_time

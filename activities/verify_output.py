@@ -166,5 +166,6 @@ class OutputVerifier:
 
 def _is_time_up(request: VerifyInput) -> bool:
     """Whether it is not tried again to create what the verification needs."""
-    waited = (utc_now() - activity.info().scheduled_time).total_seconds()
+    info = activity.info()
+    waited = (info.started_time - info.scheduled_time).total_seconds()
     return request.must_conclude or waited > ADMISSION_SECONDS

@@ -22,7 +22,6 @@ from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
 from inferrun.service_ref import ServiceRef
-from inferrun.timestamps import utc_now
 from operator_shim.model_waits import ModelWaits, digest_model, outdated_runs, seconds_left, wait_of
 
 logger = logging.getLogger(__name__)
@@ -55,13 +54,13 @@ class ModelWatches:
         namespaces: Namespaces,
         read: Callable[[Key], Object | None],
         recheck: Callable[[Key, str], None],
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self._api = api
         self._namespaces = namespaces
         self._read = read
         self._recheck = recheck
-        self._now = now
+        self._now = now or api.now
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
         self._changed_runs: dict[ServiceRef, set[Key]] = {}

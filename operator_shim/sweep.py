@@ -121,11 +121,11 @@ class Sweep:
         since = utc_now()
         while True:
             await asyncio.sleep(RESTART_SECONDS)
-            now = utc_now()
+            now = utc_now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
             try:
                 async with call_deadline(seconds=SWEEP_LIMIT):
                     await self.restart_terminated(since=since)
-                    await self.restart_missing(created_before=now - LISTING_DELAY)
+                    await self.restart_missing(created_before=self._runs.now() - LISTING_DELAY)
             except (RPCError, TimeoutError) as error:
                 logger.warning("terminated and missing workflows could not be found", extra={"error": str(error)[:500]})
             else:
@@ -158,7 +158,7 @@ class Sweep:
 
     async def _delete_overdue(self, watched: dict[str, tuple[Key, Object]]) -> None:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
-        now = utc_now()
+        now = self._runs.now()
         for (namespace, name), item in watched.values():
             if is_overdue(item, now=now):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
@@ -209,7 +209,7 @@ class Sweep:
         except ValidationError:
             return False  # it cannot be read, which must not keep the others from being swept
         ended = status.recorded_at
-        return status.is_terminal and ended is not None and utc_now() - ended > CLOSING_TIME
+        return status.is_terminal and ended is not None and self._runs.now() - ended > CLOSING_TIME
 
 
 def is_overdue(item: Object, *, now: datetime) -> bool:

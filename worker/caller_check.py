@@ -22,7 +22,7 @@ from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
-from inferrun.timestamps import parse, utc_now
+from inferrun.timestamps import parse
 from worker.fire_times import is_fire_time
 from workflows.messages import SubmitInput
 
@@ -30,7 +30,7 @@ KNOWN_LIMIT: Final = 10_000
 """Workflows on our task queue that are remembered."""
 
 EARLY: Final = timedelta(seconds=10)
-"""By how much the server's clock may be ahead of ours."""
+"""By how much the clocks of Temporal's processes may differ. That of the worker is not asked."""
 
 ACTION_CHECKS: Final = 5
 """How often, once a second, a schedule is asked for its latest actions: it lists an action only after having started it."""
@@ -77,7 +77,7 @@ class CallerCheck(Interceptor):
         if parent is None or request.nominal_time is None:
             raise _refused("parent: unknown field; it is set by schedules")
         due = parse(request.nominal_time)
-        if due > utc_now() + EARLY:
+        if due > activity.info().started_time + EARLY:
             raise _refused("parent: unknown field; it is set by schedules, when a run is due")
         schedule = schedule_id(RunRef(namespace=request.submission.namespace, name=parent.name, uid=parent.uid))
         for _ in range(ACTION_CHECKS):

@@ -8,7 +8,7 @@ deleting the run is the task of another workflow.
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -177,7 +177,7 @@ class InferenceRun:
             if isinstance(launched, RecordInput):
                 return launched
             verdict = await self._supervise(launched)
-            verdict = self._state.finish_launch(verdict, now=workflow.now())
+            verdict = self._state.finish_launch(verdict, now=self._now)
             self._state.count_commits(verdict)
             verdict = await self._verify(verdict, is_final=self._step_after(verdict, launched).kind is StepKind.FAIL)
             step = self._step_after(verdict, launched)
@@ -196,7 +196,7 @@ class InferenceRun:
             verdict,
             attempt=self._state.progress.counted_attempts,
             backoff_limit=launched.backoff_limit,
-            seconds_left=self._state.running_seconds_left(now=workflow.now()),
+            seconds_left=self._state.running_seconds_left(now=self._now),
         )
 
     async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
@@ -224,6 +224,11 @@ class InferenceRun:
     def _is_signalled(self) -> bool:
         """Whether launches are followed by signals; workflows of earlier versions poll in an activity."""
         return self._state.lifecycle >= SIGNALLED_LIFECYCLE
+
+    @property
+    def _now(self) -> datetime:
+        """By the clock of the API server, as are the times that it is compared with."""
+        return self._state.cluster_time(workflow.now())
 
     def _begin(self, options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> Awaitable[R]:
         """Start an activity, so that it can be shielded from cancellation."""
@@ -266,10 +271,14 @@ class InferenceRun:
         try:
             launched = await asyncio.shield(launching)
         except asyncio.CancelledError:
-            self._state.accept_launch(await launching)
+            self._accept(await launching)
             raise
-        self._state.accept_launch(launched)
+        self._accept(launched)
         return launched
+
+    def _accept(self, launched: LaunchResult) -> None:
+        self._state.set_clock(launched.cluster_time, now=workflow.now())
+        self._state.accept_launch(launched)
 
     def _launch_summary(self) -> str:
         progress = self._state.progress
@@ -279,7 +288,7 @@ class InferenceRun:
 
     async def _wait_for_change(self, launched: LaunchResult, seen: int) -> bool:
         """Wait for a signal after the first `seen` ones, or for the next check; False once pendingTimeoutSeconds expires."""
-        left = self._state.pending_seconds_left(launched, now=workflow.now())
+        left = self._state.pending_seconds_left(launched, now=self._now)
         if left is not None and left <= 0:
             return False
         recheck = self._recheck_seconds(launched)
@@ -290,7 +299,7 @@ class InferenceRun:
             )
         except TimeoutError:
             self._vain_checks += 1
-            left = self._state.pending_seconds_left(launched, now=workflow.now())
+            left = self._state.pending_seconds_left(launched, now=self._now)
             return left is None or left > 0
         self._vain_checks = 0
         return True
@@ -304,7 +313,7 @@ class InferenceRun:
                 timeout=SUSPENDED_RECHECK_SECONDS,
                 timeout_summary="suspended",
             )
-        self._state.wait_since(rfc3339(workflow.now()))
+        self._state.wait_since(rfc3339(self._now))
         self._limit_history()
 
     def _recheck_seconds(self, launched: LaunchResult) -> int:
@@ -318,7 +327,7 @@ class InferenceRun:
         if verdict.kind is VerdictKind.NEVER_RAN:
             self._state.wait_since(self._state.pending_since(launched))
         else:
-            self._state.wait_since(rfc3339(workflow.now() + timedelta(seconds=delay)))
+            self._state.wait_since(rfc3339(self._now + timedelta(seconds=delay)))
 
     async def _back_off(self, step: Step, *, limit: int, has_waited: bool) -> None:
         """Publish why the run waits for its next launch, and wait."""
@@ -370,7 +379,7 @@ class InferenceRun:
         if self._is_signalled:
             following = LaunchFollowing(self._state, job, self._signals)
             followed = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
-            self._state.list_cancelled(job, followed.report, now=workflow.now())
+            self._state.list_cancelled(job, followed.report, now=self._now)
             return followed.report.verdict
         request = self._state.stop_input(job, grace=STOP_GRACE)
         stopped = await execute(activity_options.STOP, request, StopResult, summary="cancelled: stop the Job")

@@ -4,7 +4,7 @@ Between two events it holds nothing: no activity, no poll. A signal only says th
 activity reads from the cluster what happened. Replaces `launch_supervision` for workflows with lifecycle 2.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from temporalio import workflow
@@ -39,6 +39,9 @@ VANISHING_CHECKS = 4
 has ended expect to see no Pod."""
 
 TURN_SUMMARY = "many runs of the namespace end at the same moment"
+
+SPARED_SECONDS = 1.0
+"""The least time after which a launch is stopped that was left alone although its time seemed to be over."""
 
 FORCED_STOP_SECONDS = 10
 """How long to wait for Pods after their deletion was forced. Then they count as fenced off: a kubelet that has lost its
@@ -145,6 +148,7 @@ class LaunchFollowing:
         """Wait until there is something to inspect or the clock that is running expires."""
         job_uid = self._launched.job_uid
         while True:
+            self._limit_history()
             if self._state.is_suspended:
                 return _Event.SUSPENDED
             pod_uid = self._signals.take_ended(job_uid)
@@ -160,7 +164,6 @@ class LaunchFollowing:
             left = self._seconds_left()
             if left is not None and left <= 0:
                 return _Event.EXPIRED
-            self._limit_history()
             name = "timeoutSeconds" if self._state.started_at else "pendingTimeoutSeconds"
             await self._wait(left, summary=f"{name} of the run")
 
@@ -189,9 +192,8 @@ class LaunchFollowing:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
         if started.pod_uid == self._state.pod_uid or not self._state.timeout_seconds:
             return  # without a limit no clock needs the start, and a forged one would stop that of waiting
-        now = workflow.now()
         self._state.pod_uid = started.pod_uid
-        self._state.started_at = rfc3339(min(parse(started.started_at), now))
+        self._state.started_at = rfc3339(min(parse(started.started_at), self._now))
         self._show_running()
 
     def _begin_if_signalled(self) -> None:
@@ -222,6 +224,7 @@ class LaunchFollowing:
         )
         summary = f"inspect {self._launched.job_name}"
         report = await execute_locally(activity_options.INSPECT, request, LaunchReport, summary=summary)
+        self._state.set_clock(report.cluster_time, now=workflow.now())
         return await self._act_on(report)
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
@@ -260,7 +263,7 @@ class LaunchFollowing:
             return None
         self._lost_pods.add(report.pod_uid)
         self._state.started_at = report.started_at
-        lost_at = report.lost_at or rfc3339(workflow.now())
+        lost_at = report.lost_at or rfc3339(self._now)
         is_known = bool(report.pod_name) or report.pod_uid == self._state.pod_uid
         if is_known:  # anybody with access to Temporal can claim that a Pod existed
             self._state.add_replaced_pod(self._launched, report, lost_at=lost_at)
@@ -302,7 +305,7 @@ class LaunchFollowing:
 
     async def _suspend(self) -> Verdict:
         """Stop the launch. If it had ended, how it ended counts, unless its Job is gone: an earlier stop deleted it."""
-        now = rfc3339(workflow.now())
+        now = rfc3339(self._now)
         report = (await self.stop(grace=STOP_GRACE, because=Reason.SUSPENDED)).report
         if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
             return report.verdict
@@ -326,7 +329,10 @@ class LaunchFollowing:
         if not stopped.is_stopped:
             if is_running and stopped.report.stage is LaunchStage.WAITING:
                 return await self._lose_pod(stopped.report)
-            return await self._act_on(stopped.report)
+            verdict = await self._act_on(stopped.report)
+            if verdict is None:
+                await self._wait(max(SPARED_SECONDS, stopped.seconds_left), summary="the launch may go on")
+            return verdict
         verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped.report)
         return _with_end(stopped.report.verdict, verdict)
 
@@ -345,7 +351,7 @@ class LaunchFollowing:
             reason=Reason.DEADLINE_EXCEEDED,
             message=f"the run reached its timeoutSeconds of {self._state.timeout_seconds} s and was stopped",
             started_at=self._state.started_at,
-            finished_at=rfc3339(workflow.now()),
+            finished_at=rfc3339(self._now),
             pod_name=report.pod_name,
             node_name=report.node_name,
         )
@@ -358,7 +364,9 @@ class LaunchFollowing:
 
     async def _stop_once(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
         summary = f"{because}: stop {request.job_name}"
-        return await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
+        stopped = await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
+        self._state.set_clock(stopped.report.cluster_time, now=workflow.now())
+        return stopped
 
     async def _wait_for_pods(self, seconds: float) -> bool:
         """Wait for the signal that no Pod is left; False if the time is up first."""
@@ -375,12 +383,17 @@ class LaunchFollowing:
             return False
         return True
 
+    @property
+    def _now(self) -> datetime:
+        """By the clock of the API server, as are the times that it is compared with."""
+        return self._state.cluster_time(workflow.now())
+
     def _whole_seconds_left(self) -> int | None:
-        left = self._state.running_seconds_left(now=workflow.now())
+        left = self._state.running_seconds_left(now=self._now)
         return None if left is None else max(1, round(left))
 
     def _seconds_left(self) -> float | None:
-        return self._state.expires_in(self._launched, now=workflow.now())
+        return self._state.expires_in(self._launched, now=self._now)
 
 
 def _with_end(end: Verdict | None, verdict: Verdict) -> Verdict:

@@ -4,6 +4,7 @@ signals.
 Names and fields are recorded in workflow histories and must never be renamed. This module does no I/O.
 """
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -126,6 +127,9 @@ class LaunchResult(RunProgress):
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
     is_unwatched: bool = Field(
         default=False, description="Whether no signal follows when what the run waits for appears"
+    )
+    cluster_time: datetime | None = Field(
+        default=None, description="What the API server's clock says at the end: that of the workflow may differ"
     )
 
 
@@ -297,6 +301,7 @@ class LaunchReport(Frozen):
     is_disrupted: bool = False
     lost_at: str | None = Field(default=None, description="When the container of a lost Pod ended, if known")
     wait_message: Text = Field(default="", description="What a waiting launch waits for")
+    cluster_time: datetime | None = Field(default=None, description="As in LaunchResult, when this was read")
 
 
 class StopLaunchInput(InspectInput):
@@ -324,6 +329,9 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
+    seconds_left: float = Field(
+        default=0.0, description="For how long a launch that was left alone may go on because of only_after_seconds"
+    )
     turn_in_seconds: float = Field(
         default=0.0, description="Nothing was done: it is the turn of others; ask again in so many seconds"
     )

@@ -1,10 +1,11 @@
 """The state of one run's workflow: its progress, its current Job and its clocks, and the messages made from them.
 
-Pure: the current time is always a parameter. Only this class changes the state; the workflow decides when.
+Pure: the current time is always a parameter. All times are by the clock of the API server; of the workflow's own clock, which is
+Temporal's, only durations are used. Only this class changes the state; the workflow decides when.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
@@ -59,6 +60,17 @@ class RunState:
         self._pending_since = given.pending_since
         self._edited_timeout: int | None = None
         self._edited_suspend: bool | None = None
+        self._clock_ahead = timedelta()
+        """By how much Temporal's clock is ahead of the API server's."""
+
+    def set_clock(self, cluster_time: datetime | None, *, now: datetime) -> None:
+        """Take note of what the API server's clock says while Temporal's says `now`; None: it is not known."""
+        if cluster_time is not None:
+            self._clock_ahead = now - cluster_time
+
+    def cluster_time(self, now: datetime) -> datetime:
+        """What the API server's clock says when Temporal's says `now`."""
+        return now - self._clock_ahead
 
     def take_following(self) -> LaunchResult | None:
         """The launch that was under way when the workflow continued as new, once."""

@@ -15,7 +15,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import utc_now
 
 LIST_PAGE = 100
 
@@ -51,7 +50,7 @@ class HistoryPruner:
             return []
         deleted = []
         for child in to_prune(schedule, await self._children(parent)):
-            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=utc_now())
+            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
             if left:
                 await self._postpone(child.ref, math.ceil(left))
                 continue

@@ -27,7 +27,6 @@ from inferrun.kube.kserve_kinds import KServeKinds
 from inferrun.kube.objects import SERVICES, Object, Resource, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 
 OTHER_RESOURCES: Final = {
     "services": SERVICES,
@@ -52,10 +51,10 @@ class ModelReader:
         await self._check_reference(service, namespace=namespace)
         item = await self.read(service, after=after)
         others: dict[Other, Stored | Unreadable | None] = {}
-        answer = resolve(item, service.wanted, others, now=utc_now())
+        answer = resolve(item, service.wanted, others, now=self._api.now())
         while isinstance(answer, Needs):
             others[answer.other] = await self._read_other(answer.other, after=after)
-            answer = resolve(item, service.wanted, others, now=utc_now())
+            answer = resolve(item, service.wanted, others, now=self._api.now())
         if isinstance(answer, NotYet):
             unwatched = answer.is_other
             raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service, is_unwatched=unwatched)

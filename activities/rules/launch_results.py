@@ -37,12 +37,13 @@ def cancelled(request: LaunchInput, *, job_name: str, job_uid: str) -> LaunchRes
     )
 
 
-def suspended(request: LaunchInput, *, message: str) -> LaunchResult:
+def suspended(request: LaunchInput, *, message: str, now: datetime) -> LaunchResult:
     """The run is suspended: nothing was created."""
     return LaunchResult(
         state=LaunchState.SUSPENDED,
         reason=Reason.SUSPENDED,
         message=message,
+        cluster_time=now,
         **request.progress.model_dump(),
     )
 
@@ -92,6 +93,7 @@ def launched(
         pod_shape=pod_shape,
         is_adopted=is_adopted,
         is_suspended=bool(run.spec.suspend),
+        cluster_time=now,
     )
 
 
@@ -120,6 +122,7 @@ def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, 
         is_unwatched=blocker.is_unwatched,
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         pending_since=_began_to_wait(request, run, now=now),
+        cluster_time=now,
         **request.progress.model_dump(),
     )
 

@@ -8,8 +8,11 @@ be preserved. Raises the errors in `inferrun.kube.errors`.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,6 +26,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
 from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
 from inferrun.kube.objects import PODS, Object, Resource
+from inferrun.timestamps import utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +42,15 @@ MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
 in one object, so a page of one item always fits."""
 SILENCE_SECONDS = 90.0
 """Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
+CLOCK_STEP_SECONDS = 2.0
+"""By more than this, an answer is not late, but the server's clock was set back. Answers give whole seconds."""
 
 
 class KubeClient:
     """A connection pool for one API server."""
+
+    _server_ahead: float | None = None
+    """Seconds between the start of this process's monotonic clock and that of the server's time; None: it has not answered yet."""
 
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
@@ -51,6 +60,24 @@ class KubeClient:
     def address(self) -> str:
         """Host and port of the API server."""
         return urlsplit(self._configuration.host).netloc.rpartition("@")[2]
+
+    def now(self) -> datetime:
+        """The API server's time, to a second, with which the times in objects are to be compared: the clock of this process may
+        differ. It is that of the latest answers (their header `Date`) and the time since.
+        """
+        if self._server_ahead is None:
+            return utc_now()
+        return datetime.fromtimestamp(self._server_ahead + time.monotonic(), UTC)
+
+    def _read_clock(self, date: str | None) -> None:
+        """An answer was sent at most a second after its `Date`: of several, the one that says the latest time is the best."""
+        try:
+            ahead = parsedate_to_datetime(date or "").timestamp() - time.monotonic()
+        except ValueError:
+            return
+        known = self._server_ahead
+        if known is None or ahead > known or ahead < known - CLOCK_STEP_SECONDS:
+            self._server_ahead = ahead
 
     async def close(self) -> None:
         """Close the connections."""
@@ -221,6 +248,7 @@ class KubeClient:
         data = None if body is None else encode(body)
         try:
             async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
+                self._read_clock(answer.headers.get("Date"))
                 if answer.status >= 300:
                     raise error_of(answer.status, await answer.read())
                 yield answer

@@ -6,6 +6,7 @@ nothing is written.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -38,6 +39,10 @@ class RunStore:
     def __init__(self, api: KubeClient, *, watched: Watched | None = None) -> None:
         self._api = api
         self._watched = watched
+
+    def now(self) -> datetime:
+        """The API server's time, by which the times in runs are."""
+        return self._api.now()
 
     def watched(self, run: RunRef) -> InferenceRun | None:
         """The run as `update_status` needs it for a decision that reads only the phase and its conditions."""

@@ -1,7 +1,8 @@
 """A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens on the Temporal server's clock, so that time can be skipped. A follower that has no result yet fails and
-requests a retry at the time of the result, because a running activity would stop the clock.
+Everything happens on the Temporal server's clock, so that time can be skipped; the cluster's clock may be ahead of it. A
+follower that has no result yet fails and requests a retry at the time of the result, because a running activity would stop the
+clock.
 """
 
 import asyncio
@@ -239,6 +240,8 @@ class Cluster:
     left_over: Job | None = None
     """A Job that an earlier workflow of the run left."""
 
+    clock_ahead: timedelta = timedelta()
+    """By how much the cluster's clock is ahead of Temporal's."""
     clock: Callable[[], Awaitable[datetime]] | None = None
     """The time of the Temporal server."""
     is_signalled: bool = False
@@ -301,13 +304,14 @@ class Cluster:
         return self.left_over
 
     async def _tick(self) -> datetime:
-        """The server's time. A local activity is started by the worker, whose clock is not skipped."""
+        """The cluster's time. A local activity is started by the worker, whose clock is not skipped."""
         started = activity.info().started_time
         if activity.info().is_local:
             assert self.clock is not None
             started = await self.clock()
-        self.now = max(self.now, started)
-        return started
+        now = started + self.clock_ahead
+        self.now = max(self.now, now)
+        return now
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch(self, request: LaunchInput) -> LaunchResult:
@@ -318,12 +322,12 @@ class Cluster:
         await self.may_launch.wait()
         obstacle = self._obstacle(request)
         if obstacle is not None:
-            return obstacle
+            return obstacle.model_copy(update={"cluster_time": now})
         is_adopted = f"inf-iris-{request.launch}" in self.jobs
         launched = self._launched(request, now)
         if self.is_signalled and not is_adopted:
             await self._observe(self.jobs[launched.job_name], launch=request.launch)
-        return launched.model_copy(update={"is_adopted": is_adopted})
+        return launched.model_copy(update={"is_adopted": is_adopted, "cluster_time": now})
 
     def _obstacle(self, request: LaunchInput) -> LaunchResult | None:
         """Why there is no Job."""
@@ -359,6 +363,7 @@ class Cluster:
     async def _send_later(self, *signals: PlannedSignal) -> None:
         target = activity.info().workflow_id
         assert target is not None
+        signals = tuple(signal.model_copy(update={"at": signal.at - self.clock_ahead}) for signal in signals)
         observer = await activity.client().start_workflow(
             JobObserver.run,
             ObserverInput(target=target, signals=signals),
@@ -479,6 +484,9 @@ class Cluster:
         return self._report(request, await self._tick())
 
     def _report(self, request: InspectInput, now: datetime) -> LaunchReport:
+        return self._state_of(request, now).model_copy(update={"cluster_time": now})
+
+    def _state_of(self, request: InspectInput, now: datetime) -> LaunchReport:
         job = self._job_of(request.job_name, request.job_uid)
         if job.stopped_at is not None:
             return LaunchReport(stage=LaunchStage.ENDED, verdict=self._gone())
@@ -533,12 +541,13 @@ class Cluster:
             self.pods_left = 0 if request.grace_seconds == 0 else self.pods_left
             return StopLaunchResult(report=report, is_stopped=self.pods_left > 0, pods_left=self.pods_left)
         ran = (now - parse(report.started_at)).total_seconds() if report.started_at else 0.0
-        is_too_early = request.only_after_seconds is not None and ran < request.only_after_seconds - 1
+        left = 0.0 if request.only_after_seconds is None else max(0.0, request.only_after_seconds - ran)
+        is_too_early = left > 1
         is_lost = report.stage is LaunchStage.POD_LOST
         is_running = request.only_waiting and report.stage is LaunchStage.RUNNING
         is_spared = is_too_early or is_lost or is_running
         if self.found_by_stop is None and (report.stage is LaunchStage.ENDED or is_spared):
-            return StopLaunchResult(report=report)
+            return StopLaunchResult(report=report, seconds_left=left)
         job.stopped_at, job.grace = now, request.grace_seconds
         if self.loses_result_of_stop:
             raise ApplicationError("the worker was killed", category=ApplicationErrorCategory.BENIGN)

@@ -87,6 +87,7 @@ class Observer:
             progress=progress,
             jobs=self._jobs,
             node_lost_seconds=lambda: self._defaults().node_lost_seconds,
+            server_time=self._client.now,
         )
         self._watch.subscribe(reconciler.wake, on_begin=reconciler.compare_again)
         logger.info("the observer acts: this process is the leader")

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 from activities.rules import job_state
 from activities.rules.observation import (
@@ -33,7 +34,6 @@ from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Progress as RunnerProgress
-from inferrun.timestamps import utc_now
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventRequests
 from worker.observer.job_probes import (
@@ -73,11 +73,13 @@ class Reconciler:
         progress: ProgressFollower,
         jobs: JobAccess,
         node_lost_seconds: Callable[[], int],
+        server_time: Callable[[], datetime],
     ) -> None:
         self._workloads = workloads
         self._events = events
         self._progress = progress
         self._node_lost_seconds = node_lost_seconds
+        self._server_time = server_time
         self._states: dict[Key, JobState] = {}
         self._reconciled = 0
         self._must_compare = asyncio.Event()
@@ -188,7 +190,7 @@ class Reconciler:
             events=state.events,
             ends=self._ends_of(state.launch, job),
             before=_before(state, run),
-            now=utc_now(),
+            now=self._server_time(),
             quiet_seconds=now - state.changed_at,
             node_lost_seconds=self._node_lost_seconds(),
             warm_up=state.warm_up,

@@ -1,5 +1,6 @@
 """The run of a schedule is created, retried or missed, at the moment of its creation."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,7 +51,9 @@ async def submit(
         execution_run_id="tests",
         nominal_time=due.isoformat(),
     )
-    return await ActivityEnvironment().run(submitter.submit_run, request)
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, started_time=datetime.now(UTC))
+    return await environment.run(submitter.submit_run, request)
 
 
 async def children(api: KubeClient, schedule: InferenceRun) -> int:

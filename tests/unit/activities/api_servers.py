@@ -2,18 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
+from tests.unit.objects import NOW
 
 
 class StoredObjects(KubeClient):
-    """Serves the objects it was given, by plural and name; what is created is forgotten."""
+    """Serves the objects it was given, by plural and name; what is created or deleted is forgotten. Its clock stands still."""
 
     def __init__(self, **objects: Object) -> None:
         self._objects = objects
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
+    ) -> None:
+        """Nothing is deleted yet."""
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
         if resource.plural not in self._objects:

@@ -16,7 +16,6 @@ from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.runner_report import OutputState
-from inferrun.timestamps import utc_now
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import config, run
 from workflows.messages import VerifyInput, VerifyResult
@@ -47,8 +46,8 @@ async def verify(*, since_seconds: float) -> VerifyResult:
     api = FullNamespace()
     verifier = OutputVerifier(api, RunStore(api), installation=INSTALLATION)
     environment = ActivityEnvironment()
-    began = utc_now() - timedelta(seconds=since_seconds)
-    environment.info = replace(environment.info, scheduled_time=began)
+    started = environment.info.scheduled_time + timedelta(seconds=since_seconds)
+    environment.info = replace(environment.info, started_time=started)
     request = VerifyInput(run=run().ref, launch=1, attempt=1, snapshot=COMPILED.snapshot_json)
     result: VerifyResult = await environment.run(verifier.verify_output, request)
     return result

@@ -14,6 +14,7 @@ from inferrun.kube.informer import Key
 from inferrun.names import job_name
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
+from inferrun.timestamps import utc_now
 from tests.unit.launches import (
     DISRUPTED,
     JOB_NAME,
@@ -69,6 +70,7 @@ class Stage:
             progress=self.progress,
             jobs=self.api,
             node_lost_seconds=lambda: 300,
+            server_time=utc_now,
         )
         return self.reconciler
 
