@@ -42,10 +42,15 @@ from workflows.messages import (
 from workflows.origin import has_own_origin
 
 RECHECK_SECONDS = 600
-"""Interval at which the run is checked; normally the signal arrives first."""
+"""After this time the run is checked, normally in vain: a signal arrives first. Each check doubles the interval up to
+MAX_RECHECK_SECONDS, so an end whose signal was lost is found before the wait has become twice as long. A check costs two billed
+actions (a timer and an activity): 16 on the first day and 8 on each further one, where checks every ten minutes would cost 288.
+"""
 
 CANCELLED_RECHECK_SECONDS = 10
-"""The same after cancellation has been requested."""
+"""The same after cancellation has been requested: a run usually ends within its grace period."""
+
+MAX_RECHECK_SECONDS = 6 * 3600
 
 RESULTS_LIMIT = 8
 """Signals of earlier versions that are kept; anybody with access to Temporal can send them."""
@@ -155,14 +160,15 @@ class SubmitInferenceRun:
         return await self._cancel(_run_of(status))
 
     async def _wait(self, submission: Submission, status: SubmissionStatus) -> SubmissionStatus:
-        """The end of the run, checked every RECHECK_SECONDS."""
-        run = _run_of(status)
+        """The end of the run."""
+        run, recheck_seconds = _run_of(status), RECHECK_SECONDS
         while status.standing is SubmissionState.UNDER_WAY:
             _show_progress(run)
             if workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = Following(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
-            status = await self._wait_for_end(run, recheck_seconds=RECHECK_SECONDS)
+            status = await self._wait_for_end(run, recheck_seconds=recheck_seconds)
+            recheck_seconds = min(recheck_seconds * 2, MAX_RECHECK_SECONDS)
         return status
 
     async def _cancel(self, run: RunRef) -> SubmissionStatus:
@@ -172,8 +178,10 @@ class SubmitInferenceRun:
         status = await execute(
             activity_options.CANCEL_RUN, request, SubmissionStatus, summary="cancel the InferenceRun"
         )
+        recheck_seconds = CANCELLED_RECHECK_SECONDS
         while status.standing is SubmissionState.UNDER_WAY:
-            status = await self._wait_for_end(run, recheck_seconds=CANCELLED_RECHECK_SECONDS)
+            status = await self._wait_for_end(run, recheck_seconds=recheck_seconds)
+            recheck_seconds = min(recheck_seconds * 2, MAX_RECHECK_SECONDS)
         return status
 
     async def _wait_for_end(self, run: RunRef, *, recheck_seconds: int) -> SubmissionStatus:
