@@ -34,6 +34,10 @@ CONTINUE_AS_NEW_AFTER = 200
 """Events after which the server suggests to continue as new: few, so that a test gets there; by default 4,096."""
 
 
+VISIBILITY_LIMITS = {"frontend.namespaceRPS.visibility": 10, "frontend.namespaceBurstRatio.visibility": 1}
+"""The defaults of a server in production; a dev server has none."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Execute a test on the time-skipping server again after each of its defects, and after another failure as any test: once."""
     for item in items:
@@ -74,7 +78,9 @@ def temporal_program() -> Path:
 def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a dev server that lives as long as the tests."""
     command = [str(temporal_program()), "server", "start-dev", "--headless", "--log-level", "error"]
-    command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={CONTINUE_AS_NEW_AFTER}"]
+    limits = {"limit.historyCount.suggestContinueAsNew": CONTINUE_AS_NEW_AFTER, **VISIBILITY_LIMITS}
+    for name, value in limits.items():
+        command += ["--dynamic-config-value", f"{name}={value}"]
 
     def at(port: int) -> Launch:
         return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], listens(port))
