@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from secrets import token_bytes
 from typing import Self
@@ -57,7 +57,7 @@ from inferrun.temporal.monitor import TemporalMonitor
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
-from worker.lanes import Activity, LaneSettings, lane_workers
+from worker.lanes import Activity, LaneSettings, lane_workers, serving
 from worker.observer.cluster_jobs import ClusterJobs
 from worker.observer.observer import Observer
 from worker.observer.run_signals import RunSignals
@@ -188,9 +188,7 @@ class WorkerProcess:
             *rotations_of(self._client, on_change=self._reconnect),
         ]
         background = [asyncio.create_task(part.run()) for part in parts]
-        async with AsyncExitStack() as stack:
-            for worker in (self._main, self._followers, *self._lanes):
-                await stack.enter_async_context(worker)
+        async with serving((self._main, self._followers, *self._lanes)):
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
 

@@ -4,7 +4,9 @@ An activity that fails or is slow as a local one is executed in its lane. Each l
 step that gets stuck (stops on a dead node, say) takes no slot from the others.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,3 +41,17 @@ def lane_workers(client: Client, activities: Sequence[Activity], settings: LaneS
         )
         for lane in LANES
     ]
+
+
+@asynccontextmanager
+async def serving(workers: Sequence[Worker]) -> AsyncIterator[None]:
+    """Run the Temporal workers. At the end they stop at the same time: one after the other, each would let its activities use up
+    the time anew that the process has for stopping.
+    """
+    async with AsyncExitStack() as stack:
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
