@@ -8,7 +8,8 @@
 - Workflows whose task fails again and again: replaced by recovery workflows.
 - Finished runs whose deletion is overdue: a new clean-up is started.
 
-Temporal allows only a few list requests per second, so each list is requested at most once per period.
+Temporal allows only a few list requests per second, so each list is requested at most once per period. Each request has a time
+limit, but a sweep has none: with many runs and a Temporal that is far away it takes minutes.
 """
 
 import asyncio
@@ -29,7 +30,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
-from inferrun.temporal.deadline import call_deadline
 from inferrun.timestamps import parse, rfc3339, utc_now
 from operator_shim.decisions import REJECTIONS
 from operator_shim.schedules import Schedules
@@ -45,9 +45,6 @@ FIRST_SWEEP_SECONDS: Final = 30.0
 found open workflows of runs that are gone. These may be about to close: a worker that is killed takes the end of a run along,
 and the next one gets it from Temporal after 10 seconds. A run that has ended and is deleted was not cancelled.
 """
-
-SWEEP_LIMIT: Final = 120.0
-"""Maximum number of seconds of one sweep; an interrupted one starts over."""
 
 RESTART_SECONDS: Final = 15.0
 """Interval at which terminated workflows are listed, normally an empty answer, and open ones are counted."""
@@ -110,9 +107,8 @@ class Sweep:
             await asyncio.sleep(pause)
             pause = SWEEP_SECONDS
             try:
-                async with call_deadline(seconds=SWEEP_LIMIT):
-                    if await self.sweep():
-                        pause = FIRST_SWEEP_SECONDS
+                if await self.sweep():
+                    pause = FIRST_SWEEP_SECONDS
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
                 pause = FIRST_SWEEP_SECONDS
@@ -123,9 +119,8 @@ class Sweep:
             await asyncio.sleep(RESTART_SECONDS)
             now = utc_now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
             try:
-                async with call_deadline(seconds=SWEEP_LIMIT):
-                    await self.restart_terminated(since=since)
-                    await self.restart_missing(created_before=self._runs.now() - LISTING_DELAY)
+                await self.restart_terminated(since=since)
+                await self.restart_missing(created_before=self._runs.now() - LISTING_DELAY)
             except (RPCError, TimeoutError) as error:
                 logger.warning("terminated and missing workflows could not be found", extra={"error": str(error)[:500]})
             else:

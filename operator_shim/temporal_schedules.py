@@ -92,7 +92,7 @@ class TemporalSchedules:
     async def list_owned(self) -> dict[str, RunRef]:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
-        async for item in await self._client.list_schedules():
+        async for item in await self._client.list_schedules(rpc_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
             run = run_of_memo(await read_memo(item), installation=self._installation)
             if run is not None:
                 found[item.id] = run
