@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from tests.unit.launches import (
     pod_spec,
     running,
 )
-from tests.unit.objects import RUN, Json, at, event, terminated, waiting
+from tests.unit.objects import NOW, RUN, Json, at, event, terminated, waiting
 from tests.unit.worker.observer.fakes import (
     FakeApiServer,
     FakeEvents,
@@ -60,6 +61,8 @@ class Stage:
     api: FakeApiServer
     time: FakeTime
     reconciler: Reconciler | None = None
+    server_time: datetime | None = None
+    """None: the time of this process."""
 
     def new_reconciler(self) -> Reconciler:
         self.reconciler = Reconciler(
@@ -70,7 +73,7 @@ class Stage:
             progress=self.progress,
             jobs=self.api,
             node_lost_seconds=lambda: 300,
-            server_time=utc_now,
+            server_time=lambda: self.server_time or utc_now(),
         )
         return self.reconciler
 
@@ -121,6 +124,24 @@ async def leader(stage: Stage) -> AsyncIterator[Stage]:
     stage.workloads.put(job=live_job(clock=60), run=live_run(message=""))
     async with leading(stage):
         yield stage
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(299, 0), (300, 1)])
+async def test_a_start_and_a_lost_node_are_judged_by_the_clock_of_the_server(
+    leader: Stage, seconds: int, lost: int
+) -> None:
+    """That of this process is days ahead."""
+    leader.server_time = NOW
+    await leader.deliver(pod=live_pod(running(at(-30)), phase="Running"))
+    [started] = leader.signals.sent_started
+    assert started.started_at == at(0), "no container starts in the future"
+    leader.server_time = NOW + timedelta(seconds=seconds)
+    silent = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": at(0)},
+        {"type": "ContainersReady", "status": "True"},
+    ]
+    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2, conditions=silent))
+    assert len(leader.signals.sent_ended) == lost
 
 
 async def test_a_warning_is_written_at_once_and_only_once(leader: Stage) -> None:
