@@ -266,18 +266,18 @@ class InferenceRun:
 
     async def _create_job(self) -> LaunchResult:
         """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
-        summary = self._launch_summary()
+        summary, asked = self._launch_summary(), workflow.now()
         launching = self._begin(activity_options.LAUNCH, self._state.begin_launch(), LaunchResult, summary=summary)
         try:
             launched = await asyncio.shield(launching)
         except asyncio.CancelledError:
-            self._accept(await launching)
+            self._accept(await launching, asked=asked)
             raise
-        self._accept(launched)
+        self._accept(launched, asked=asked)
         return launched
 
-    def _accept(self, launched: LaunchResult) -> None:
-        self._state.set_clock(launched.cluster_time, now=workflow.now())
+    def _accept(self, launched: LaunchResult, *, asked: datetime) -> None:
+        self._state.set_clock(launched.cluster_time, asked=asked, now=workflow.now())
         self._state.accept_launch(launched)
 
     def _launch_summary(self) -> str:

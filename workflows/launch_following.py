@@ -222,9 +222,9 @@ class LaunchFollowing:
             pod_uid=self._state.pod_uid or self._hinted_pod_uid,
             seconds_left=self._whole_seconds_left(),
         )
-        summary = f"inspect {self._launched.job_name}"
+        summary, asked = f"inspect {self._launched.job_name}", workflow.now()
         report = await execute_locally(activity_options.INSPECT, request, LaunchReport, summary=summary)
-        self._state.set_clock(report.cluster_time, now=workflow.now())
+        self._state.set_clock(report.cluster_time, asked=asked, now=workflow.now())
         return await self._act_on(report)
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
@@ -363,9 +363,9 @@ class LaunchFollowing:
         return Verdict(kind=VerdictKind.FAILED, reason=Reason.PENDING_TIMEOUT, message=message, may_retry=False)
 
     async def _stop_once(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
-        summary = f"{because}: stop {request.job_name}"
+        summary, asked = f"{because}: stop {request.job_name}", workflow.now()
         stopped = await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
-        self._state.set_clock(stopped.report.cluster_time, now=workflow.now())
+        self._state.set_clock(stopped.report.cluster_time, asked=asked, now=workflow.now())
         return stopped
 
     async def _wait_for_pods(self, seconds: float) -> bool:

@@ -63,10 +63,12 @@ class RunState:
         self._clock_ahead = timedelta()
         """By how much Temporal's clock is ahead of the API server's."""
 
-    def set_clock(self, cluster_time: datetime | None, *, now: datetime) -> None:
-        """Take note of what the API server's clock says while Temporal's says `now`; None: it is not known."""
+    def set_clock(self, cluster_time: datetime | None, *, asked: datetime, now: datetime) -> None:
+        """Take note of what the API server's clock said (None: unknown) at a moment between `asked` and `now` by Temporal's. These
+        may be far apart, as after an outage of the workers: what is known changes only as far as it contradicts them.
+        """
         if cluster_time is not None:
-            self._clock_ahead = now - cluster_time
+            self._clock_ahead = min(max(self._clock_ahead, asked - cluster_time), now - cluster_time)
 
     def cluster_time(self, now: datetime) -> datetime:
         """What the API server's clock says when Temporal's says `now`."""

@@ -1,7 +1,7 @@
 """The state of a run's workflow and the messages made from it."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -421,3 +421,21 @@ def test_the_count_of_attempts_is_kept_when_the_workflow_continues_as_new() -> N
 def test_workflows_of_earlier_versions_count_every_attempt(state: RunState) -> None:
     state.count_commits(failed_after(10))
     assert state.progress.uncounted == 0
+
+
+@pytest.mark.parametrize("ahead", [-30, -5, 0, 5, 30])
+def test_the_times_of_a_run_are_by_the_clock_of_the_cluster(ahead: int) -> None:
+    """Temporal's clock is that far ahead."""
+    state, second = RunState(RunInput(**RUN.model_dump())), timedelta(seconds=1)
+    temporal = NOW + ahead * second
+    state.set_clock(NOW, asked=temporal - second / 10, now=temporal + second / 10)
+    assert abs(state.cluster_time(temporal) - NOW) <= second / 10
+
+
+@pytest.mark.parametrize("ahead", [-30, 0, 30])
+def test_an_answer_that_is_read_after_an_outage_does_not_move_the_clock(ahead: int) -> None:
+    state, second = RunState(RunInput(**RUN.model_dump())), timedelta(seconds=1)
+    temporal = NOW + ahead * second
+    state.set_clock(NOW, asked=temporal, now=temporal)
+    state.set_clock(NOW + 60 * second, asked=temporal + 50 * second, now=temporal + 3600 * second)
+    assert state.cluster_time(temporal + 3600 * second) == NOW + 3600 * second
