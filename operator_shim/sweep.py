@@ -28,7 +28,6 @@ from inferrun.kube.namespaces import Served
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
-from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
 from inferrun.timestamps import parse, rfc3339, utc_now
@@ -204,18 +203,16 @@ class Sweep:
         return found if found is not None and found["metadata"]["uid"] == run.uid else None
 
     async def _is_left_over(self, run: RunRef, watched: Object | None) -> bool:
-        """Whether nothing remains for the run's workflow to do; a run that is not watched is read from the API server."""
-        if run.namespace not in self._namespaces:
-            return False
-        if watched is None:
-            return await self._runs.read(run) is None
-        if not has_ended(watched):
+        """Whether nothing remains for the run's workflow to do. The watch does not keep when the end was recorded."""
+        if run.namespace not in self._namespaces or (watched is not None and not has_ended(watched)):
             return False
         try:
-            status = parse_run(watched).status
+            found = await self._runs.read(run)
         except ValidationError:
             return False  # it cannot be read, which must not keep the others from being swept
-        ended = status.recorded_at
+        if watched is None:
+            return found is None
+        ended = found.status.recorded_at if found is not None else None  # None: it is being deleted
         return ended is not None and utc_now() - ended > CLOSING_TIME
 
 
