@@ -138,13 +138,6 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
     return observed is not None and run.metadata.generation > observed and not may_write_status(run)
 
 
-def uses_config(run: InferenceRun, *, namespace: str, name: str) -> bool:
-    """Whether a run is in progress with what it took from that config when it started."""
-    reference = run.spec.config_ref
-    is_active = bool(run.status.contract) and not run.status.is_terminal and not run.spec.is_schedule
-    return is_active and (run.config_namespace, reference.name) == (namespace, name)
-
-
 def edit_notice(runs: Sequence[str], *, generation: int) -> str:
     """What the Event on an edited config says about the runs that the edit does not affect; empty if there are none."""
     if not runs:

@@ -82,6 +82,7 @@ class Executions:
     def end(self, key: Key, uid: str) -> None:
         """The run has ended or is gone."""
         self.forget(uid)
+        self._rechecks.pop(key, None)
         self._admission.forget(key, uid)
 
     def has_too_many(self, key: Key) -> bool:

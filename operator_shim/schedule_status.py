@@ -32,7 +32,7 @@ def schedule_status(
         run,
         phase=Phase.SUSPENDED if is_suspended else Phase.SCHEDULED,
         reason=Reason.SUSPENDED if is_suspended else Reason.SCHEDULED,
-        message=_message(run, shown),
+        message=_message(run, shown, unfinished=len(_unfinished(created))),
         now=now,
         read_generation=run.metadata.generation,
         next_schedule_times=shown,
@@ -80,12 +80,13 @@ def _created(run: InferenceRun, children: Iterable[InferenceRun]) -> list[Infere
     return [child for child in children if child.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == uid]
 
 
+def _unfinished(children: Iterable[InferenceRun]) -> list[InferenceRun]:
+    return [child for child in children if not child.status.is_terminal and not child.metadata.is_being_deleted]
+
+
 def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
-    under_way = [
-        child.metadata for child in children if not child.status.is_terminal and not child.metadata.is_being_deleted
-    ]
-    under_way.sort(key=lambda metadata: metadata.name)
-    return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in under_way[:ACTIVE_LIMIT])
+    found = sorted((child.metadata for child in _unfinished(children)), key=lambda metadata: metadata.name)
+    return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in found[:ACTIVE_LIMIT])
 
 
 def _nominal(moment: datetime) -> datetime:
@@ -98,9 +99,10 @@ def _latest(*moments: datetime | None) -> datetime | None:
     return max(known, default=None)
 
 
-def _message(run: InferenceRun, times: Sequence[datetime]) -> str:
+def _message(run: InferenceRun, times: Sequence[datetime], *, unfinished: int) -> str:
+    message = f"the next run is due at {rfc3339(times[0])}" if times else "no further run is due"
     if run.spec.suspend:
-        return "suspended: no runs are started until spec.suspend is set to false"
-    if not times:
-        return "no further run is due"
-    return f"the next run is due at {rfc3339(times[0])}"
+        message = "suspended: no runs are started until spec.suspend is set to false"
+    if unfinished > ACTIVE_LIMIT:
+        message += f"; {unfinished} runs are unfinished, {ACTIVE_LIMIT} of them are listed"
+    return message

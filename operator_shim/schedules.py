@@ -4,7 +4,7 @@ The shim writes the status of a schedule because no workflow exists for it; the 
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
@@ -16,6 +16,7 @@ from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_ref import RunRef
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import utc_now
 from operator_shim.schedule_spec import schedule_of
@@ -69,14 +70,13 @@ class Schedules:
         """Delete the schedule of a deleted run."""
         await self._schedules.delete(schedule_id(run.ref))
 
-    async def sweep(self, known: Collection[str], *, namespaces: Served) -> None:
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
         """Delete schedules whose InferenceRun was deleted while no shim was watching.
 
-        `known` contains the UIDs of all watched runs; the API server is queried only for other runs, in the
-        watched `namespaces`.
+        The API server is queried only for runs that are not watched, in the watched `namespaces`.
         """
         for identity, run in (await self._schedules.list_owned()).items():
-            is_suspect = run.namespace in namespaces and run.uid not in known
+            is_suspect = run.namespace in namespaces and not is_watched(run)
             if is_suspect and await self._runs.read(run) is None:
                 logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
                 await self._schedules.delete(identity)

@@ -9,6 +9,7 @@ from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from operator_shim.decisions import ActionKind, RunRules, cancellation_notice, decide
+from operator_shim.run_terms import created_by
 from operator_shim.schedules import Schedules
 
 
@@ -59,9 +60,4 @@ class Scheduling:
 
     def _children(self, run: InferenceRun) -> list[InferenceRun]:
         """The watched runs that a schedule created."""
-        return [
-            parse_run(item)
-            for key, item in self._watch.items()
-            if key[0] == run.metadata.namespace
-            and any(owner.get("uid") == run.metadata.uid for owner in item["metadata"].get("ownerReferences") or [])
-        ]
+        return [parse_run(item) for _, item in self._watch.find(created_by(run.metadata.namespace, run.metadata.uid))]

@@ -29,10 +29,11 @@ from inferrun.resources import parse_run
 from operator_shim.acceptance import Acceptance
 from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS, RunRules, uses_config
+from operator_shim.decisions import REJECTIONS, RunRules
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
+from operator_shim.run_terms import UNFINISHED, has_ended, terms_of, unfinished_with
 from operator_shim.schedules import Schedules
 from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
@@ -69,7 +70,13 @@ class Shim:
         served = namespaces if served is None else served
         self._resync_seconds = resync_seconds
         self._run_watch = NamespacedInformers(
-            api, RUNS, namespaces=namespaces, served=served, transform=trim_run, listener=self._on_run_event
+            api,
+            RUNS,
+            namespaces=namespaces,
+            served=served,
+            transform=trim_run,
+            listener=self._on_run_event,
+            terms=terms_of,
         )
         self._config_watch = NamespacedInformers(
             api,
@@ -162,9 +169,7 @@ class Shim:
         """Periodically reconcile everything that has not ended, in case an event or a workflow was lost."""
         while True:
             await asyncio.sleep(self._resync_seconds)
-            for key, item in self._run_watch.items():
-                if _has_ended(item):
-                    continue
+            for key, item in self._run_watch.find(UNFINISHED):
                 if _is_schedule(item):
                     self._scheduling.add(key, background=True)
                 else:
@@ -189,7 +194,7 @@ class Shim:
         self._models.observe(key, after)
         if after is not None:
             self._on_change(key, after)
-        if after is not None and before is not None and _has_ended(after) == _has_ended(before):
+        if after is not None and before is not None and has_ended(after) == has_ended(before):
             return
         for owner in (after or before or {}).get("metadata", {}).get("ownerReferences") or []:
             if owner.get("kind") == wellknown.RUN_KIND:  # the status of a schedule lists its unfinished runs
@@ -199,7 +204,7 @@ class Shim:
         """A run that was accepted earlier and is merely listed at startup waits for those that are new."""
         is_new = not (item.get("status") or {}).get("phase")
         is_listed = not self._run_watch.has_listed(key[0]) and not is_new
-        if _has_ended(item) and not item["metadata"].get("deletionTimestamp"):
+        if has_ended(item) and not item["metadata"].get("deletionTimestamp"):
             self._executions.end(key, item["metadata"]["uid"])
             return
         if _is_schedule(item):
@@ -231,37 +236,23 @@ class Shim:
             if after is not None
             else ""
         )
-        for run_key, item in self._run_watch.items():
-            reference = item["spec"].get("configRef") or {}
-            if (reference.get("namespace") or run_key[0], reference.get("name")) == key and _waits_for_config(item):
+        for run_key, item in self._run_watch.find(unfinished_with(*key)):
+            if _waits_for_config(item):
                 self._executions.recheck(run_key, cause=cause, background=is_listed)
 
     async def _active_runs(self, config: Key) -> list[str]:
         """The runs in progress that started with that config; those of another namespace with its name."""
         await self._run_watch.synced()
-        namespace, name = config
-        found = []
-        for (run_namespace, run_name), item in self._run_watch.items():
-            if item["spec"].get("configRef", {}).get("name") == name and _is_using(item, config):
-                found.append(run_name if run_namespace == namespace else f"{run_namespace}/{run_name}")
-        return found
+        return [
+            name if namespace == config[0] else f"{namespace}/{name}"
+            for (namespace, name), item in self._run_watch.find(unfinished_with(*config))
+            if (item.get("status") or {}).get("contract")
+        ]
 
     async def _reconcile_config(self, key: Key) -> None:
         item = self._config_watch.get(*key)
         if item is not None:
             await self._configs.update(item)
-
-
-def _is_using(item: Object, config: Key) -> bool:
-    try:
-        run = parse_run(item)
-    except ValidationError:
-        return False
-    return uses_config(run, namespace=config[0], name=config[1])
-
-
-def _has_ended(item: Object) -> bool:
-    return (item.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 def _is_schedule(item: Object) -> bool:

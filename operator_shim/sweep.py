@@ -15,6 +15,7 @@ limit, but a sweep has none: with many runs and a Temporal that is far away it t
 import asyncio
 import logging
 import time
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -28,10 +29,10 @@ from inferrun.kube.namespaces import Served
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
-from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339, utc_now
 from operator_shim.decisions import REJECTIONS
+from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import EnsureAgain, StuckWorkflows
 from operator_shim.workflows import RunWorkflows
@@ -66,8 +67,11 @@ DELETION_TIME: Final = timedelta(minutes=2)
 class WatchedRuns(Protocol):
     """The runs as last seen by a watch."""
 
-    def items(self) -> list[tuple[Key, Object]]:
-        """All of them, by key."""
+    def get(self, namespace: str, name: str) -> Object | None:
+        """The run of that name."""
+
+    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
+        """Those with that term (`operator_shim.run_terms`)."""
 
 
 class Sweep:
@@ -128,22 +132,22 @@ class Sweep:
 
     async def sweep(self) -> bool:
         """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
-        watched = self._watched()
-        await self._schedules.sweep(watched.keys(), namespaces=self._namespaces)
-        await self._cancel_left_over(watched)
-        await self._delete_overdue(watched)
-        await self._stuck.repair(watched.values())
+        await self._schedules.sweep(lambda run: self._seen(run) is not None, namespaces=self._namespaces)
+        await self._cancel_left_over()
+        await self._delete_overdue()
+        await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
 
-    async def _cancel_left_over(self, watched: dict[str, tuple[Key, Object]]) -> None:
+    async def _cancel_left_over(self) -> None:
         """Cancel the open workflows for which nothing remains to be done, each once."""
         opened = await self._workflows.list_open()
         self._cancelled &= {run.uid for run in opened}
         gone_before, self._gone = self._gone, set()
         for run in opened:
-            if run.uid in self._cancelled or not await self._is_left_over(run, watched.get(run.uid)):
+            watched = self._seen(run)
+            if run.uid in self._cancelled or not await self._is_left_over(run, watched):
                 continue
-            if run.uid not in watched and run.uid not in gone_before:
+            if watched is None and run.uid not in gone_before:
                 self._gone.add(run.uid)
             else:
                 logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
@@ -151,10 +155,10 @@ class Sweep:
                 self._cancelled.add(run.uid)
                 await asyncio.sleep(CANCELLATION_PAUSE)
 
-    async def _delete_overdue(self, watched: dict[str, tuple[Key, Object]]) -> None:
+    async def _delete_overdue(self) -> None:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
         now = self._runs.now()
-        for (namespace, name), item in watched.values():
+        for (namespace, name), item in self._watch.find(TO_DELETE):
             if is_overdue(item, now=now):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
                 logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
@@ -162,23 +166,22 @@ class Sweep:
 
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""
-        terminated = {run.uid for run in await self._workflows.list_terminated(since=since)}
-        if not terminated:
-            return
-        for uid, (key, item) in self._watched().items():
-            if uid in terminated and _phase_of(item) not in (Phase.SUCCEEDED, Phase.FAILED):
-                logger.info("the workflow of an unfinished run was terminated", extra={"run": "/".join(key)})
-                self._ensure_again(key, uid, background=False)
+        for run in await self._workflows.list_terminated(since=since):
+            watched = self._seen(run)
+            if watched is not None and not has_ended(watched):
+                logger.info("the workflow of an unfinished run was terminated", extra={"run": str(run)})
+                self._ensure_again((run.namespace, run.name), run.uid, background=False)
 
     async def restart_missing(self, *, created_before: datetime) -> None:
         """Make sure that a workflow executes each accepted run that was created before that time and has no open workflow.
 
         They are listed only if fewer workflows are open than there should be, because counting is cheap.
         """
+        before = rfc3339(created_before)
         executed = {
-            uid: key
-            for uid, (key, item) in self._watched().items()
-            if _is_executed(item, created_before=created_before)
+            item["metadata"]["uid"]: key
+            for key, item in self._watch.find(UNFINISHED)
+            if _is_executed(item, created_before=before)
         }
         if not executed or await self._workflows.count_open() >= len(executed):
             return
@@ -189,33 +192,34 @@ class Sweep:
         for uid, key in missing.items():
             self._ensure_again(key, uid, background=True)
 
-    def _watched(self) -> dict[str, tuple[Key, Object]]:
-        """The watched runs by UID."""
-        return {item["metadata"]["uid"]: (key, item) for key, item in self._watch.items()}
+    def _seen(self, run: RunRef) -> Object | None:
+        """The run as last seen; None if it is not watched, or another one has its name."""
+        found = self._watch.get(run.namespace, run.name)
+        return found if found is not None and found["metadata"]["uid"] == run.uid else None
 
-    async def _is_left_over(self, run: RunRef, watched: tuple[Key, Object] | None) -> bool:
-        """Whether nothing remains for the run's workflow to do; a run that is not watched is read from the API server."""
-        if run.namespace not in self._namespaces:
+    async def _is_left_over(self, run: RunRef, watched: Object | None) -> bool:
+        """Whether nothing remains for the run's workflow to do. The watch does not keep when the end was recorded."""
+        if run.namespace not in self._namespaces or (watched is not None and not has_ended(watched)):
             return False
-        if watched is None:
-            return await self._runs.read(run) is None
         try:
-            status = parse_run(watched[1]).status
+            found = await self._runs.read(run)
         except ValidationError:
             return False  # it cannot be read, which must not keep the others from being swept
-        ended = status.recorded_at
-        return status.is_terminal and ended is not None and self._runs.now() - ended > CLOSING_TIME
+        if watched is None:
+            return found is None
+        ended = found.status.recorded_at if found is not None else None  # None: it is being deleted
+        return ended is not None and self._runs.now() - ended > CLOSING_TIME
 
 
 def is_overdue(item: Object, *, now: datetime) -> bool:
     """Whether a run was to be deleted a while ago and is still there."""
     after = (item.get("status") or {}).get("deleteAfter")
-    if not after or item["metadata"].get("deletionTimestamp") or _phase_of(item) not in (Phase.SUCCEEDED, Phase.FAILED):
+    if not after or item["metadata"].get("deletionTimestamp") or not has_ended(item):
         return False
     return now - parse(str(after)) > DELETION_TIME
 
 
-def _is_executed(item: Object, *, created_before: datetime) -> bool:
+def _is_executed(item: Object, *, created_before: str) -> bool:
     """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
 
     A run without a phase is new, or the Krateo controller's; one that is rejected or paused has no workflow.
@@ -224,9 +228,5 @@ def _is_executed(item: Object, *, created_before: datetime) -> bool:
     is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
     is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in REJECTIONS
-    is_old = metadata["creationTimestamp"] < rfc3339(created_before)
+    is_old = metadata["creationTimestamp"] < created_before
     return is_open and is_old and not is_left_alone and item["spec"].get("schedule") is None
-
-
-def _phase_of(item: Object) -> object:
-    return (item.get("status") or {}).get("phase")

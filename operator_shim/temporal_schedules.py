@@ -30,6 +30,7 @@ from inferrun.control.memo import read_memo, run_of_memo
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
+from inferrun.temporal.connection import CONFIG
 from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.temporal.errors import ignore_not_found
 from inferrun.temporal.foreign_values import decode_foreign
@@ -68,7 +69,7 @@ class TemporalSchedules:
         found = await self._describe(wanted.id)
         if found is None:
             await self._create(wanted, config=config)
-        elif not await self._matches(wanted, found):
+        elif not await self._matches(wanted, found, config=config):
             await self._update(wanted, config=config)
         else:
             return _times(found)
@@ -125,7 +126,7 @@ class TemporalSchedules:
     async def _update(self, wanted: RunSchedule, *, config: str) -> None:
         async def update(values: TypedSearchAttributes) -> None:
             def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
-                return ScheduleUpdate(self._schedule(wanted, values))
+                return ScheduleUpdate(self._schedule(wanted, values), search_attributes=values or None)
 
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                 await self._client.get_schedule_handle(wanted.id).update(replace)
@@ -135,9 +136,11 @@ class TemporalSchedules:
     async def _send(self, send: Send[None], wanted: RunSchedule, *, config: str) -> None:
         await self._attributes.send(send, run=f"{wanted.namespace}/{wanted.name}", config=config)
 
-    async def _matches(self, wanted: RunSchedule, found: ScheduleDescription) -> bool:
+    async def _matches(self, wanted: RunSchedule, found: ScheduleDescription, *, config: str) -> bool:
         action = found.schedule.action
         if not isinstance(action, ScheduleActionStartWorkflow):
+            return False
+        if action.typed_search_attributes.get(CONFIG, config) != config:  # a server may have no room for them
             return False
         where = (action.workflow, action.id, action.task_queue)
         if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):

@@ -1,6 +1,7 @@
 """Kubernetes Events on runs and configs, for the turning points that users see in `kubectl describe`."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,6 +13,8 @@ from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from inferrun.timestamps import rfc3339, utc_now
+
+logger = logging.getLogger(__name__)
 
 REMEMBERED = 4096
 """Events that a process remembers to have created, so that a repeated step does not send them again."""
@@ -69,7 +72,9 @@ class EventRecorder:
             await self._api.create(EVENTS, subject.namespace, event)
         except AlreadyExists:
             pass
-        except KubeError:
+        except KubeError as error:
+            fields = {"kind": subject.kind, "namespace": subject.namespace, "object": subject.name}
+            logger.info("an Event was not created", extra={**fields, "reason": str(reason), "error": str(error)[:500]})
             return
         self._created[key] = None
         if len(self._created) > REMEMBERED:

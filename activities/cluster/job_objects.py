@@ -11,7 +11,9 @@ from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.run_ref import RunRef
 
-MAX_EVENTS = "50"
+MAX_EVENTS = "500"
+"""The oldest are listed first. The kubelet creates up to forty on a Pod before the first expires, others as many."""
+
 EVENTS_BYTES = 1024 * 1024
 """Of the Events that are read. Fifty have 50 KiB, but users may write others."""
 

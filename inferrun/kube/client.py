@@ -2,7 +2,8 @@
 
 The official client provides configuration, authentication and connections. Its generated models are not used, because
 parsing an object into them takes about twenty times as long as parsing its JSON (measured), and because unknown fields must
-be preserved. Raises the errors in `inferrun.kube.errors`.
+be preserved. A request that the server rejects with a time after which to repeat it is repeated then, as by client-go. Raises
+the errors in `inferrun.kube.errors`.
 """
 
 import asyncio
@@ -40,6 +41,9 @@ MAX_ITEMS_BYTES = 16 * 1024 * 1024
 MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
 """The same for objects with free-form fields, which take many times as much memory when they are parsed. More than etcd stores
 in one object, so a page of one item always fits."""
+MAX_RETRY_AFTER = 32
+"""Seconds for which a request waits in total because the server asks for it: as long as API Priority and Fairness ever does. Its
+requests for more time grow while it rejects; clients that come back sooner prolong the overload."""
 SILENCE_SECONDS = 90.0
 """Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
 CLOCK_STEP_SECONDS = 2.0
@@ -246,14 +250,28 @@ class KubeClient:
             headers["Authorization"] = token
         url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
         data = None if body is None else encode(body)
-        try:
-            async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
-                self._read_clock(answer.headers.get("Date"))
-                if answer.status >= 300:
-                    raise error_of(answer.status, await answer.read())
-                yield answer
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        waited = 0.0
+        while True:
+            try:
+                async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
+                    self._read_clock(answer.headers.get("Date"))
+                    if answer.status < 300:
+                        yield answer
+                        return
+                    error, pause = error_of(answer.status, await answer.read()), _retry_after(answer)
+            except (TimeoutError, aiohttp.ClientError, OSError) as failure:
+                raise Unreachable(f"{method} {path}: {type(failure).__name__} {failure}") from failure
+            waited += pause
+            if not pause or waited > MAX_RETRY_AFTER:
+                raise error
+            logger.info("the API server is overloaded", extra={"method": method, "path": path, "again_in": pause})
+            await asyncio.sleep(pause)
+
+
+def _retry_after(answer: aiohttp.ClientResponse) -> int:
+    """After how many seconds the server, which has not executed the request, wants it again; 0 if it does not say."""
+    text = answer.headers.get("Retry-After", "")
+    return int(text) if answer.status in (429, 503) and text.isdecimal() else 0
 
 
 class _Connections(RESTClientObject):

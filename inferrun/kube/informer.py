@@ -13,7 +13,7 @@ object changed and reads the cache. Guarantees:
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import aclosing
 
 from inferrun.kube.client import SILENCE_SECONDS, KubeClient
@@ -40,6 +40,9 @@ It gets the object as the API server sent it, including managedFields, and may m
 namespace, UID and resourceVersion in `metadata`. An object that was cached before a None is removed, and the listener is
 notified. It is not called for deletions.
 """
+
+Terms = Callable[[Object], Iterable[Hashable]]
+"""The terms under which an object is found as it is cached: what a reader would otherwise look for in all objects."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -71,6 +74,7 @@ class Informer:
         list_params: Mapping[str, str] | None = None,
         transform: Transform | None = None,
         listener: Listener | None = None,
+        terms: Terms | None = None,
         keeps_stubs: bool = False,
         list_slots: asyncio.Semaphore | None = None,
         tolerates_forbidden: bool = False,
@@ -95,7 +99,9 @@ class Informer:
         self._listener = listener
         self._silence_seconds = silence_seconds
         self._stale_list_seconds = stale_list_seconds
+        self._terms = terms
         self._objects: dict[Key, Object] = {}
+        self._found_by: dict[Hashable, dict[Key, None]] = {}
         self._version = ""
         self._must_list = True
         self._stale_since: float | None = None
@@ -108,6 +114,10 @@ class Informer:
     def get(self, namespace: str, name: str) -> Object | None:
         """The object as last seen."""
         return self._objects.get((namespace, name))
+
+    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
+        """The objects with that term as last seen."""
+        return [(key, self._objects[key]) for key in self._found_by.get(term, ())]
 
     def items(self) -> list[tuple[Key, Object]]:
         """All objects as last seen."""
@@ -256,6 +266,7 @@ class Informer:
             self._remove(key)
             before = None
         if after is not None:
+            self._index(key, before, after)
             self._objects[key] = after
             self._notify(key, before, after)
 
@@ -278,7 +289,20 @@ class Informer:
             self._remove(key)
 
     def _remove(self, key: Key) -> None:
-        self._notify(key, self._objects.pop(key), None)
+        before = self._objects.pop(key)
+        self._index(key, before, None)
+        self._notify(key, before, None)
+
+    def _index(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if self._terms is None:
+            return
+        old, new = (set(self._terms(item)) if item is not None else set() for item in (before, after))
+        for term in new - old:
+            self._found_by.setdefault(term, {})[key] = None
+        for term in old - new:
+            del self._found_by[term][key]
+            if not self._found_by[term]:
+                del self._found_by[term]
 
     def _notify(self, key: Key, before: Object | None, after: Object | None) -> None:
         if self._listener is None:

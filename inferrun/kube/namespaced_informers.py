@@ -8,11 +8,11 @@ The objects of a namespace that is not served at present are kept, but neither s
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key, Listener, Transform
+from inferrun.kube.informer import Informer, Key, Listener, Terms, Transform
 from inferrun.kube.namespaces import ALL, Namespaces, Served
 from inferrun.kube.objects import Object, Resource
 
@@ -33,6 +33,7 @@ class NamespacedInformers:
         list_params: Mapping[str, str] | None = None,
         transform: Transform | None = None,
         listener: Listener | None = None,
+        terms: Terms | None = None,
         keeps_stubs: bool = False,
         served: Served = ALL,
     ) -> None:
@@ -50,6 +51,7 @@ class NamespacedInformers:
                 list_params=list_params,
                 transform=transform,
                 listener=self._notify,
+                terms=terms,
                 keeps_stubs=keeps_stubs,
                 list_slots=slots,
                 tolerates_forbidden=len(names) > 1,
@@ -61,6 +63,11 @@ class NamespacedInformers:
         """The object as last seen."""
         informer = self._informer_of(namespace) if namespace in self._served else None
         return informer.get(namespace, name) if informer is not None else None
+
+    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
+        """The objects with that term as last seen."""
+        found = (pair for informer in self._informers.values() for pair in informer.find(term))
+        return [(key, item) for key, item in found if key[0] in self._served]
 
     def items(self) -> list[tuple[Key, Object]]:
         """All objects as last seen."""

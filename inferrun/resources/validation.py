@@ -191,7 +191,10 @@ def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
                     f"spec.storage.{end}.krateo.api.headers.{index} ({name}) can be seen by everyone who may read this "
                     "config; use headersFrom with a Secret"
                 )
-    return tuple(found[:MAX_PROBLEMS])
+    if len(found) > MAX_PROBLEMS:
+        more = len(found) - MAX_PROBLEMS
+        found[MAX_PROBLEMS:] = [f"{more} more headers can be seen by everyone who may read this config"]
+    return tuple(found)
 
 
 def _headers_of(krateo: JsonValue) -> list[JsonValue]:

@@ -13,6 +13,7 @@ from temporalio import workflow
 from temporalio.client import (
     Client,
     ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
     ScheduleDescription,
     ScheduleOverlapPolicy,
     ScheduleUpdate,
@@ -24,6 +25,7 @@ from temporalio.worker import Worker
 
 from inferrun.resources import ConcurrencyPolicy, parse_run
 from inferrun.submission import WORKFLOW_TYPE
+from inferrun.temporal.connection import CONFIG
 from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -88,6 +90,20 @@ async def test_an_edit_is_in_the_schedules_own_description(
     assert found.schedule.policy.overlap.name == expected
     await schedules.ensure(after, config="iris")
     assert (await described(temporal, after)).info.last_updated_at == found.info.last_updated_at
+
+
+async def test_another_config_is_in_the_search_attributes_of_the_schedule_and_of_its_runs(
+    temporal: Client, schedules: TemporalSchedules
+) -> None:
+    wanted = scheduled()
+    for config in ("iris", "wine", "wine"):
+        await schedules.ensure(wanted, config=config)
+    found = await described(temporal, wanted)
+    assert isinstance(found.schedule.action, ScheduleActionStartWorkflow)
+    assert found.schedule.action.typed_search_attributes.get(CONFIG) == "wine"
+    assert found.typed_search_attributes.get(CONFIG) == "wine"
+    await schedules.ensure(wanted, config="wine")
+    assert (await described(temporal, wanted)).info.last_updated_at == found.info.last_updated_at
 
 
 async def test_an_edit_changes_the_next_times(schedules: TemporalSchedules) -> None:

@@ -112,8 +112,11 @@ class Observer:
                 page = await self._client.page(EVENTS, namespace, max_bytes=PAGE_BYTES, **params)
                 events.extend(slim_event(event) for event in page.items)
                 if not page.token:
-                    break
+                    return events
                 params["continue"] = page.token
+        logger.warning(
+            "a namespace has too many Events to be read", extra={"namespace": namespace, "read": len(events)}
+        )
         return events
 
     async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:

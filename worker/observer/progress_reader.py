@@ -5,6 +5,7 @@ delays anything but other log reads, and after a failure the Pod is read less an
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +17,8 @@ from inferrun.kube.errors import KubeError
 from inferrun.kube.informer import Key
 from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.runner_report import parse_progress, parse_warm_up
+
+logger = logging.getLogger(__name__)
 
 READS_PER_SECOND = 20
 READERS = 20
@@ -123,5 +126,11 @@ class ProgressReader:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 return await self._read_log(namespace, followed.pod_name, followed.container)
-        except (KubeError, TimeoutError):
+        except (KubeError, TimeoutError) as error:
+            fields = {
+                "namespace": namespace,
+                "pod": followed.pod_name,
+                "error": f"{type(error).__name__}: {error}"[:500],
+            }
+            logger.info("a log was not read", extra=fields)
             return None

@@ -165,7 +165,7 @@ async def test_only_a_schedule_whose_run_is_gone_is_swept(
     await schedules.reconcile(alive, children=[])
 
     async def is_swept() -> bool:
-        await schedules.sweep(set(), namespaces=ALL if watched == "all" else Namespaces((namespace,)))
+        await schedules.sweep(lambda _run: False, namespaces=ALL if watched == "all" else Namespaces((namespace,)))
         return not await exists(temporal, lost)
 
     await until(is_swept)
@@ -183,6 +183,6 @@ async def test_a_shim_that_watches_another_namespace_sweeps_nothing(
         return identity(lost) in [item.id async for item in await temporal.list_schedules()]
 
     await until(is_listed)
-    await schedules.sweep(set(), namespaces=Namespaces(("elsewhere",)))
+    await schedules.sweep(lambda _run: False, namespaces=Namespaces(("elsewhere",)))
     assert await exists(temporal, lost)
     await schedules.delete(lost)

@@ -24,6 +24,7 @@ from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.temporal.run_workflows import workflow_ids
 from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
+from operator_shim.run_terms import terms_of
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
@@ -174,7 +175,7 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
         name: await create(api, namespace, name, status={**ended, **({"deleteAfter": rfc3339(due)} if due else {})})
         for name, due in (("overdue", now - timedelta(minutes=5)), ("soon", now - timedelta(seconds=5)), ("kept", None))
     }
-    watch = Informer(api, RUNS, namespace=namespace)
+    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
     await watch._list()
     sweep = Sweep(
         RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespaces=Namespaces((namespace,))
@@ -218,7 +219,7 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     earlier = datetime.now(UTC) - timedelta(minutes=10)
     await write_status(api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier))
     await write_status(api, ending, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(datetime.now(UTC)))
-    watch = Informer(api, RUNS, namespace=namespace)
+    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
     await watch._list()
     sweep = Sweep(
         RunStore(api),
@@ -263,7 +264,7 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
         assert background
         restarted.append(uid)
 
-    watch = Informer(api, RUNS, namespace=namespace)
+    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
     await watch._list()
     sweep = Sweep(
         RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespaces=Namespaces((namespace,))

@@ -1,5 +1,7 @@
 """Events are created once, however often the step is repeated that creates them."""
 
+import pytest
+
 from activities.cluster import events
 from activities.cluster.events import EventRecorder
 from inferrun.kube.client import KubeClient
@@ -41,6 +43,12 @@ async def test_an_event_that_exists_is_not_sent_again_and_one_that_failed_is() -
     for _ in range(3):
         await record(recorder, "one")
     assert len(server.names) == 2
+
+
+async def test_an_event_that_could_not_be_created_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        await record(EventRecorder(CountingServer(Overloaded("busy")), reporter="tests"), "one")
+    assert [log.message for log in caplog.records] == ["an Event was not created"]
 
 
 async def test_a_process_remembers_a_bounded_number_of_events() -> None:

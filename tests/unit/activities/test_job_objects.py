@@ -59,6 +59,27 @@ async def test_events_that_are_too_large_say_nothing() -> None:
     assert await list_events(LargeEvents(), "team", {"metadata": {"uid": "u"}}) == []
 
 
+class NumberedEvents(StoredObjects):
+    """As many Events as a page may have, in the order of their names, in which the time of the first occurrence comes last."""
+
+    async def page(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None = None,  # noqa: ARG002
+        *,
+        max_bytes: int | None = None,  # noqa: ARG002
+        **params: str,
+    ) -> Page:
+        found = [{"metadata": {"name": f"pod.{number:x}"}, "message": f"{number}"} for number in range(100)]
+        return Page(version="1", items=found[: int(params["limit"])])
+
+
+async def test_the_newest_of_many_events_is_read() -> None:
+    """Kubelet, scheduler and autoscaler may each create about forty Events on one Pod before the first of them expires."""
+    events = await list_events(NumberedEvents(), "team", {"metadata": {"uid": "u"}})
+    assert events[-1]["message"] == "99"
+
+
 async def test_of_listed_pods_only_what_rules_read_is_kept() -> None:
     pod = live_pod()
     pod["metadata"]["labels"] |= {f"label-{number}": "" for number in range(1000)}

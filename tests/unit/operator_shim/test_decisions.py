@@ -17,7 +17,6 @@ from operator_shim.decisions import (
     edit_notice,
     has_unacknowledged_edit,
     may_write_status,
-    uses_config,
 )
 from tests.unit.objects import STARTED, Json, config, run
 
@@ -143,23 +142,6 @@ def test_deciding_again_gives_the_same_action() -> None:
 def test_an_edit_is_sent_until_it_is_acknowledged(status: Json, *, expected: bool) -> None:
     """The run's generation is 3."""
     assert has_unacknowledged_edit(run(status=status)) is expected
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"status": {"phase": "Running", "contract": "e30="}}, True),
-        ({"status": {"phase": "Suspended", "contract": "e30="}}, True),
-        ({"status": {"phase": "Pending"}}, False),
-        ({"status": {"phase": "Succeeded", "contract": "e30="}}, False),
-        ({"status": {"phase": "Scheduled", "contract": "e30="}, "schedule": "@daily"}, False),
-    ],
-)
-def test_a_run_uses_its_config_from_its_start_to_its_end(given: Json, *, expected: bool) -> None:
-    started = run(**given)
-    namespace, name = started.config_namespace, started.spec.config_ref.name
-    assert uses_config(started, namespace=namespace, name=name) is expected
-    assert not uses_config(started, namespace="other", name=name)
 
 
 def test_an_edit_that_affects_all_runs_is_not_worth_a_notice() -> None:

@@ -46,6 +46,15 @@ def test_the_status_lists_the_next_times_and_the_unfinished_runs() -> None:
     assert [active.name for active in status.active] == ["a", "b"]
 
 
+def test_unfinished_runs_that_have_no_room_in_the_status_are_counted_in_its_message() -> None:
+    many = [child(f"run-{number}", phase=Phase.RUNNING, due="2026-11-21T09:00:00Z") for number in range(70)]
+    status = schedule_status(schedule(), next_times=NEXT, last_time=None, children=many, now=NOW)
+    assert len(status.active) == 64
+    assert (
+        status.message == "the next run is due at 2026-11-21T09:01:00Z; 70 runs are unfinished, 64 of them are listed"
+    )
+
+
 def test_the_status_shows_nominal_times_although_temporal_fires_some_seconds_later() -> None:
     late = [moment + timedelta(seconds=17, milliseconds=345) for moment in NEXT]
     status = schedule_status(schedule(), next_times=late, last_time=NOW.replace(second=13), children=[], now=NOW)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Hashable
 from datetime import datetime
 
 import pytest
@@ -12,6 +12,7 @@ from inferrun.kube.namespaces import Namespaces, Served
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
+from operator_shim.run_terms import UNFINISHED
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import CHECKS_PER_ROUND, OpenWorkflow
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
@@ -54,14 +55,19 @@ class NoSchedules(Schedules):
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, known: Collection[str], *, namespaces: Served) -> None:
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
         """Nothing to do."""
 
 
 class ManyRuns:
     """Runs that have not ended."""
 
-    def items(self) -> list[tuple[Key, Object]]:
+    def get(self, _namespace: str, _name: str) -> Object | None:
+        return None
+
+    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
+        if term != UNFINISHED:
+            return []
         runs = []
         for number in range(CHECKS_PER_ROUND):
             run = live_run(phase="Running")

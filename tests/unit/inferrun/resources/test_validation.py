@@ -336,6 +336,12 @@ def test_a_header_with_a_credential_is_reported_as_a_warning_without_its_value()
     assert "c4nary" not in first + second
 
 
+def test_of_many_headers_with_credentials_the_first_ones_are_named_and_the_others_counted() -> None:
+    warnings = config_warnings(krateo_config(headers=[f"X-Api-Key-{number}: c4nary" for number in range(8)]))
+    assert len(warnings) == 6
+    assert warnings[-1] == "3 more headers can be seen by everyone who may read this config"
+
+
 def test_a_header_may_come_from_a_secret() -> None:
     source: dict[str, JsonValue] = {"name": "Authorization", "secretKeyRef": {"name": "handler", "key": "header"}}
     assert config_problems(krateo_config(headersFrom=[source])) == ()

@@ -82,7 +82,10 @@ async def test_all_logs_are_read_in_turn_within_twenty_reads_per_second(clock: F
     assert len(set(logs.reads)) == len(logs.reads)
 
 
-async def test_a_dead_node_is_read_less_and_less_often_and_delays_no_other(clock: FakeTime) -> None:
+async def test_a_dead_node_is_read_less_and_less_often_and_delays_no_other(
+    clock: FakeTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     logs = Logs(dead="dead")
     reader = ProgressReader(logs.read)
     async with reading(reader.run):
@@ -92,6 +95,7 @@ async def test_a_dead_node_is_read_less_and_less_often_and_delays_no_other(clock
         await clock.pass_by(100)
     assert logs.reads.count("live") >= 12
     assert 3 <= logs.reads.count("dead-0") <= 4
+    assert {record.message for record in caplog.records} == {"a log was not read"}
 
 
 async def test_events_that_cannot_be_read_are_reported_as_unknown() -> None:

@@ -1,0 +1,45 @@
+"""The terms under which the shim finds runs in its cache: no event may cost more because many runs have finished. Pure."""
+
+from collections.abc import Hashable, Iterator
+from typing import Final
+
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.reasons import Phase
+
+UNFINISHED: Final = "unfinished"
+"""Runs and schedules that have not ended."""
+
+TO_DELETE: Final = "to delete"
+"""Finished runs that are deleted at a time that their status names."""
+
+
+def created_by(namespace: str, uid: str) -> Hashable:
+    """The term of the runs that the schedule with this UID created."""
+    return "created by", namespace, uid
+
+
+def unfinished_with(namespace: str, name: str) -> Hashable:
+    """The term of the runs that refer to the config of that name and have not ended."""
+    return "unfinished with", namespace, name
+
+
+def terms_of(run: Object) -> Iterator[Hashable]:
+    """All terms of a run."""
+    metadata, spec, status = run["metadata"], run["spec"], run.get("status") or {}
+    for owner in metadata.get("ownerReferences") or []:
+        if owner.get("kind") == wellknown.RUN_KIND:
+            yield created_by(metadata["namespace"], owner.get("uid"))
+    if has_ended(run):
+        if status.get("deleteAfter"):
+            yield TO_DELETE
+        return
+    yield UNFINISHED
+    if spec.get("schedule") is None:
+        reference = spec.get("configRef") or {}
+        yield unfinished_with(reference.get("namespace") or metadata["namespace"], reference.get("name", ""))
+
+
+def has_ended(run: Object) -> bool:
+    """Whether the run's status is terminal."""
+    return (run.get("status") or {}).get("phase") in (Phase.SUCCEEDED, Phase.FAILED)

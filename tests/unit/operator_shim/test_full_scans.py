@@ -1,0 +1,285 @@
+"""What happens to one object costs the same beside thousands of finished runs: the shim reads only the runs concerned."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.decoding import Page
+from inferrun.kube.informer import Key
+from inferrun.kube.namespaced_informers import NamespacedInformers
+from inferrun.kube.namespaces import ALL, Served
+from inferrun.kube.objects import CONFIGS, EVENTS, RUNS, Object, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
+from operator_shim.run_terms import terms_of
+from operator_shim.schedules import Schedules
+from operator_shim.shim import Shim
+from operator_shim.sweep import Sweep
+from operator_shim.workflows import RunWorkflows
+from tests.unit.objects import Json
+
+FINISHED = 5_000
+CONFIG_COUNT = 20
+IN_TIME = 60
+
+
+class Noted(dict[str, Any]):  # Any: JSON
+    """A part of a run, which notes how often the run was read."""
+
+    def __init__(self, values: Json, *, name: str, reads: Counter[str]) -> None:
+        super().__init__(values)
+        self._name, self._reads = name, reads
+
+    def __getitem__(self, key: str) -> Any:
+        self._reads[self._name] += 1
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._reads[self._name] += 1
+        return super().get(key, default)
+
+
+class Cluster(KubeClient):
+    """Serves lists and what a test sends as events; keeps the messages of the Events that are created."""
+
+    def __init__(self, runs: Iterable[Object], configs: Iterable[Object]) -> None:
+        self._listed = {"inferenceruns": list(runs), "inferenceconfigs": list(configs)}
+        self._changes: dict[str, asyncio.Queue[Object]] = {plural: asyncio.Queue() for plural in self._listed}
+        self.events: asyncio.Queue[str] = asyncio.Queue()
+        self.all_listed = asyncio.Event()
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,  # noqa: ARG002
+        *,
+        max_bytes: int | None = None,  # noqa: ARG002
+        **params: str,  # noqa: ARG002
+    ) -> Page:
+        return Page(version="1", items=self._listed.pop(resource.plural))
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,  # noqa: ARG002
+        *,
+        version: str,  # noqa: ARG002
+        silence_seconds: float = 0,  # noqa: ARG002
+        **params: str,  # noqa: ARG002
+    ) -> AsyncIterator[tuple[str, Object]]:
+        if not self._listed:
+            self.all_listed.set()
+        while True:
+            yield "MODIFIED", await self._changes[resource.plural].get()
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+        if resource == EVENTS:
+            self.events.put_nowait(body["message"])
+        return body
+
+    async def patch(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        body: Object,
+        *,
+        sub: str | None = None,  # noqa: ARG002
+    ) -> Object:
+        return body
+
+    def change(self, resource: Resource, item: Object) -> None:
+        self._changes[resource.plural].put_nowait(item)
+
+
+class NotedSchedules(Schedules):
+    """Notes for which children a schedule was reconciled."""
+
+    def __init__(self) -> None:
+        self.reconciled: asyncio.Queue[tuple[str, list[str]]] = asyncio.Queue()
+
+    async def reconcile(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
+        self.reconciled.put_nowait((run.metadata.name, [child.metadata.name for child in children]))
+        return 1000
+
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:  # noqa: ARG002
+        assert is_watched(RunRef(namespace="team", name="open", uid="uid-open"))
+        assert not is_watched(RunRef(namespace="team", name="open", uid="uid-earlier"))
+
+
+class IdleWorkflows(RunWorkflows):
+    """No run has a workflow, and none can be started."""
+
+    def __init__(self) -> None:
+        self.rechecked: asyncio.Queue[str] = asyncio.Queue()
+
+    async def ensure(self, run: InferenceRun) -> None:
+        pass
+
+    async def list_open(self) -> list[RunRef]:
+        return [RunRef(namespace="team", name="open", uid="uid-open")]
+
+    async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
+        return await self.list_open()
+
+    async def count_open(self) -> int:
+        return 0
+
+    async def find_open(self, run: RunRef) -> None:
+        pass
+
+    async def recheck(self, run: InferenceRun, *, cause: str) -> None:  # noqa: ARG002
+        self.rechecked.put_nowait(run.metadata.name)
+
+
+def stored(name: str, *, namespace: str = "team", spec: Json, status: Json, owner: str = "", version: int = 1) -> Json:
+    kind = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND}
+    owners = [{**kind, "name": owner, "uid": f"uid-{owner}"}] if owner else []
+    return {
+        **kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "generation": 1,
+            "creationTimestamp": "2026-11-21T07:00:00Z",
+            "ownerReferences": owners,
+            "labels": {wellknown.LABEL_SCHEDULE_UID: f"uid-{owner}"} if owner else {},
+        },
+        "spec": spec,
+        "status": status,
+    }
+
+
+def config(number: int, *, generation: int, version: int) -> Json:
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.CONFIG_KIND,
+        "metadata": {
+            "name": f"config-{number}",
+            "namespace": "team",
+            "uid": f"uid-config-{number}",
+            "resourceVersion": str(version),
+            "generation": generation,
+        },
+        "spec": {"kserve": {"modelName": "iris", "modelUrl": "iris.models"}, "storage": {"input": {}, "output": {}}},
+        "status": {"observedGeneration": 1},
+    }
+
+
+def run_of(reads: Counter[str], number: int, name: str, *, phase: str, **more: Any) -> Json:  # Any: JSON
+    """A run with that config; it notes its reads, also in the form that the shim's cache keeps of it."""
+    reference = Noted({"name": f"config-{number % CONFIG_COUNT}"}, name=name, reads=reads)
+    reason = "ConfigNotFound" if phase == "Pending" else phase
+    status = {"phase": phase, "reason": reason, "observedGeneration": 1, **more.pop("status", {})}
+    return Noted(stored(name, spec={"configRef": reference}, status=status, **more), name=name, reads=reads)
+
+
+def finished_runs(reads: Counter[str]) -> list[Json]:
+    return [
+        run_of(reads, number, f"finished-{number}", phase="Succeeded", owner="old" if number % 2 else "")
+        for number in range(FINISHED)
+    ]
+
+
+@asynccontextmanager
+async def shim_beside_finished_runs(
+    reads: Counter[str], *others: Json
+) -> AsyncIterator[tuple[Cluster, NotedSchedules, IdleWorkflows]]:
+    """A shim that has listed `others` and many finished runs, of all configs and of all schedules; nothing was read since."""
+    cluster = Cluster(
+        [*finished_runs(reads), *others], [config(number, generation=1, version=1) for number in range(CONFIG_COUNT)]
+    )
+    schedules, workflows = NotedSchedules(), IdleWorkflows()
+    shim = Shim(
+        cluster,
+        workflows=workflows,
+        schedules=schedules,
+        namespaces=ALL,
+        workers=10,
+        resync_seconds=1000,
+        defaults=Defaults,
+        runner_account="",
+        identity="test",
+    )
+    task = asyncio.create_task(shim.run())
+    try:
+        async with asyncio.timeout(IN_TIME):
+            await cluster.all_listed.wait()
+            assert shim.is_ready
+            yield cluster, schedules, workflows
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_schedule_is_reconciled_without_reading_the_runs_of_others() -> None:
+    reads: Counter[str] = Counter()
+    nightly = stored(
+        "nightly", spec={"schedule": "@daily", "configRef": {"name": "config-1"}}, status={"phase": "Scheduled"}
+    )
+    child = run_of(reads, 1, "nightly-1", phase="Running", owner="nightly")
+    async with shim_beside_finished_runs(reads, nightly, child) as (cluster, schedules, _):
+        while (await schedules.reconciled.get())[0] != "nightly":
+            pass
+        reads.clear()
+        ended = run_of(reads, 1, "nightly-1", phase="Succeeded", owner="nightly", version=2)
+        cluster.change(RUNS, ended)
+        assert await schedules.reconciled.get() == ("nightly", ["nightly-1"])
+        assert set(reads) == {"nightly-1"}
+
+
+async def test_the_edit_of_a_config_reads_only_the_unfinished_runs_that_use_it() -> None:
+    reads: Counter[str] = Counter()
+    started = run_of(reads, 3, "started", phase="Running", status={"contract": "e30="})
+    waiting = run_of(reads, 3, "waiting", phase="Pending")
+    elsewhere = run_of(reads, 3, "elsewhere", phase="Pending", namespace="other")
+    async with shim_beside_finished_runs(reads, started, waiting, elsewhere) as (cluster, _, workflows):
+        while not workflows.rechecked.empty():
+            workflows.rechecked.get_nowait()
+        reads.clear()
+        cluster.change(CONFIGS, config(3, generation=2, version=2))
+        assert await workflows.rechecked.get() == "waiting"
+        notice = await cluster.events.get()
+        assert "does not affect 1 run in progress, which keep what they started with: started;" in notice
+        assert set(reads) <= {"started", "waiting"}
+
+
+async def test_a_sweep_reads_only_the_unfinished_runs() -> None:
+    reads: Counter[str] = Counter()
+    cluster = Cluster([*finished_runs(reads), run_of(reads, 1, "open", phase="Running")], [])
+    watch = NamespacedInformers(cluster, RUNS, namespaces=ALL, terms=terms_of)
+    task = asyncio.create_task(watch.run())
+    restarted: list[str] = []
+
+    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
+        restarted.append(uid)
+
+    try:
+        await asyncio.wait_for(watch.synced(), IN_TIME)
+        reads.clear()
+        sweep = Sweep(
+            RunStore(cluster),
+            IdleWorkflows(),
+            NotedSchedules(),
+            watch=watch,
+            ensure_again=ensure_again,
+            namespaces=ALL,
+        )
+        now = datetime.now(UTC)
+        await sweep.restart_terminated(since=now)
+        await sweep.restart_missing(created_before=now)
+        await sweep.sweep()
+        assert restarted == ["uid-open"]
+        assert set(reads) == {"open"}
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
