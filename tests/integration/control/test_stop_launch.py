@@ -23,7 +23,7 @@ from inferrun.kube.runs import RunStore
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
 from tests.integration.control.proxy import Proxy
-from workflows.messages import StopLaunchInput, StopLaunchResult, VerdictKind
+from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 
 NODES = Resource("v1", "nodes")
 
@@ -133,6 +133,18 @@ async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launche
         assert job is None or job["metadata"].get("deletionTimestamp")
     finally:
         await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": None}})
+
+
+async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_failed(launch: Launched) -> None:
+    runs_on = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
+    await launch.ends(3, beside=runs_on)
+    stopped = await stop(launch)
+    assert stopped.report.verdict is not None
+    assert (stopped.report.stage, stopped.report.verdict.exit_code) == (LaunchStage.STUCK, 3)
+    assert (stopped.is_stopped, stopped.pods_left) == (True, 1)
+    await launch.ends(3, beside={"terminated": {"exitCode": 137, "reason": "Error"}})
+    await stop_to_the_end(launch)
+    assert await job_of(launch) is None
 
 
 async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
