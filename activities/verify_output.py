@@ -125,9 +125,8 @@ class OutputVerifier:
             if finding is not None:
                 return finding
         if not is_finished:
-            for pod in filter(
-                pod_state.is_held_open, pods
-            ):  # the Job counts it, and tries again, once its other containers end
+            # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
+            for pod in filter(pod_state.is_held_open, pods):
                 await delete_if_present(self._api, PODS, job["metadata"]["namespace"], name_of(pod), uid=uid_of(pod))
             return None
         failed = job_state.condition(job, "Failed") or {}

@@ -228,8 +228,9 @@ class LaunchFollowing:
         successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
             verdict = self._unless_expired(report)
-            is_disrupted = verdict is not None and verdict.kind is VerdictKind.DISRUPTED
-            return self._count_disruption(verdict) if verdict is not None and is_disrupted else verdict
+            if verdict is None or verdict.kind is not VerdictKind.DISRUPTED:
+                return verdict
+            return self._count_disruption(verdict)
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
             is_lost = report.verdict.kind is VerdictKind.NODE_LOST
             return await (self._fence(report.verdict) if is_lost else self._conclude(report.verdict))

@@ -1,11 +1,14 @@
 """Reads the state of a Job from its JSON. Pure."""
 
+import re
 from collections.abc import Iterable
 
 from activities.rules import pod_state
 from activities.rules.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object
+
+_INDEXES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def condition(job: Object, kind: str) -> Object | None:
@@ -55,8 +58,7 @@ def is_held_open(job: Object, pods: Iterable[Object]) -> bool:
 def _failed_shards(job: Object) -> int:
     """The number of shards that the Job has given up: its status lists them as `0,2-4`."""
     listed = str((job.get("status") or {}).get("failedIndexes") or "")
-    ranges = [part.partition("-") for part in listed.split(",") if part]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+    return sum(int(last or first) - int(first) + 1 for first, last in _INDEXES.findall(listed))
 
 
 def shards_of(job: Object) -> int:

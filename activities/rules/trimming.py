@@ -92,10 +92,11 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
         spec["completions"] = shards
     if spec:
         trimmed["spec"] = spec
-    conditions, failed = _conditions(status.get("conditions"), kinds=None), status.get("failedIndexes")
-    if kept_status := ({"conditions": conditions} if conditions else {}) | (
-        {"failedIndexes": failed} if failed else {}
-    ):
+    parts = {
+        "conditions": _conditions(status.get("conditions"), kinds=None),
+        "failedIndexes": status.get("failedIndexes"),
+    }
+    if kept_status := {name: part for name, part in parts.items() if part}:
         trimmed["status"] = kept_status
     return trimmed
 

@@ -174,6 +174,12 @@ def test_a_pod_that_is_being_removed_is_not_held_open() -> None:
 def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_that_are_left() -> None:
     two = [held(3, uid="pod-a"), held(4, uid="pod-b")]
     assert shards_report(*two, live_pod(running(at(300)), uid="pod-c", phase="Running")).stage is LaunchStage.RUNNING
+    for nonsense in ("", "x", "9" * 5000, "0,,-"):
+        job = live_job(spec={"completions": 3})
+        job["status"]["failedIndexes"] = nonsense
+        assert report_on(
+            LaunchObjects(job, two[:1]), snapshot=snapshot(shards=3), pod_uid="", node_lost_seconds=300, now=NOW
+        )
     for pods, given_up in (([*two, held(5, uid="pod-c")], ""), (two, "2"), (two[:1], "1-2"), (two[:1], "0,2")):
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = given_up
