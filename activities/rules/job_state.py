@@ -58,7 +58,8 @@ def is_held_open(job: Object, pods: Iterable[Object]) -> bool:
 def _failed_shards(job: Object) -> int:
     """The number of shards that the Job has given up: its status lists them as `0,2-4`."""
     listed = str((job.get("status") or {}).get("failedIndexes") or "")
-    return sum(int(last or first) - int(first) + 1 for first, last in _INDEXES.findall(listed))
+    parts = filter(None, map(_INDEXES.fullmatch, listed.split(",")))
+    return sum(int(part[2] or part[1]) - int(part[1]) + 1 for part in parts)
 
 
 def shards_of(job: Object) -> int:
