@@ -79,11 +79,11 @@ async def stop_to_the_end(launch: Launched, *, grace: int = 10) -> StopLaunchRes
     return await eventually(look, what="the launch to be stopped")
 
 
-async def end(launch: Launched, code: int) -> None:
+async def end(launch: Launched, code: int, *, beside: Object | None = None) -> None:
     """The container ends in its grace period, and the kubelet removes its Pod."""
     pod = await launch.pod()
     assert pod["metadata"].get("deletionTimestamp")
-    await launch.ends(code)
+    await launch.ends(code, beside=beside)
     await launch.api.delete(PODS, launch.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
 
     async def is_gone() -> bool | None:
@@ -142,7 +142,7 @@ async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_fai
     assert stopped.report.verdict is not None
     assert (stopped.report.stage, stopped.report.verdict.exit_code) == (LaunchStage.STUCK, 3)
     assert (stopped.is_stopped, stopped.pods_left) == (True, 1)
-    await launch.ends(3, beside={"terminated": {"exitCode": 137, "reason": "Error"}})
+    await end(launch, 3, beside={"terminated": {"exitCode": 137, "reason": "Error"}})
     await stop_to_the_end(launch)
     assert await job_of(launch) is None
 
