@@ -20,6 +20,7 @@ from activities.cluster.afterwards import Step, execute_at_once
 from activities.cluster.cleanup_starter import start_cleanup
 from activities.cluster.config_maps import find_config_map
 from activities.cluster.config_reader import ConfigReader
+from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import JobsOfRun, set_time_to_live
 from activities.cluster.launch_reader import WatchedJob
@@ -41,6 +42,7 @@ from inferrun.control.run_status import ended_status
 from inferrun.kserve import identity_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
@@ -117,6 +119,9 @@ class OutcomeRecorder:
         if written.run is None:
             await self._notify(request.submitter, request.run)
             return result
+        if request.held_job_name:
+            name, uid = request.held_job_name, request.held_job_uid
+            await delete_if_present(self._api, JOBS, request.run.namespace, name, uid=uid)
         await self._follow_up(written.run, auto_delete)
         if not request.only_job_name:  # those of earlier launches are marked already, so nobody would find them later
             await self._set_time_to_live(written.run, snapshot, request)

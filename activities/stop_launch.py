@@ -213,8 +213,8 @@ def _in_grace(pods: Iterable[Object], *, seconds: int) -> list[Object]:
 
 
 def _is_running(pod: Object) -> bool:
-    has_run = pod_state.started_at(pod) is not None and pod_state.container_end(pod) is None
-    return has_run and pod_state.may_run(pod)
+    has_ended = pod_state.container_end(pod) is not None and not pod_state.outlasting_containers(pod)
+    return pod_state.started_at(pod) is not None and not has_ended and pod_state.may_run(pod)
 
 
 def _seconds_left(request: StopLaunchInput, report: LaunchReport, *, now: datetime) -> float | None:

@@ -22,7 +22,7 @@ from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
-from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
@@ -77,8 +77,8 @@ class OutputVerifier:
             return await self._wait_for_admission(request, run, error)
         if job is None:
             return VerifyResult(finding=unknown(f"Job {name_of(body)} exists and does not belong to this run"))
-        if job_state.is_finished(job):
-            return await self._conclude(request, job, await self._finding(job))
+        if (finding := await self._finding(job)) is not None:
+            return await self._conclude(request, job, finding)
         if request.must_conclude:
             return await self._give_up(request, job)
         written = await self._publish(request, run)
@@ -113,20 +113,31 @@ class OutputVerifier:
             is_ours = controller_of(stored) == request.run.uid and not difference(body, stored)
             return stored if is_ours else None
 
-    async def _finding(self, job: Object) -> OutputFinding:
-        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out."""
+    async def _finding(self, job: Object) -> OutputFinding | None:
+        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out, and None if one still may."""
+        is_finished = job_state.is_finished(job)
+        if not is_finished and not job_state.may_have_pods(job):
+            return None
         pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job), shape=shape_of_job(job))
         ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
         for end in ends:
             finding = parse_finding(end.message) if end.exit_code == 0 else None
             if finding is not None:
                 return finding
+        if not is_finished:
+            # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
+            for pod in filter(pod_state.is_held_open, pods):
+                await delete_if_present(self._api, PODS, job["metadata"]["namespace"], name_of(pod), uid=uid_of(pod))
+            return None
         failed = job_state.condition(job, "Failed") or {}
         last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"
         return unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
 
     async def _conclude(self, request: VerifyInput, job: Object, finding: OutputFinding) -> VerifyResult:
-        await mark_ended(self._api, request.run, name_of(job))
+        if job_state.is_finished(job):
+            await mark_ended(self._api, request.run, name_of(job))
+        else:  # another container of its Pod runs on
+            await delete_if_present(self._api, JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
         return VerifyResult(finding=finding, job_uid=uid_of(job))
 
     async def _give_up(self, request: VerifyInput, job: Object) -> VerifyResult:

@@ -230,7 +230,10 @@ class LaunchFollowing:
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
         successor, self._successor = self._successor, None
         if report.stage is LaunchStage.ENDED:
-            return self._unless_expired(report)
+            verdict = self._unless_expired(report)
+            if verdict is None or verdict.kind is not VerdictKind.DISRUPTED:
+                return verdict
+            return self._count_disruption(verdict)
         if report.stage is LaunchStage.STUCK and report.verdict is not None:
             is_lost = report.verdict.kind is VerdictKind.NODE_LOST
             return await (self._fence(report.verdict) if is_lost else self._conclude(report.verdict))
@@ -294,9 +297,11 @@ class LaunchFollowing:
 
     async def _fence(self, verdict: Verdict) -> Verdict:
         """Delete a launch whose node does not respond. Its kubelet cannot confirm that, so there is no grace period."""
+        return await self._conclude(self._count_disruption(verdict), grace=0)
+
+    def _count_disruption(self, verdict: Verdict) -> Verdict:
         self._state.disruptions += 1
-        exceeded = check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions)
-        return await self._conclude(exceeded or verdict, grace=0)
+        return check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions) or verdict
 
     async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""

@@ -198,8 +198,15 @@ class VerdictKind(StrEnum):
     JOB_GONE = "JobGone"
     SUSPENDED = "Suspended"
     """The launch was stopped because the run was suspended."""
+    DISRUPTED = "Disrupted"
+    """Its Pod was deleted, or rejected by its node, and its Job does not replace it."""
     NODE_LOST = "NodeLost"
     """The node of its Pod has not responded for too long: the launch was fenced off."""
+
+    @property
+    def is_disruption(self) -> bool:
+        """Whether the cluster ended the launch: that is no attempt, but limited in number."""
+        return self in (VerdictKind.DISRUPTED, VerdictKind.NODE_LOST)
 
 
 class Verdict(Frozen):
@@ -221,6 +228,9 @@ class Verdict(Frozen):
     log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
     is_unclear: bool = Field(
         default=False, description="Whether a container may have committed the output without leaving a readable result"
+    )
+    is_held_open: bool = Field(
+        default=False, description="Whether other containers of its Pods keep the Job of a success from ending"
     )
 
 
@@ -403,6 +413,10 @@ class RecordInput(Frozen):
         default="", description="Name of the run's Job if it had a single launch; empty: unknown"
     )
     only_job_uid: str = ""
+    held_job_name: str = Field(
+        default="", description="Name of a Job that other containers of its Pods keep from ending; it is deleted"
+    )
+    held_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
     takes_turn: bool = Field(default=False, description="As in StopLaunchInput")
 

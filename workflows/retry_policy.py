@@ -41,7 +41,7 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     if verdict.kind is VerdictKind.SUCCEEDED:
         return Step(StepKind.SUCCEED, verdict.reason, verdict.message)
     is_time_up = is_expired(seconds_left)
-    if verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.NODE_LOST, VerdictKind.SUSPENDED):
+    if verdict.kind.is_disruption or verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED):
         return _after_interruption(verdict, is_time_up=is_time_up)
     if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
         message = f"{verdict.message}, but the run has time left"
@@ -53,7 +53,7 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
 
 def _after_interruption(verdict: Verdict, *, is_time_up: bool) -> Step:
     """The step after a launch that did not end by itself, and that is no attempt."""
-    if verdict.kind is VerdictKind.NODE_LOST and is_time_up:
+    if verdict.kind.is_disruption and is_time_up:
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, f"no time is left for another launch; {verdict.message}")
     delay = 0 if verdict.kind is VerdictKind.SUSPENDED else RELAUNCH_DELAY
     return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay)
@@ -79,8 +79,8 @@ def backoff_after(attempt: int) -> int:
 
 
 def check_disruptions(count: int, *, limit: int) -> Verdict | None:
-    """The verdict on a launch whose Pods were evicted, preempted or lost more than `limit` times; None up to the limit."""
+    """The verdict on a launch whose Pods were removed, rejected or lost more than `limit` times; None up to the limit."""
     if count <= limit:
         return None
-    message = f"the Pods were evicted, preempted or lost {count} times, more than maxDisruptions ({limit})"
+    message = f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
     return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)

@@ -259,7 +259,7 @@ class RunState:
             self.unverified_launch = self.progress.launch
         is_resumed = verdict.kind is VerdictKind.SUSPENDED and not self.is_suspended
         # There is no attempt to judge, and the next launch, which follows at once, finds what is committed.
-        is_followed = verdict.kind is VerdictKind.NODE_LOST or is_resumed
+        is_followed = verdict.kind.is_disruption or is_resumed
         return (verdict.is_unclear and not is_followed) or (is_final and self.unverified_launch > 0)
 
     def verify_input(self, *, because: str, is_final: bool) -> VerifyInput:
@@ -334,6 +334,7 @@ class RunState:
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""
+        held_job = self.job if verdict.is_held_open else None
         only_job = self.job if self.progress.launch == 1 and not self.unverified_launch else None
         return RecordInput(
             run=self.run,
@@ -352,6 +353,8 @@ class RunState:
             snapshot=self.job.snapshot if self.job else "",
             only_job_name=only_job.job_name if only_job else "",
             only_job_uid=only_job.job_uid if only_job else "",
+            held_job_name=held_job.job_name if held_job else "",
+            held_job_uid=held_job.job_uid if held_job else "",
             submitter=self._submitter,
         )
 

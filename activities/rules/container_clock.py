@@ -18,6 +18,9 @@ from inferrun.timestamps import parse, parse_foreign, rfc3339
 TOLERANCE = timedelta(seconds=1)
 """Both clocks are given in whole seconds."""
 
+MAX_GRACE = 366 * 86_400
+"""Seconds of a grace period that are believed: whoever deletes a Pod chooses it."""
+
 
 def started_at(pod: Object) -> str | None:
     """When container `inference` started; None before, and if the kubelet does not know."""
@@ -51,6 +54,24 @@ def end_of(pod: Object) -> ContainerEnd | None:
     if created is not None:
         started = max(started, created)
     return replace(end, started_at=rfc3339(started), finished_at=rfc3339(started + lasted))
+
+
+def was_removed(pod: Object) -> bool:
+    """Whether the Pod was evicted, or its deletion was requested before its container had ended: then only exit code 0 says
+    something about the run. A Pod that is deleted after that has lost nothing.
+    """
+    if pod_state.is_disrupted(pod):
+        return True
+    metadata = pod["metadata"]
+    deleted = parse_foreign(metadata.get("deletionTimestamp"))
+    if deleted is None:
+        return False
+    end = end_of(pod)
+    if end is None or end.finished_at is None:
+        return True
+    grace = min(int(metadata.get("deletionGracePeriodSeconds") or 0), MAX_GRACE)
+    requested = deleted - timedelta(seconds=grace)
+    return parse(end.finished_at) >= requested - 2 * TOLERANCE
 
 
 def start_in(events: Iterable[Object]) -> str | None:

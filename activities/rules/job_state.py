@@ -1,8 +1,14 @@
 """Reads the state of a Job from its JSON. Pure."""
 
+import re
+from collections.abc import Iterable
+
+from activities.rules import pod_state
 from activities.rules.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.objects import Object
+
+_INDEXES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def condition(job: Object, kind: str) -> Object | None:
@@ -41,6 +47,19 @@ def may_have_pods(job: Object) -> bool:
     """Whether the Job's controller may create Pods. It removes those of a Job that may not, and does not count them."""
     spec = job.get("spec") or {}
     return not spec.get("suspend") and spec.get("parallelism") != NOT_STARTED
+
+
+def is_held_open(job: Object, pods: Iterable[Object]) -> bool:
+    """Whether only containers that webhooks added keep the Job from ending: no shard of it goes on or is tried again."""
+    held = sum(pod_state.is_held_open(pod) for pod in pods)
+    return held > 0 and held + _failed_shards(job) >= shards_of(job)
+
+
+def _failed_shards(job: Object) -> int:
+    """The number of shards that the Job has given up: its status lists them as `0,2-4`."""
+    listed = str((job.get("status") or {}).get("failedIndexes") or "")
+    parts = filter(None, map(_INDEXES.fullmatch, listed.split(",")))
+    return sum(int(part[2] or part[1]) - int(part[1]) + 1 for part in parts)
 
 
 def shards_of(job: Object) -> int:

@@ -49,14 +49,17 @@ def report_on(
     """
     success = _success(objects, snapshot)
     if success is not None:
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_timed(_placed(success, objects), objects, snapshot))
+        success = _timed(_placed(success, objects), objects, snapshot)
+        is_held_open = any(pod_state.is_held_open(pod) for pod in objects.pods)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=success.model_copy(update={"is_held_open": is_held_open}))
     if objects.job is None or _is_as_good_as_deleted(objects.job):
         is_over = not objects.pods_that_may_run and not (objects.job and job_state.is_counting(objects.job))
         stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
         return LaunchReport(stage=stage, verdict=_with_clarity(_judge_deletion(objects, snapshot), objects, snapshot))
-    if job_state.is_finished(objects.job):
+    if (is_finished := job_state.is_finished(objects.job)) or job_state.is_held_open(objects.job, objects.pods):
         verdict = _timed(_placed(_judge(objects, objects.job, snapshot), objects), objects, snapshot)
-        return LaunchReport(stage=LaunchStage.ENDED, verdict=_with_clarity(verdict, objects, snapshot))
+        stage = LaunchStage.ENDED if is_finished else LaunchStage.STUCK
+        return LaunchReport(stage=stage, verdict=_with_clarity(verdict, objects, snapshot))
     pod = pod_state.leading(objects.pods, shards=job_state.shards_of(objects.job))
     lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
     if lost is not None:
@@ -206,8 +209,10 @@ def _loss_of(pod: Object | None, *, is_queued: bool) -> tuple[Reason, str]:
 
 
 def _success(objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict | None:
-    """The verdict if a container exited 0, although the Job is not finished, or is being deleted, or is gone."""
-    if snapshot is None or (objects.job is not None and job_state.is_finished(objects.job)):
+    """The verdict if a container has succeeded, whether its Job is complete, has failed because of another container, is not
+    finished, or is gone.
+    """
+    if snapshot is None:
         return None
     return judge_success(Evidence(objects.job or {}, [*objects.pods, *objects.ended_pods], snapshot))
 

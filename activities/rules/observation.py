@@ -49,7 +49,9 @@ class Doing(StrEnum):
     TAKEN = "Taken"
     """The Pod that was running was taken away; the Job continues."""
     STUCK = "Stuck"
-    """Its Pod can never start, or its node has not responded for too long; the Job continues."""
+    """Its Pod can never start, its node has not responded for too long, or only other containers of its Pods run; the Job
+    continues.
+    """
     ENDED = "Ended"
     """Its Pod has succeeded, or the Job is complete or has failed."""
     GONE = "Gone"
@@ -157,9 +159,9 @@ class WaitContext:
     def of(cls, job: Object, pod: Object | None) -> Self:
         """Read from the Pod's spec and the Job's annotations."""
         spec = (pod or {}).get("spec") or {}
-        containers, secrets = spec.get("containers") or [{}], spec.get("imagePullSecrets") or [{}]
+        secrets = spec.get("imagePullSecrets") or [{}]
         return cls(
-            image=str(containers[0].get("image", "")),
+            image=pod_state.image_of(pod or {}),
             pull_secret=secrets[0].get("name"),
             secret_namespaces=_secret_namespaces(job),
         )
@@ -186,8 +188,11 @@ def observe(
         return Observation(Doing.ENDED)
     shards = job_state.shards_of(job)
     pod = pod_state.leading(list(pods), shards=shards, known=before.pod_uid)
+    stuck = _held_pod(job, pods)
     if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
-        return Observation(Doing.STUCK, pod_uid=uid_of(pod), pod_name=name_of(pod))
+        stuck = pod
+    if stuck is not None:
+        return Observation(Doing.STUCK, pod_uid=uid_of(stuck), pod_name=name_of(stuck))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
     if pod is not None and _is_running(pod) and (not is_another or shards > 1):
         return Observation(
@@ -208,18 +213,26 @@ def observe(
 
 
 def is_success(end: PodEnd, job: Object) -> bool:
-    """Whether a Pod that executed the Job's template has done its work. The Job's condition adds nothing to that, and with many
-    ends at once its controller needs half a minute for it: it may send 20 requests per second, three for each Job.
+    """Whether the container of a Pod that executed the Job's template has done its work, whatever others in the Pod did. The Job's
+    condition adds nothing to that, and with many ends at once its controller needs half a minute for it: it may send 20 requests
+    per second, three for each Job.
 
     A Pod that did not succeed may be replaced, so its end is judged with the Job's.
     """
-    if end.phase != "Succeeded" or end.exit_code != ExitCode.DONE:
+    if end.exit_code != ExitCode.DONE:
         return False
     runner = (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUNNER)
     if runner != wellknown.RUNNER_BUILTIN:
         return runner != wellknown.RUNNER_VERIFY
     result = parse_result(end.message)
     return result is not None and result.reason is Reason.SUCCEEDED
+
+
+def _held_pod(job: Object, pods: Sequence[Object]) -> Object | None:
+    """A Pod that only other containers hold open, if it has succeeded or no shard goes on."""
+    held = [pod for pod in pods if pod_state.is_held_open(pod)]
+    done = [pod for pod in held if (end := pod_state.container_end(pod)) and end.exit_code == ExitCode.DONE]
+    return next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
 
 
 def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:

@@ -8,8 +8,12 @@ from activities.rules import container_clock, pod_state
 from activities.rules.manifests import CONTAINER
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_shape import KEPT_SHAPE, shape_of_pod
+from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object
 from inferrun.text import one_line
+
+EARLIER = "1970-01-01T00:00:00Z"
+"""When a Pod was deleted whose container ended at an unknown time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class PodEnd:
     """The termination message; see `without_message`."""
     is_deleted: bool = False
     """Whether the Pod was being deleted: nobody will be able to read its end from the cluster."""
+    was_removed: bool = False
+    """Whether its deletion was requested before its container had ended."""
 
     @classmethod
     def of_pod(cls, pod: Object) -> Self:
@@ -54,13 +60,14 @@ class PodEnd:
             exit_reason=sys.intern(end.reason) if end is not None else "",
             started_at=container_clock.started_at(pod),
             finished_at=end.finished_at if end is not None else None,
-            is_disrupted=pod_state.is_disrupted(pod) and pod_state.phase(pod) != "Succeeded",
+            is_disrupted=pod_state.is_disrupted(pod) and (end is None or end.exit_code != ExitCode.DONE),
             shape=shape_of_pod(pod),
             disruption_reason=sys.intern(str(disruption.get("reason", ""))),
             disruption_message=one_line(str(disruption.get("message", ""))),
             node_name=sys.intern(pod_state.node_of(pod)),
             message=end.message if end is not None else "",
             is_deleted=bool(metadata.get("deletionTimestamp")),
+            was_removed=container_clock.was_removed(pod),
         )
 
     def without_message(self) -> Self:
@@ -80,9 +87,8 @@ class PodEnd:
         state = {"terminated": terminated} if self.exit_code is not None else running
         disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
         conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
-        deleted = (
-            {"deletionTimestamp": self.finished_at or ""} if self.is_deleted and self.exit_code is not None else {}
-        )
+        is_over = self.exit_code is not None or self.phase == "Failed"
+        deleted = {"deletionTimestamp": self.finished_at or EARLIER} if self.was_removed and is_over else {}
         status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
         return {
             "metadata": {

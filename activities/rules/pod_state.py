@@ -72,6 +72,36 @@ def waiting_reason(pod: Object) -> tuple[str, str]:
     return str(state.get("reason", "")), str(state.get("message", ""))
 
 
+def image_of(pod: Object) -> str:
+    """The image of container `inference`, which need not be the first one: webhooks may put others before it."""
+    containers = (pod.get("spec") or {}).get("containers") or []
+    return next((str(one.get("image", "")) for one in containers if one.get("name") == CONTAINER), "")
+
+
+def outlasting_containers(pod: Object) -> list[Object]:
+    """The statuses of the containers beside `inference` that have not ended, if it has. Webhooks add such containers; restartable
+    init containers are not among them, because the kubelet stops those when the others have ended.
+    """
+    if container_end(pod) is None:
+        return []
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return [one for one in statuses if one.get("name") != CONTAINER and "terminated" not in (one.get("state") or {})]
+
+
+def is_held_open(pod: Object) -> bool:
+    """Whether container `inference` has ended, but the Pod will not, because another container runs on."""
+    is_removed = bool(pod["metadata"].get("deletionTimestamp")) or is_disrupted(pod)
+    return not is_terminal(pod) and not is_removed and bool(outlasting_containers(pod))
+
+
+def was_rejected(pod: Object) -> bool:
+    """Whether the kubelet did not admit the Pod to its node (`OutOfcpu`, `NodeAffinity`): none of its containers has run."""
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    has_run = any({"running", "terminated"} & (one.get("state") or {}).keys() for one in statuses)
+    return phase(pod) == "Failed" and bool(status.get("reason")) and not has_run
+
+
 def condition(pod: Object, kind: str, status: str = "True") -> Object | None:
     """The Pod's condition with that type and status."""
     for item in (pod.get("status") or {}).get("conditions") or []:
@@ -128,7 +158,7 @@ def is_lost(pod: Object) -> bool:
 
 
 def may_run(pod: Object) -> bool:
-    """Whether the Pod's container runs or may still be started.
+    """Whether a container of the Pod runs or may still be started.
 
     A finalizer can keep the object of a Pod that is being deleted, but not its container.
     """
@@ -137,7 +167,7 @@ def may_run(pod: Object) -> bool:
     if not pod["metadata"].get("deletionTimestamp"):
         return True
     is_scheduled = bool((pod.get("spec") or {}).get("nodeName"))
-    return is_scheduled and container_end(pod) is None
+    return is_scheduled and (container_end(pod) is None or bool(outlasting_containers(pod)))
 
 
 def is_vanishing(pod: Object) -> bool:

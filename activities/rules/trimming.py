@@ -92,8 +92,12 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
         spec["completions"] = shards
     if spec:
         trimmed["spec"] = spec
-    if conditions := _conditions(status.get("conditions"), kinds=None):
-        trimmed["status"] = {"conditions": conditions}
+    parts = {
+        "conditions": _conditions(status.get("conditions"), kinds=None),
+        "failedIndexes": status.get("failedIndexes"),
+    }
+    if kept_status := {name: part for name, part in parts.items() if part}:
+        trimmed["status"] = kept_status
     return trimmed
 
 
@@ -194,15 +198,12 @@ def _metadata(metadata: Object) -> Object:
     }
     if metadata.get("deletionTimestamp"):
         kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+        kept["deletionGracePeriodSeconds"] = metadata.get("deletionGracePeriodSeconds", 0)
     return kept
 
 
 def _pod_spec(spec: Object) -> Object:
-    images = [
-        {"name": CONTAINER, "image": _shared(container.get("image", ""))}
-        for container in (spec.get("containers") or [])[:1]
-    ]
-    kept: Object = {"containers": images}
+    kept: Object = {"containers": [{"name": CONTAINER, "image": _shared(pod_state.image_of({"spec": spec}))}]}
     if spec.get("nodeName"):
         kept["nodeName"] = _shared(spec["nodeName"])
     if spec.get("imagePullSecrets"):
@@ -226,7 +227,9 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
         state = _state(states[0].get("state") or {})
         if started_at is not None and "running" in state:
             state["running"]["startedAt"] = started_at  # the times that correct it are not kept
-        kept["containerStatuses"] = [{"name": CONTAINER, "state": state}]
+        outlasting = pod_state.outlasting_containers({"status": status})
+        others = [{"name": _shared(one.get("name", "")), "state": {}} for one in outlasting[:1]]
+        kept["containerStatuses"] = [{"name": CONTAINER, "state": state}, *others]
     warm_up = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
     if warm_up and started_at is None:
         kept["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": _state(warm_up[0].get("state") or {})}]

@@ -27,9 +27,6 @@ FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
 MAX_DIGITS = 12
 """Of a number of seconds. Users can edit the annotation."""
 
-STOPPED_CODES = (int(ExitCode.STOPPED), 137)
-"""Exit codes of a container that was stopped: after SIGTERM, and by SIGKILL."""
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -43,10 +40,9 @@ class Evidence:
 
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
-    """The verdict on a finished Job."""
-    if job_state.condition(evidence.job, "Complete") is not None:
-        return _judge_completion(evidence)
-    return _judge_failure(evidence)
+    """The verdict on a launch whose Job is finished, or that only containers of others keep from being so."""
+    is_complete = job_state.condition(evidence.job, "Complete") is not None
+    return _judge_completion(evidence) if is_complete or _completed_pod(evidence) else _judge_failure(evidence)
 
 
 def judge_deleted_job() -> Verdict:
@@ -78,7 +74,7 @@ def judge_stuck_pod(pod: Object) -> Verdict | None:
     fatal = {"InvalidImageName": Reason.INVALID_IMAGE_NAME, "ErrImageNeverPull": Reason.IMAGE_NEVER_PULL}
     if reason not in fatal:
         return None
-    image = _image_of(pod)
+    image = pod_state.image_of(pod)
     text = {
         Reason.INVALID_IMAGE_NAME: f"image {image!r} is not a valid image name; fix spec.image in the InferenceConfig",
         Reason.IMAGE_NEVER_PULL: (
@@ -95,11 +91,8 @@ def judge_stuck_pod(pod: Object) -> Verdict | None:
 
 
 def judge_success(evidence: Evidence) -> Verdict | None:
-    """The verdict on a launch whose container exited with 0 before its Job reports it; None for any other launch."""
-    is_done = any(
-        (end := container_clock.end_of(pod)) is not None and end.exit_code == ExitCode.DONE for pod in evidence.pods
-    )
-    verdict = _judge_completion(evidence) if is_done else None
+    """The verdict on a launch whose container has succeeded, whatever its Pod and its Job report; None for any other launch."""
+    verdict = _judge_completion(evidence) if _completed_pod(evidence) is not None else None
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
 
 
@@ -118,23 +111,18 @@ def _judge_completion(evidence: Evidence) -> Verdict:
     verdict = _verdict(
         VerdictKind.SUCCEEDED, evidence.snapshot.success, shown or "the container exited with 0", end, result
     )
-    update: dict[str, object] = {
-        "exit_code": int(ExitCode.DONE)
-    }  # a Job without its Pod is complete for no other reason
+    update: dict[str, object] = {"exit_code": end.exit_code if end else int(ExitCode.DONE)}
     if pod is not None and evidence.snapshot.shards > 1:
         update["pod_name"] = name_of(pod)
     return verdict.model_copy(update=update)
 
 
 def _completed_pod(evidence: Evidence) -> Object | None:
-    """The Pod that exited with 0; of several, one that reports success."""
-    done = [
-        pod
-        for pod in evidence.pods
-        if (end := container_clock.end_of(pod)) is not None and end.exit_code == ExitCode.DONE
-    ]
-    reports = [(pod, _result_in(pod, evidence.snapshot)) for pod in done]
+    """The Pod whose runner reports success, even if it was killed afterwards; otherwise one that exited with 0."""
+    reports = [(pod, _result_in(pod, evidence.snapshot)) for pod in evidence.pods]
     succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
+    ends = [(pod, container_clock.end_of(pod)) for pod in evidence.pods]
+    done = [pod for pod, end in ends if end is not None and end.exit_code == ExitCode.DONE]
     return next(iter(succeeded or done), None)
 
 
@@ -149,6 +137,8 @@ def _judge_failure(evidence: Evidence) -> Verdict:
     end = container_clock.end_of(pod)
     if (pod.get("status") or {}).get("reason") == "DeadlineExceeded":
         return _judge_pod_deadline(pod, end)
+    if (interrupted := _judge_interruption(pod, end)) is not None:
+        return interrupted
     if end is None and (failed_warm_up := _judge_warm_up(pod)) is not None:
         return failed_warm_up
     if end is None:
@@ -165,6 +155,23 @@ def _judge_pod_deadline(pod: Object, end: ContainerEnd | None) -> Verdict:
         return _verdict(VerdictKind.NEVER_RAN, Reason.CONTAINER_NOT_STARTED, message, None, None)
     message = "the Pod reached its time limit and was terminated by the kubelet"
     return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, None)
+
+
+def _judge_interruption(pod: Object, end: ContainerEnd | None) -> Verdict | None:
+    """The verdict on a Pod that was removed before its container had ended, or that its node rejected; None for any other Pod.
+
+    A process that is stopped may exit with any code: a Go program without a handler for SIGTERM exits with 2 as process 1.
+    """
+    status = pod.get("status") or {}
+    if container_clock.was_removed(pod):
+        exited = f" and its container exited with {end.exit_code}" if end is not None else ""
+        message = f"Pod {name_of(pod)} was deleted or evicted{exited}"
+    elif pod_state.was_rejected(pod):
+        detail = one_line(f"{status['reason']}: {status.get('message', '')}", limit=400)
+        message = f"node {pod_state.node_of(pod)} rejected Pod {name_of(pod)} ({detail})"
+    else:
+        return None
+    return _verdict(VerdictKind.DISRUPTED, Reason.DISRUPTED, message, end, None)
 
 
 def _judge_warm_up(pod: Object) -> Verdict | None:
@@ -184,19 +191,17 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason in FINER_REASONS:
         return _verdict(VerdictKind.FAILED, result.reason, one_line(result.message), end, result, may_retry=False)
     last_message = _last_message(evidence.snapshot, end, result)
-    if end.reason == "OOMKilled":
+    if end.reason == "OOMKilled" and result is None:
         limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")
         text = f"the container used more memory than {limit}; raise spec.resources.limits.memory in the InferenceConfig"
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
     if end.reason in ("StartError", "ContainerCannotRun"):
-        text = f"the container of image {_image_of(pod)!r} could not be started: {one_line(end.message)}"
+        text = f"the container of image {pod_state.image_of(pod)!r} could not be started: {one_line(end.message)}"
         return _verdict(VerdictKind.FAILED, Reason.CONTAINER_NOT_STARTED, text, end, result)
     reason = reason_of(end.exit_code)
     if reason is Reason.DEADLINE_EXCEEDED:  # it claims a deadline, but had time left or no deadline at all
         reason = Reason.RUNNER_FAILED
     text = f"exit code {meaning_of(end.exit_code)}"
-    if end.exit_code in STOPPED_CODES and pod["metadata"].get("deletionTimestamp"):
-        text = f"{text}; Pod {name_of(pod)} was deleted"
     text = f"{text}: {last_message}" if last_message else text
     if hint := _hint(evidence.snapshot, end.exit_code):
         text = f"{text}; {hint}"
@@ -246,24 +251,19 @@ def _failed_pod(evidence: Evidence) -> Object | None:
     """The Pod whose end says why the launch failed: of several shards one that no other attempt would help, one that reports
     why it failed, or one that ran; otherwise the newest.
     """
-    candidates = evidence.pods
-    failed = [pod for pod in candidates if pod_state.phase(pod) == "Failed" and not pod_state.is_disrupted(pod)]
+    failed = [pod for pod in evidence.pods if pod_state.phase(pod) == "Failed" or pod_state.is_held_open(pod)]
+    own = [pod for pod in failed if not container_clock.was_removed(pod)]
     if evidence.snapshot.shards > 1:
-        reports = [(pod, result) for pod in failed if (result := _result_in(pod, evidence.snapshot)) is not None]
+        reports = [(pod, result) for pod in own if (result := _result_in(pod, evidence.snapshot)) is not None]
         decided = [pod for pod, result in reports if not result.retryable]
-        ran = [pod for pod in failed if pod_state.started_at(pod) is not None]
-        failed = decided or [pod for pod, _ in reports] or ran or failed
-    return pod_state.newest(failed) or pod_state.newest([pod for pod in candidates if pod_state.phase(pod) == "Failed"])
+        ran = [pod for pod in own if pod_state.started_at(pod) is not None]
+        own = decided or [pod for pod, _ in reports] or ran or own
+    return pod_state.newest(own or failed)
 
 
 def _result_in(pod: Object, snapshot: Snapshot) -> RunnerResult | None:
     end = container_clock.end_of(pod)
     return _result_of(snapshot, end) if end is not None else None
-
-
-def _image_of(pod: Object) -> str:
-    containers = (pod.get("spec") or {}).get("containers") or [{}]
-    return str(containers[0].get("image", ""))
 
 
 def _verdict(

@@ -76,7 +76,7 @@ class Defaults(BaseModel):
     kserve.warmUpSeconds. Downloading and loading a large language model takes many minutes."""
 
     max_disruptions: int = Field(default=20, ge=0)
-    """Maximum number of evictions, preemptions and lost nodes tolerated per run."""
+    """Maximum number of evicted, preempted, deleted and rejected Pods and of lost nodes tolerated per run."""
 
     node_lost_seconds: int = Field(default=300, ge=10)
     """Seconds after which a run no longer waits for a node that does not respond, and continues in another Pod. The Pod on that

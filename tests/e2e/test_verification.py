@@ -1,4 +1,4 @@
-"""A Pod that disappears around its commit: the run succeeds if and only if the output is committed."""
+"""A Pod that is killed or disappears around its commit: the run succeeds if and only if the output is committed."""
 
 import os
 import signal
@@ -36,6 +36,11 @@ class Runner:
         for number in self._processes:
             os.kill(number, signal.SIGSTOP)
 
+    def kill(self) -> None:
+        """End the process without a result."""
+        for number in self._processes:
+            os.kill(number, signal.SIGKILL)
+
     def delete_at_once(self) -> None:
         """Force the deletion of the Pod: what its container reports is not waited for."""
         self._space.kubectl("delete", "pod", self.pod, "--force", "--grace-period=0", "--wait=false")
@@ -56,12 +61,12 @@ def is_aborted(space: Space) -> bool:
     return "aborted" in in_pod(space, "cat /data/out/*/manifest.json 2>/dev/null || true")
 
 
-def test_a_pod_that_is_deleted_right_after_its_commit_has_succeeded(space: Space) -> None:
+def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space) -> None:
     prepare(space, backoff_limit=2)
     runner = started(space, "committed")
 
     runner.freeze_once("*/manifest.json")
-    runner.delete_at_once()
+    runner.kill()
 
     status = space.wait_for("committed", phase="Succeeded", seconds=90)
     assert (status["attempt"], status["records"], status["delivery"]) == (1, COUNTS, "ExactlyOnce")
@@ -70,12 +75,12 @@ def test_a_pod_that_is_deleted_right_after_its_commit_has_succeeded(space: Space
     assert [attempt["reason"] for attempt in status["attempts"]] == ["Succeeded"]
 
 
-def test_a_pod_that_is_deleted_before_its_commit_is_retried(space: Space) -> None:
+def test_a_pod_that_is_killed_before_its_commit_is_retried(space: Space) -> None:
     prepare(space, backoff_limit=2)
     runner = started(space, "interrupted")
 
     runner.freeze_once("*/predictions/part-*")
-    runner.delete_at_once()
+    runner.kill()
 
     status = space.wait_for("interrupted", phase="Succeeded", seconds=150)
     assert (status["attempt"], status["records"]) == (2, COUNTS)
@@ -83,16 +88,32 @@ def test_a_pod_that_is_deleted_before_its_commit_is_retried(space: Space) -> Non
     assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
 
 
-def test_the_last_attempt_that_is_deleted_before_its_commit_fails_for_good(space: Space) -> None:
+def test_the_last_attempt_that_is_killed_before_its_commit_fails_for_good(space: Space) -> None:
     prepare(space, backoff_limit=0)
     runner = started(space, "failed")
 
     runner.freeze_once("*/predictions/part-*")
-    runner.delete_at_once()
+    runner.kill()
 
     until(lambda: space.phase("failed").startswith("Failed/"), seconds=90, what="the run has failed")
     assert "the output is not committed" in space.status("failed")["message"]
     assert is_aborted(space)
+
+
+@pytest.mark.parametrize("pattern", ["*/manifest.json", "*/predictions/part-*"])
+def test_a_pod_that_is_deleted_around_its_commit_is_followed_by_another_launch_of_the_attempt(
+    space: Space, pattern: str
+) -> None:
+    prepare(space, backoff_limit=0)
+    runner = started(space, "deleted")
+
+    runner.freeze_once(pattern)
+    runner.delete_at_once()
+
+    status = space.wait_for("deleted", phase="Succeeded", seconds=150)
+    assert (status["attempt"], status["records"]) == (1, COUNTS)
+    assert [attempt["reason"] for attempt in status["attempts"]] == ["Disrupted", "Succeeded"]
+    assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ class Container:
     exit_code_when_stopped: int = 143
     others_run_on: bool = False
     """Of several shards, whether only the first one ends by itself."""
+    other_runs_on: bool = False
+    """Whether another container, which a webhook added, runs on after it until the Pod is stopped."""
+    is_rejected: bool = False
+    """Whether the kubelet does not admit the Pod."""
     is_unreachable: bool = False
     """Whether its node stops responding: the container runs on, and nobody hears of a request to stop."""
 
@@ -152,6 +156,10 @@ class PlayedNode:
             await self._say(pod, {"phase": "Pending", "conditions": [_unschedulable()]})
             await asyncio.sleep(plan.unschedulable_for)
         await self._bind(pod)
+        if plan.is_rejected:
+            rejected = "Node didn't have enough resource: cpu, requested: 4000, used: 900, capacity: 2000"
+            await self._say(pod, {"phase": "Failed", "reason": "OutOfcpu", "message": rejected})
+            return
         await asyncio.sleep(plan.starts_after)
         started = rfc3339(datetime.now(UTC))
         if not stop.is_set():
@@ -159,9 +167,15 @@ class PlayedNode:
             self.starts[run, launch] += (
                 1  # a node that is killed before has started nothing, and its successor starts it
             )
-        await self._report(pod, await self._until_it_ends(pod, plan, stop), started=started)
+        end = await self._until_it_ends(pod, plan, stop)
+        if plan.other_runs_on and not stop.is_set():
+            await self._report(pod, end, started=started, other={"running": {"startedAt": started}})
+            await stop.wait()
+            await asyncio.sleep(plan.stops_after)
+        killed = {"terminated": {"exitCode": 137, "startedAt": started, "finishedAt": rfc3339(datetime.now(UTC))}}
+        await self._report(pod, end, started=started, other=killed if plan.other_runs_on else None)
 
-    async def _report(self, pod: Object, end: End, *, started: str) -> None:
+    async def _report(self, pod: Object, end: End, *, started: str, other: Object | None = None) -> None:
         now = rfc3339(datetime.now(UTC))
         ended = {
             "exitCode": end.exit_code,
@@ -170,8 +184,13 @@ class PlayedNode:
             "startedAt": started or now,
             "finishedAt": now,
         }
-        phase = "Failed" if end.exit_code else "Succeeded"
-        await self._say(pod, {"phase": phase, **_container(pod, {"terminated": ended})})
+        phase = "Failed" if end.exit_code or other else "Succeeded"
+        containers = _container(pod, {"terminated": ended})
+        if other is not None:
+            containers["containerStatuses"].append(
+                {**containers["containerStatuses"][0], "name": "other", "state": other}
+            )
+        await self._say(pod, {"phase": "Running" if other and "running" in other else phase, **containers})
 
     async def _until_it_ends(self, pod: Object, plan: Container, stop: asyncio.Event) -> End:
         """Wait for the container's end: its own, or 143 after a request to stop."""

@@ -46,6 +46,35 @@ async def test_a_run_that_loses_its_nodes_too_often_fails(followed: Staged) -> N
     assert len(cluster.jobs) == 3
 
 
+DELETED = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="the Pod was deleted", exit_code=2)
+
+
+async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without_counting(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(verdict=DELETED), succeeds()], backoff_limit=0)
+    async with followed(cluster) as stage:
+        assert (await stage.execute())["phase"] == "Succeeded"
+    _, second = cluster.jobs.values()
+    assert (second.request.attempt, second.request.launch) == (1, 2)
+    assert [(item.reason, item.exit_code) for item in second.request.attempts] == [("Disrupted", 2)]
+
+
+async def test_a_run_whose_pods_are_deleted_too_often_fails(followed: Staged) -> None:
+    cluster = Cluster(plans=[Plan(verdict=DELETED)], max_disruptions=2, backoff_limit=9)
+    async with followed(cluster) as stage:
+        assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
+    assert len(cluster.jobs) == 3
+
+
+async def test_the_job_of_a_success_is_deleted_if_other_containers_keep_it_from_ending(followed: Staged) -> None:
+    held = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150", exit_code=0, is_held_open=True)
+    for plan, names in ((Plan(verdict=held), ("inf-iris-1", "uid-inf-iris-1")), (succeeds(), ("", ""))):
+        cluster = Cluster(plans=[plan])
+        async with followed(cluster) as stage:
+            assert (await stage.execute())["phase"] == "Succeeded"
+        assert cluster.recorded is not None
+        assert (cluster.recorded.held_job_name, cluster.recorded.held_job_uid) == names
+
+
 async def test_replaced_pods_are_published_and_listed_with_their_launch(followed: Staged) -> None:
     cluster = Cluster(plans=[Plan(taken_after=10, disruptions=2)], backoff_limit=0, timeout_seconds=1000)
     async with followed(cluster) as stage:

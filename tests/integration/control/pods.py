@@ -69,8 +69,8 @@ class Launched:
 
         return await eventually(look, what="the Job's Pod")
 
-    async def tell(self, state: Object, *, phase: str, **more: Any) -> None:
-        """What a kubelet would say of the Pod."""
+    async def tell(self, state: Object, *, phase: str, beside: Object | None = None, **more: Any) -> None:
+        """What a kubelet would say of the Pod; `beside` is the state of a container that a webhook has added."""
         name = (await self.pod())["metadata"]["name"]
         container = {
             "name": manifests.CONTAINER,
@@ -80,15 +80,16 @@ class Launched:
             "restartCount": 0,
             "state": state,
         }
-        status = {"phase": phase, "containerStatuses": [container], **more}
+        others = [{**container, "name": "injected", "state": beside}] if beside is not None else []
+        status = {"phase": phase, "containerStatuses": [container, *others], **more}
         await self.api.patch(PODS, self.namespace, name, {"status": status}, sub="status")
 
     async def runs(self) -> None:
         """The container has started."""
         await self.tell({"running": {"startedAt": STARTED}}, phase="Running")
 
-    async def ends(self, code: int, *, message: str = "") -> None:
-        """The container has ended; the Job's controller draws its conclusion."""
+    async def ends(self, code: int, *, message: str = "", beside: Object | None = None) -> None:
+        """The container has ended; the Job's controller draws its conclusion, unless another one runs on beside it."""
         ended = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
@@ -96,7 +97,9 @@ class Launched:
             "startedAt": STARTED,
             "finishedAt": FINISHED,
         }
-        await self.tell({"terminated": ended}, phase="Failed" if code else "Succeeded")
+        runs_on = beside is not None and "running" in beside
+        phase = "Running" if runs_on else "Failed" if code else "Succeeded"
+        await self.tell({"terminated": ended}, phase=phase, beside=beside)
 
     async def job(self) -> Object:
         return await self.api.get(JOBS, self.namespace, self.result.job_name)

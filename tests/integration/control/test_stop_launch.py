@@ -23,7 +23,7 @@ from inferrun.kube.runs import RunStore
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
 from tests.integration.control.proxy import Proxy
-from workflows.messages import StopLaunchInput, StopLaunchResult, VerdictKind
+from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 
 NODES = Resource("v1", "nodes")
 
@@ -79,11 +79,11 @@ async def stop_to_the_end(launch: Launched, *, grace: int = 10) -> StopLaunchRes
     return await eventually(look, what="the launch to be stopped")
 
 
-async def end(launch: Launched, code: int) -> None:
+async def end(launch: Launched, code: int, *, beside: Object | None = None) -> None:
     """The container ends in its grace period, and the kubelet removes its Pod."""
     pod = await launch.pod()
     assert pod["metadata"].get("deletionTimestamp")
-    await launch.ends(code)
+    await launch.ends(code, beside=beside)
     await launch.api.delete(PODS, launch.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
 
     async def is_gone() -> bool | None:
@@ -133,6 +133,18 @@ async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launche
         assert job is None or job["metadata"].get("deletionTimestamp")
     finally:
         await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": None}})
+
+
+async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_failed(launch: Launched) -> None:
+    runs_on = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
+    await launch.ends(3, beside=runs_on)
+    stopped = await stop(launch)
+    assert stopped.report.verdict is not None
+    assert (stopped.report.stage, stopped.report.verdict.exit_code) == (LaunchStage.STUCK, 3)
+    assert (stopped.is_stopped, stopped.pods_left) == (True, 1)
+    await end(launch, 3, beside={"terminated": {"exitCode": 137, "reason": "Error"}})
+    await stop_to_the_end(launch)
+    assert await job_of(launch) is None
 
 
 async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:

@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.cluster.job_objects import list_pods_and_orphans
 from activities.launch_job import JobLauncher
 from activities.rules import manifests
+from activities.rules.object_metadata import name_of, uid_of
 from activities.verify_output import OutputVerifier
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
@@ -112,6 +113,36 @@ async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: 
     await asking.is_finished()
     assert await verify(verifier, ours) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
     assert (await asking.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
+
+
+RUNS_ON = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
+
+
+async def test_what_the_pod_found_is_the_result_although_another_container_of_it_runs_on(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
+    began = await verify(verifier, ours)
+    asking = verifying(ours)
+    await asking.ends(0, message=dump_result(COMMITTED), beside=RUNS_ON)
+    assert await verify(verifier, ours) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
+    assert [name_of(job) for job in await jobs_of(ours)] == [ours.result.job_name]
+
+
+async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_container_of_it_runs_on(
+    verifier: OutputVerifier, ours: Launched
+) -> None:
+    await verify(verifier, ours)
+    asking = verifying(ours)
+    first = await asking.pod()
+    await asking.ends(1, beside=RUNS_ON)
+    assert (await verify(verifier, ours)).finding is None
+
+    async def look() -> Object | None:
+        selector = f"batch.kubernetes.io/job-name={asking.result.job_name}"
+        pods = (await ours.api.list(PODS, ours.namespace, labelSelector=selector))["items"]
+        return next((pod for pod in pods if uid_of(pod) != uid_of(first)), None)
+
+    await eventually(look, what="another Pod that asks")
 
 
 async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:

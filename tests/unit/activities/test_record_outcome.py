@@ -19,6 +19,7 @@ from activities.cluster.events import EventRecorder
 from activities.installation import Installation
 from activities.record_outcome import OutcomeRecorder
 from inferrun.control.run_defaults import Defaults
+from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
@@ -112,3 +113,29 @@ async def test_an_outcome_is_recorded_although_the_runs_config_map_was_corrupted
     recorder = await recorder_over(api, signals=Signals())
     request = RecordInput(run=RUN, phase=Phase.FAILED, reason=Reason.NAME_TAKEN, message="not ours")
     assert (await recorder.record_outcome(request)).reason is Reason.NAME_TAKEN
+
+
+class DeletingApi(StoredObjects):
+    """Notes what is deleted."""
+
+    def __init__(self, **objects: Object) -> None:
+        super().__init__(**objects)
+        self.deleted: list[tuple[str, str, str]] = []
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
+    ) -> None:
+        assert (namespace, grace) == (RUN.namespace, None), "the Pods get their own grace period"
+        self.deleted.append((resource.plural, name, uid))
+
+
+async def test_a_job_that_other_containers_keep_from_ending_is_deleted_once_the_outcome_is_recorded() -> None:
+    api = DeletingApi(inferenceruns=live_run(phase="Succeeded", reason="Succeeded", message="150 of 150"))
+    recorder = await recorder_over(api, signals=Signals())
+    request = RecordInput(run=RUN, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
+
+    await recorder.record_outcome(request)
+    assert api.deleted == []
+
+    await recorder.record_outcome(request.model_copy(update={"held_job_name": "inf-iris", "held_job_uid": "uid-1"}))
+    assert api.deleted == [("jobs", "inf-iris", "uid-1")]

@@ -12,7 +12,7 @@ from inferrun.exitcodes import ExitCode, reason_of
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.docs.pages import DOCS
-from tests.unit.objects import NOW, Json, at, job, pod, snapshot, terminated, waiting
+from tests.unit.objects import FINISHED, NOW, Json, at, job, pod, snapshot, terminated, waiting
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 from workflows.retry_policy import StepKind, check_disruptions, next_step
 
@@ -60,6 +60,12 @@ def lost_node() -> Verdict:
     unreachable = pod({"running": {"startedAt": at(500)}}, phase="Running", conditions=UNREACHABLE)
     unreachable["spec"]["nodeName"] = "node-1"
     return verdict(job(), unreachable)
+
+
+def deleted() -> Json:
+    stopped = pod(terminated(2), phase="Failed")
+    stopped["metadata"]["deletionTimestamp"] = FINISHED
+    return stopped
 
 
 def too_many_errors() -> Verdict:
@@ -120,7 +126,12 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
     ),
     "the run is suspended": (lambda: Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED), None),
     "the node of the Pod does not respond for `nodeLostSeconds`": (lost_node, None),
-    "more than `maxDisruptions` evictions, preemptions and lost nodes": (too_often, None),
+    "somebody deletes the Pod": (lambda: verdict(FAILED, deleted()), None),
+    "the node rejects the Pod, for example with `OutOfcpu`": (
+        lambda: verdict(FAILED, pod(phase="Failed", reason="OutOfcpu")),
+        None,
+    ),
+    "more than `maxDisruptions` such disruptions": (too_often, None),
 }
 REPLACEMENTS = {
     "the Pod is evicted, preempted or drained": lambda: report(
@@ -130,7 +141,7 @@ REPLACEMENTS = {
 }
 ATTEMPTS_OF_THEIR_OWN = {
     "`pendingTimeoutSeconds` is over",
-    "more than `maxDisruptions` evictions, preemptions and lost nodes",
+    "more than `maxDisruptions` such disruptions",
 }
 """Ends of a run that no attempt brought about; the last column says so, and the code has nothing to decide."""
 

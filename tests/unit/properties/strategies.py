@@ -26,6 +26,18 @@ WARM_UPS = st.sampled_from(
     [None, {"running": {"startedAt": at(90)}}, {"terminated": {"exitCode": 7, "message": "503"}}]
 )
 
+OTHERS = st.sampled_from(
+    [
+        None,
+        None,
+        {"running": {"startedAt": at(90)}},
+        {"waiting": {"reason": "ImagePullBackOff"}},
+        {"terminated": {"exitCode": 0}},
+        {"terminated": {"exitCode": 143}},
+    ]
+)
+"""The state of another container of a Pod."""
+
 BEGIN = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
 
 
@@ -83,12 +95,17 @@ def states() -> st.SearchStrategy[Json | None]:
 
 @st.composite
 def pods(draw: st.DrawFn) -> list[Json]:
-    """Up to four Pods of one Job, in any state, oldest first; some wait for their model, and the nodes of some are silent."""
+    """Up to four Pods of one Job, in any state, oldest first. Some wait for their model, the nodes of some are silent, and some
+    have another container, which may run on or may have failed.
+    """
     found = []
     for number in range(draw(st.integers(0, 4))):
         state = draw(states())
         code = (state or {}).get("terminated", {}).get("exitCode")
         phase = {None: "Running" if state and "running" in state else "Pending", 0: "Succeeded"}.get(code, "Failed")
+        other = draw(OTHERS) if state is not None else None
+        if code is not None and other is not None:
+            phase = "Running" if "terminated" not in other else "Failed" if other["terminated"]["exitCode"] else phase
         deleted: Json = {"deletionTimestamp": at(1)} if draw(st.booleans()) else {}
         conditions = draw(st.sampled_from([[], [DISRUPTED], [UNSCHEDULED], SILENT]))
         node = draw(st.sampled_from(["node-1", None])) if state is None else "node-1"
@@ -96,6 +113,8 @@ def pods(draw: st.DrawFn) -> list[Json]:
         pod = live_pod(state, uid=f"pod-{number}", phase=phase, age=age, node=node, conditions=conditions, **deleted)
         if state is None and (warm_up := draw(WARM_UPS)) is not None:
             pod["status"]["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": warm_up}]
+        if other is not None:
+            pod["status"]["containerStatuses"].append({"name": "proxy", "state": other})
         found.append(pod)
     return found
 

@@ -14,7 +14,7 @@ from activities.rules.snapshot import Snapshot
 from activities.rules.trimming import trim_job, trim_pod
 from tests.unit.launches import live_job, live_pod
 from tests.unit.objects import NOW, Json, at, snapshot
-from tests.unit.properties.strategies import PROPERTY, jobs, pods
+from tests.unit.properties.strategies import OTHERS, PROPERTY, jobs, pods
 from workflows.messages import LaunchStage, VerdictKind
 
 POD_UIDS = st.sampled_from(["", "pod-0", "pod-1", "pod-2", "unknown"])
@@ -91,8 +91,40 @@ def test_every_launch_is_reported_in_a_legal_way(
         assert is_complete or any(end.exit_code == 0 for end in ends)
     if job is not None and job_state.is_finished(job):
         assert report.stage is LaunchStage.ENDED
-    if verdict.exit_code == 2:
+    if verdict.exit_code == 2 and verdict.kind is not VerdictKind.DISRUPTED:
         assert not verdict.may_retry, "a bad contract stays bad"
+    if verdict.kind is VerdictKind.DISRUPTED:
+        assert verdict.exit_code != 0, "a success stays one"
+
+
+@given(code=st.sampled_from([0, 1, 2, 3, 6, 137, 143]), given_snapshot=SNAPSHOTS, other=OTHERS)
+@PROPERTY
+def test_how_a_launch_ended_does_not_depend_on_the_other_containers_of_its_pod(
+    code: int, given_snapshot: Snapshot | None, other: Json | None
+) -> None:
+    """Those that run on hold the Pod and the Job open, and those that fail make them fail."""
+    ended = {"terminated": {"exitCode": code, "startedAt": at(90), "finishedAt": at(30)}}
+    alone, beside = (live_pod(ended, phase="Failed" if code else "Succeeded", age=100) for _ in range(2))
+    finished = live_job(condition="Failed" if code else "Complete")
+    job = finished
+    if other is not None:
+        beside["status"]["containerStatuses"].append({"name": "proxy", "state": other})
+        runs_on = "terminated" not in other
+        has_failed = bool(code) or (not runs_on and other["terminated"]["exitCode"])
+        beside["status"]["phase"] = "Running" if runs_on else "Failed" if has_failed else "Succeeded"
+        job = live_job() if runs_on else live_job(condition="Failed" if has_failed else "Complete")
+    verdicts = [
+        report_on(
+            LaunchObjects(of, [pod]), snapshot=given_snapshot, pod_uid="pod-a", node_lost_seconds=NODE_LOST, now=NOW
+        ).verdict
+        for of, pod in ((finished, alone), (job, beside))
+    ]
+    if given_snapshot is not None and given_snapshot.shards > 1:
+        return  # another Pod may go on
+    one, two = verdicts
+    assert one is not None
+    assert two is not None
+    assert two.model_copy(update={"is_held_open": False}) == one
 
 
 @given(job=jobs(), found=pods())

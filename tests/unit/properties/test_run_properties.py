@@ -29,7 +29,8 @@ from workflows.run_state import RunState
 BLOCKED = {"launched": None, "waits": LaunchState.WAITING}
 """What a workflow meets that replaces a lost one."""
 
-UNCOUNTED = (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED, VerdictKind.OUT_OF_TIME, VerdictKind.NODE_LOST)
+DISRUPTIONS = [kind for kind in VerdictKind if kind.is_disruption]
+UNCOUNTED = (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED, VerdictKind.OUT_OF_TIME, *DISRUPTIONS)
 SECONDS_LEFT = st.none() | st.floats(-1000, 100_000)
 
 EVENTS = st.lists(

@@ -1,5 +1,5 @@
-"""Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`, `ignore` SIGTERM, `memory` (MiB),
-print `lines` of progress, `say`, `exit`."""
+"""Reads the contract and behaves according to its parameters: `probe` its privileges, `sleep`, `ignore` SIGTERM or exit
+with the code `stopped`, use `memory` (MiB), print `lines` of progress, `say`, `exit`."""
 
 import json
 import os
@@ -11,6 +11,8 @@ from pathlib import Path
 parameters = json.loads(Path("/tmp/contract.json").read_text()).get("parameters", {})  # noqa: S108
 if parameters.get("ignore") == "yes":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "stopped" in parameters:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(int(parameters["stopped"])))
 if parameters.get("probe") == "yes":
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     seen = {

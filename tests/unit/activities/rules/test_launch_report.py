@@ -1,5 +1,7 @@
 """The report on a launch: what the deadline is counted from, and what a lost Pod used."""
 
+import pytest
+
 from activities.rules.launch_report import LaunchObjects, report_on
 from activities.rules.pod_end import PodEnd
 from inferrun import wellknown
@@ -7,7 +9,7 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.activities.rules.test_container_clock import WAITED, pod_on_node
 from tests.unit.launches import DISRUPTED, JOB_NAME, live_job, live_pod, running
-from tests.unit.objects import NOW, Json, at, snapshot, terminated
+from tests.unit.objects import NOW, Json, at, snapshot, terminated, waiting
 from workflows.messages import LaunchReport, LaunchStage, VerdictKind
 
 
@@ -113,6 +115,78 @@ def test_the_loss_of_a_node_is_that_of_a_launch_only_if_no_other_pod_runs() -> N
     found = shards_report(silent, alive, pod_uid="pod-a")
     assert (found.stage, found.pod_uid) == (LaunchStage.RUNNING, "pod-b")
     assert shards_report(silent, pod_uid="pod-a").stage is LaunchStage.STUCK
+
+
+def held(code: int, *, uid: str = "pod-a", message: str = "", other: Json | None = None) -> Json:
+    """A Pod in which another container runs on, or waits, after `inference` has ended."""
+    pod = live_pod(terminated(code, message=message), uid=uid, phase="Running")
+    pod["status"]["containerStatuses"].append({"name": "proxy", "state": other or running(at(500))})
+    return pod
+
+
+@pytest.mark.parametrize("other", [running(at(500)), waiting("ImagePullBackOff")])
+def test_a_container_that_succeeds_beside_one_that_runs_on_has_succeeded_and_its_job_is_held_open(other: Json) -> None:
+    done = dump_result(RunnerResult(reason=Reason.SUCCEEDED, message="150 records"))
+    found = report(held(0, message=done, other=other), pod_uid="pod-a")
+    assert found.verdict is not None
+    assert (found.stage, found.verdict.kind) == (LaunchStage.ENDED, VerdictKind.SUCCEEDED)
+    assert found.verdict.is_held_open
+
+
+def test_a_success_whose_pod_has_ended_is_not_held_open() -> None:
+    done = dump_result(RunnerResult(reason=Reason.SUCCEEDED))
+    native = live_pod(terminated(0, message=done), phase="Running")
+    native["status"]["initContainerStatuses"] = [{"name": "proxy", "state": running(at(500))}]
+    for pod in (native, live_pod(terminated(0, message=done), phase="Succeeded")):
+        found = report(pod)
+        assert found.verdict is not None
+        assert (found.verdict.kind, found.verdict.is_held_open) == (VerdictKind.SUCCEEDED, False)
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 137])
+def test_a_container_that_fails_beside_one_that_runs_on_has_failed_and_its_launch_must_be_stopped(code: int) -> None:
+    found = report(held(code), pod_uid="pod-a")
+    alone = report_on(
+        LaunchObjects(live_job(condition="Failed"), [live_pod(terminated(code), phase="Failed")]),
+        snapshot=snapshot(),
+        pod_uid="pod-a",
+        node_lost_seconds=300,
+        now=NOW,
+    )
+    assert (found.stage, alone.stage) == (LaunchStage.STUCK, LaunchStage.ENDED)
+    assert found.verdict == alone.verdict
+
+
+def test_a_container_that_fails_beside_a_restartable_init_container_is_judged_once_its_job_has_failed() -> None:
+    native = live_pod(terminated(3), phase="Running")
+    native["status"]["initContainerStatuses"] = [{"name": "proxy", "state": running(at(500))}]
+    assert report(native, pod_uid="pod-a").verdict is None
+
+
+def test_a_pod_that_is_being_removed_is_not_held_open() -> None:
+    evicted, removed = held(3), held(3)
+    evicted["status"]["conditions"] = [DISRUPTED]
+    removed["metadata"]["deletionTimestamp"] = at(0)
+    for pod in (evicted, removed):
+        assert report(pod).verdict is None
+
+
+def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_that_are_left() -> None:
+    two = [held(3, uid="pod-a"), held(4, uid="pod-b")]
+    assert shards_report(*two, live_pod(running(at(300)), uid="pod-c", phase="Running")).stage is LaunchStage.RUNNING
+    for nonsense in ("", "x", "9" * 5000, "0,,-"):
+        job = live_job(spec={"completions": 3})
+        job["status"]["failedIndexes"] = nonsense
+        objects = LaunchObjects(job, two[:1])
+        found = report_on(objects, snapshot=snapshot(shards=3), pod_uid="", node_lost_seconds=300, now=NOW)
+        assert found.verdict is None
+    for pods, given_up in (([*two, held(5, uid="pod-c")], ""), (two, "2"), (two[:1], "1-2"), (two[:1], "0,2")):
+        job = live_job(spec={"completions": 3})
+        job["status"]["failedIndexes"] = given_up
+        objects = LaunchObjects(job, pods)
+        found = report_on(objects, snapshot=snapshot(shards=3), pod_uid="", node_lost_seconds=300, now=NOW)
+        assert found.verdict is not None
+        assert (found.stage, found.verdict.kind) == (LaunchStage.STUCK, VerdictKind.FAILED)
 
 
 def failed(uid: str, code: int, result: RunnerResult | None = None, *, age: int = 60) -> Json:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -337,8 +338,55 @@ def test_after_it_was_taken_the_launch_waits_for_its_next_pod() -> None:
 
 def test_a_container_that_ended_before_it_was_seen_running_is_ending() -> None:
     assert seen(live_job(), live_pod(terminated(0), phase="Running")).doing is Doing.ENDING
-    end = PodEnd("pod-a", "a", JOB_UID, exit_code=0, started_at=STARTED)
+    end = PodEnd("pod-a", "a", JOB_UID, exit_code=1, started_at=STARTED)
     assert seen(live_job(), ends=(end,)).doing is Doing.ENDING
+
+
+def held(code: int, *, uid: str = "pod-a", **metadata: Any) -> Json:  # Any: JSON
+    """A Pod in which another container runs on after `inference` has ended."""
+    pod = live_pod(terminated(code), uid=uid, phase="Running", **metadata)
+    pod["status"]["containerStatuses"].insert(0, {"name": "proxy", "state": running(at(900))})
+    return pod
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("before", [Before(), Before(is_running=True, pod_uid="pod-a")])
+def test_a_launch_needs_a_judgement_when_its_container_has_ended_and_another_one_runs_on(
+    code: int, before: Before
+) -> None:
+    found = seen(live_job(), held(code), before=before)
+    assert (found.doing, found.pod_uid) == (Doing.STUCK, "pod-a")
+
+
+def test_a_pod_that_ends_by_itself_needs_no_judgement_before() -> None:
+    native = live_pod(terminated(3), phase="Running")
+    native["status"]["initContainerStatuses"] = [{"name": "proxy", "state": running(at(900))}]
+    for pod in (native, held(3, deletionTimestamp=at(0))):
+        assert seen(live_job(), pod).doing is Doing.ENDING
+
+
+def test_of_several_shards_a_success_or_the_end_of_the_last_one_needs_a_judgement() -> None:
+    job, busy = live_job(spec={"completions": 2}), live_pod(running(at(300)), uid="pod-b", phase="Running")
+    assert seen(job, held(3), busy).doing is Doing.RUNNING
+    assert seen(job, held(0), busy).doing is Doing.STUCK
+    assert seen(job, held(3), held(3, uid="pod-b")).doing is Doing.STUCK
+    job["status"]["failedIndexes"] = "1"
+    assert seen(job, held(3)).doing is Doing.STUCK
+
+
+def test_a_job_that_is_gone_has_a_pod_that_may_run_as_long_as_another_container_of_it_runs() -> None:
+    ending = held(3, deletionTimestamp=at(0))
+    assert observe_absent([ending]) is None
+    ending["status"]["containerStatuses"][0]["state"] = terminated(143)
+    assert observe_absent([ending]) is not None
+
+
+def test_the_image_that_cannot_be_pulled_is_that_of_our_container() -> None:
+    pod = live_pod(waiting("ImagePullBackOff", "not found"), age=100)
+    pod["spec"]["containers"].insert(0, {"name": "proxy", "image": "mesh/proxy:1"})
+    wait = seen(live_job(), pod).wait
+    assert wait is not None
+    assert "registry/own:1" in wait.message
 
 
 def test_a_pod_whose_container_has_ended_does_not_hide_that_its_job_is_gone() -> None:

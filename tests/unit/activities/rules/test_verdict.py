@@ -1,5 +1,6 @@
 """The verdict on a Job, from the Job, its Pods and the runner's termination message."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from activities.rules.snapshot import Endpoint, Snapshot
 from activities.rules.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
-from tests.unit.objects import FINISHED, STARTED, Json, at, job, pod, snapshot, terminated, waiting
+from inferrun.timestamps import rfc3339
+from tests.unit.objects import FINISHED, STARTED, Json, job, pod, snapshot, terminated, waiting
 from workflows.messages import Verdict, VerdictKind
 
 COMPLETE = job(condition="Complete")
@@ -71,15 +73,104 @@ def test_the_success_of_what_was_not_asked_is_no_success(*, is_dry_run: bool, re
     assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
 
 
-@pytest.mark.parametrize(("code", "is_said"), [(137, True), (143, True), (4, False)])
-def test_the_message_about_a_container_that_was_stopped_says_that_its_pod_was_deleted(
-    code: int, *, is_said: bool
+def deleted(of: Json, *, after_end: float, grace: int = 0) -> Json:
+    """The Pod, with a request for its deletion so many seconds after its container ended."""
+    ended = datetime.fromisoformat(FINISHED)
+    seen = rfc3339(ended + timedelta(seconds=after_end + grace))
+    return {**of, "metadata": {**of["metadata"], "deletionTimestamp": seen, "deletionGracePeriodSeconds": grace}}
+
+
+def remembered(of: Json) -> Json:
+    """The Pod as it is known when it is gone."""
+    of["metadata"] |= {"namespace": "models", "ownerReferences": []}
+    return PodEnd.of_pod(of).as_pod()
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 6, 137, 143])
+@pytest.mark.parametrize("grace", [0, 10, 3600])
+def test_a_container_that_ended_because_its_pod_was_deleted_was_disrupted_whatever_its_exit_code(
+    code: int, grace: int
 ) -> None:
-    deleted = failed(code)
-    deleted["metadata"].update(deletionTimestamp=at(0), namespace="models", ownerReferences=[])
-    for one in (deleted, PodEnd.of_pod(deleted).as_pod()):
-        assert ("Pod inf-iris-abc was deleted" in judged(FAILED, one).message) is is_said
-    assert "deleted" not in judged(FAILED, failed(code)).message
+    stopped = deleted(failed(code), after_end=-1, grace=grace)
+    for by in (snapshot(), FOREIGN):
+        for one in (stopped, remembered(stopped)):
+            verdict = judged(FAILED, one, by=by)
+            assert (verdict.kind, verdict.reason) == (VerdictKind.DISRUPTED, Reason.DISRUPTED)
+            assert (verdict.may_retry, verdict.exit_code) == (True, code)
+            assert f"Pod inf-iris-abc was deleted or evicted and its container exited with {code}" in verdict.message
+
+
+def test_a_container_that_ended_because_its_pod_was_evicted_was_disrupted_whatever_its_exit_code() -> None:
+    evicted = failed(2, conditions=DISRUPTED)
+    for one in (evicted, remembered(evicted)):
+        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.DISRUPTED
+
+
+@pytest.mark.parametrize("grace", [0, 10])
+def test_a_pod_that_is_deleted_after_its_container_has_failed_keeps_its_exit_code(grace: int) -> None:
+    tidied = deleted(failed(2), after_end=30, grace=grace)
+    for one in (tidied, remembered(tidied)):
+        verdict = judged(FAILED, one, by=FOREIGN)
+        assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.INVALID_CONTRACT)
+
+
+def test_a_container_that_succeeds_while_its_pod_is_being_deleted_has_succeeded() -> None:
+    late = deleted(succeeded(), after_end=-1, grace=10)
+    for one in (late, remembered(late)):
+        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.SUCCEEDED
+
+
+def test_a_grace_period_of_any_length_is_accepted() -> None:
+    odd = deleted(failed(2), after_end=0)
+    odd["metadata"]["deletionGracePeriodSeconds"] = 2**63 - 1
+    assert judged(FAILED, odd, by=FOREIGN).kind is VerdictKind.DISRUPTED
+
+
+def test_a_pod_that_was_deleted_before_its_container_started_was_no_attempt() -> None:
+    gone = deleted(pod(waiting("ContainerCreating"), phase="Failed"), after_end=0)
+    for one in (gone, remembered(gone)):
+        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.DISRUPTED
+
+
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "NodeAffinity", "UnexpectedAdmissionError"])
+@pytest.mark.parametrize("state", [None, waiting("ContainerCreating")])
+def test_a_pod_that_its_node_rejected_was_no_attempt(reason: str, state: Json | None) -> None:
+    rejected = pod(state, phase="Failed", reason=reason, message="Node didn't have enough resource")
+    rejected["spec"]["nodeName"] = "node-1"
+    verdict = judged(FAILED, rejected)
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DISRUPTED, Reason.DISRUPTED)
+    assert f"node node-1 rejected Pod inf-iris-abc ({reason}: Node didn't" in verdict.message
+    assert judged(FAILED, remembered(rejected)).kind is VerdictKind.DISRUPTED
+
+
+def test_a_pod_whose_other_init_container_failed_was_not_rejected_by_its_node() -> None:
+    broken = pod(waiting("PodInitializing"), phase="Failed", reason="Error")
+    broken["status"]["initContainerStatuses"] = [{"name": "injected", "state": terminated(1)}]
+    assert judged(FAILED, broken).reason is Reason.POD_LOST
+
+
+@pytest.mark.parametrize("code", [137, 3, 0])
+def test_what_our_runner_reports_of_its_commit_counts_even_if_it_was_killed_afterwards(code: int) -> None:
+    killed = pod(terminated(code, message=dump_result(RESULT), reason="OOMKilled"), phase="Failed")
+    verdict = judged(FAILED, killed)
+    assert (verdict.kind, verdict.exit_code, verdict.records) == (VerdictKind.SUCCEEDED, code, RESULT.records)
+    assert judged(FAILED, killed, by=FOREIGN).kind is (VerdictKind.FAILED if code else VerdictKind.SUCCEEDED)
+
+
+def test_what_our_runner_reports_of_its_failure_counts_although_a_process_exceeded_the_memory() -> None:
+    refused = RunnerResult(reason=Reason.INPUT_FAILED, message="line 5 is not valid JSON", retryable=False)
+    verdict = judged(FAILED, failed(3, dump_result(refused), reason="OOMKilled"))
+    assert (verdict.reason, verdict.may_retry) == (Reason.INPUT_FAILED, False)
+
+
+def test_a_container_that_exited_with_0_has_succeeded_although_another_one_failed_its_pod() -> None:
+    other = {"name": "proxy", "state": terminated(143)}
+    for state, by in ((terminated(0), FOREIGN), (terminated(0, message=dump_result(RESULT)), snapshot())):
+        shared = pod(state, phase="Failed")
+        shared["status"]["containerStatuses"].append(other)
+        assert judged(FAILED, shared, by=by).kind is VerdictKind.SUCCEEDED
+    silent = pod(terminated(0), phase="Failed")
+    assert judged(FAILED, silent).reason is Reason.RESULT_UNREADABLE
 
 
 def test_another_exit_code_keeps_its_reason() -> None:

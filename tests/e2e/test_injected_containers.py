@@ -1,0 +1,144 @@
+"""A run's result is that of its container `inference`, whatever a webhook adds to its Pods, and whoever deletes or rejects them."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.file_world import UNHURRIED, prepare
+from tests.e2e.pod_webhook import SLEEP, Change, beside, native, webhook
+from tests.e2e.stage import Object, Space, config, kill_9, run, until
+
+
+def pods_of_runs(space: Space) -> list[Object]:
+    return space.items("pods", "app.kubernetes.io/managed-by=inferrun")
+
+
+def jobs(space: Space) -> list[Object]:
+    return space.items("jobs")
+
+
+def ended(space: Space, name: str, *, seconds: float, most_pods: int = 1) -> Object:
+    """The status of the run at its end, if it never had more Pods at a time."""
+
+    def look() -> Object | None:
+        assert len(pods_of_runs(space)) <= most_pods
+        status = space.status(name)
+        return status if status.get("phase") in ("Succeeded", "Failed") else None
+
+    return until(look, seconds=seconds, what=f"{name} has ended", now=lambda: space.phase(name))
+
+
+def leaves_nothing(space: Space) -> None:
+    until(lambda: not pods_of_runs(space) and not jobs(space), seconds=60, what="no Pod and no Job")
+
+
+def test_a_success_beside_a_container_that_runs_on_is_recorded_and_leaves_no_pod(space: Space, tmp_path: Path) -> None:
+    with webhook(space, tmp_path, beside(SLEEP)):
+        space.apply(run("held", "actor", parameters={"sleep": "1"}))
+        status = ended(space, "held", seconds=60)
+        assert (status["phase"], status["exitCode"], status["attempt"]) == ("Succeeded", 0, 1)
+        leaves_nothing(space)
+
+
+def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_is_gone(
+    space: Space, tmp_path: Path
+) -> None:
+    space.apply(config("twice", backoffLimit=1))
+    with webhook(space, tmp_path, beside(SLEEP)):
+        space.apply(run("failed", "twice", parameters={"sleep": "1", "exit": "3"}))
+        status = ended(space, "failed", seconds=120)
+    assert (status["phase"], status["reason"], status["attempt"]) == ("Failed", "InputFailed", 2)
+    assert [(item["reason"], item["exitCode"]) for item in status["attempts"]] == [("InputFailed", 3)] * 2
+    assert not pods_of_runs(space)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_container_that_fails_beside_it_does_not_change_its_exit_code(
+    space: Space, tmp_path: Path, code: int
+) -> None:
+    with webhook(space, tmp_path, beside("raise SystemExit(7)")):
+        space.apply(run("beside", "actor", parameters={"sleep": "1", "exit": str(code)}))
+        status = ended(space, "beside", seconds=60)
+    assert (status["phase"], status["exitCode"]) == ("Failed" if code else "Succeeded", code)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
+    space: Space, tmp_path: Path, code: int
+) -> None:
+    with webhook(space, tmp_path, native):
+        space.apply(run("native", "actor", parameters={"sleep": "1", "exit": str(code)}))
+        status = ended(space, "native", seconds=60)
+    assert (status["phase"], status["exitCode"]) == ("Failed" if code else "Succeeded", code)
+    [job] = jobs(space)
+    assert {"Failed" if code else "Complete"} & {item["type"] for item in job["status"]["conditions"]}
+
+
+@pytest.mark.parametrize("change", [beside(SLEEP), native], ids=["beside", "native"])
+@pytest.mark.parametrize("model", ["counting", "unknown"])
+def test_several_shards_end_although_each_has_a_container_that_runs_on(
+    space: Space, tmp_path: Path, change: Change, model: str
+) -> None:
+    prepare(space, backoff_limit=0, model=model, requests={"maxBatchRecords": 1000})
+    with webhook(space, tmp_path, change):
+        space.apply(run("divided", "ours", shards=2))
+        status = ended(space, "divided", seconds=120, most_pods=2)
+    assert (status["phase"], status["attempt"]) == ("Succeeded" if model == "counting" else "Failed", 1)
+    running = [pod for pod in pods_of_runs(space) if pod["status"]["phase"] == "Running"]
+    until(
+        lambda: not any(space.get("pod", pod["metadata"]["name"]) for pod in running),
+        seconds=60,
+        what="no Pod runs",
+    )
+
+
+def test_the_verification_of_an_output_ends_although_a_container_runs_on_beside_it(
+    space: Space, tmp_path: Path
+) -> None:
+    prepare(space, backoff_limit=0, requests=UNHURRIED)
+    with webhook(space, tmp_path, beside(SLEEP)):
+        space.apply(run("verified", "ours"))
+        space.wait_for("verified", phase="Running", seconds=60)
+        [pod] = pods_of_runs(space)
+        kill_9(space.stage, space.name, pod["metadata"]["name"])
+        status = ended(space, "verified", seconds=120)
+        assert (status["phase"], status["exitCode"]) == ("Failed", 137)
+        assert "the output is not committed" in status["message"]
+        leaves_nothing(space)
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+def test_a_pod_that_is_deleted_is_no_attempt_whatever_its_exit_code(space: Space, *, by_force: bool) -> None:
+    """As process 1, a Go program that does not handle SIGTERM exits with 2: our code for a contract that is not valid."""
+    space.apply(run("deleted", "actor", parameters={"sleep": "15", "stopped": "2"}))
+    space.wait_for("deleted", phase="Running", seconds=60)
+    [pod] = pods_of_runs(space)
+    force = ["--force", "--grace-period=0"] if by_force else []
+    space.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", *force)
+
+    status = ended(space, "deleted", seconds=120, most_pods=2)
+
+    assert (status["phase"], status["attempt"]) == ("Succeeded", 1)
+    assert [item["reason"] for item in status["attempts"]] == ["Disrupted", "Succeeded"]
+    assert status["attempts"][0]["exitCode"] in (2, 137)
+
+
+def test_a_pod_that_its_node_rejects_is_no_attempt(space: Space, tmp_path: Path) -> None:
+    [node] = [item["metadata"]["name"] for item in space.items("nodes")]
+    with webhook(space, tmp_path, partial(overfill, node)):
+        space.apply(run("rejected", "actor"))
+        status = ended(space, "rejected", seconds=60, most_pods=2)
+    assert (status["phase"], status["attempt"]) == ("Succeeded", 1)
+    assert [item["reason"] for item in status["attempts"]] == ["Disrupted", "Succeeded"]
+    assert "OutOfcpu" in status["attempts"][0]["message"]
+
+
+def overfill(node: str, _pod: Object, seen: int) -> list[Object]:
+    """Bind the first Pod to a node that has no room for it, as two schedulers may do at the same time."""
+    if seen:
+        return []
+    return [
+        {"op": "add", "path": "/spec/nodeName", "value": node},
+        {"op": "add", "path": "/spec/containers/0/resources", "value": {"requests": {"cpu": "4000"}}},
+    ]
