@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from activities.rules.signature import SigningKey
+from activities.signing_key import SigningKey
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from activities.installation import Installation
 from activities.rules.object_metadata import name_of, uid_of
-from activities.rules.signature import SigningKey, signer_of
+from activities.rules.signature import signed, signer_of_object
+from activities.signing_key import SigningKey
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, NotFound
@@ -35,15 +36,13 @@ class Signatures:
 
     def signed(self, body: Object, *, run: RunRef) -> Object:
         """The object with our signature."""
-        metadata = body["metadata"]
-        signature = {wellknown.ANNOTATION_SIGNATURE: self._key.sign(body, run=run)}
-        return {**body, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **signature}}}
+        return signed(body, run=run, key=self._key)
 
     async def is_ours(self, stored: Object, *, run: RunRef) -> bool:
         """Whether a worker created an object of this name for the run, if it is a ConfigMap with these texts. Whoever may read
         the object can copy its signature.
         """
-        signer = signer_of(stored, run=run)
+        signer = signer_of_object(stored, run=run)
         if not signer or signer == self._key.signer:
             return bool(signer)
         try:

@@ -17,7 +17,7 @@ from activities.cluster.signatures import MAX_SIGNERS, RECORD, record_signer
 from activities.inspect_launch import LaunchInspector
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
-from activities.rules.signature import SigningKey
+from activities.signing_key import SigningKey
 from activities.verify_output import OutputVerifier
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
