@@ -368,10 +368,8 @@ async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was
     later = {"launch": 2, "attempt": 2, "snapshot": first.snapshot}
     await apply(api, namespace, knative(status={"address": {"url": "http://second.example.com"}}))
     second = await launch(launcher, run, **later)
-    await api.patch(RUNS, namespace, "run", {"status": {"jobStatus": known["jobStatus"]}}, sub="status")
-
-    await apply(api, namespace, recorded("isvc-standard-stopped"))
-    assert (await launch(launcher, run, **later)).reason is Reason.MODEL_NOT_READY
+    forgotten = {"status": {"jobStatus": known["jobStatus"]}}
+    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
     await apply(api, namespace, knative(status={"address": {"url": "http://third.example.com"}}))
     third = await launch(launcher, run, **later)
 
@@ -379,6 +377,9 @@ async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was
     assert (third.state, third.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
     assert third.job_uid != second.job_uid
     assert (await contract_of(api, run, second.job_name))["kserve"]["modelUrl"].startswith("http://third.example.com")
+    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
+    await apply(api, namespace, recorded("isvc-standard-stopped"))
+    assert (await launch(launcher, run, **later)).reason is Reason.MODEL_NOT_READY
 
 
 async def test_a_planted_job_with_another_address_is_not_adopted(
