@@ -50,7 +50,7 @@ class LaunchInspector:
     ) -> None:
         self._api = api
         self._runs = runs
-        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
+        self._config_maps = ConfigMaps(api, installation=installation)
         self._defaults = defaults
         self._launches = launches
         self._logs = logs

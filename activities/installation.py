@@ -1,7 +1,8 @@
 """The installation on whose behalf activities act."""
 
-import secrets
 from dataclasses import dataclass, field
+
+from activities.signing_key import SigningKey
 
 
 @dataclass(frozen=True)
@@ -18,5 +19,8 @@ class Installation:
     ui_url: str
     """Base URL of the Temporal UI; empty if it is not known."""
 
-    signing_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """Signs what its workers write to users' namespaces; without a common key, a worker recognises only what it wrote itself."""
+    namespace: str
+    """The release's namespace, in which the workers record with which keys they sign."""
+
+    signing_key: SigningKey = field(default_factory=SigningKey, repr=False)
+    """The key of this process, which signs what it creates in users' namespaces."""

@@ -23,11 +23,11 @@ from activities.cluster.events import EventRecorder
 from activities.cluster.job_marks import start_job
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
+from activities.cluster.signatures import Signatures
 from activities.cluster.wakes import Wakes
 from activities.installation import Installation
 from activities.rules import launch_results, manifests, retried_run
 from activities.rules.adopted_run import read_from_job
-from activities.rules.job_comparison import difference
 from activities.rules.known_start import KnownStart
 from activities.rules.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.rules.model_status import model_status, waiting_for
@@ -80,7 +80,8 @@ class JobLauncher:
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
         self._models = ModelReader(api)
-        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
+        self._config_maps = ConfigMaps(api, installation=installation)
+        self._signatures = Signatures(api, installation=installation)
 
     @activity.defn(name=activity_options.LAUNCH.name)
     async def launch_job(self, request: LaunchInput) -> LaunchResult:
@@ -97,7 +98,7 @@ class JobLauncher:
         if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
             return await self._find_left_over_job(request, run)
         try:
-            if run.spec.suspend and not await self._has_job(request, run):
+            if run.spec.suspend and not self._has_job(request, run):
                 return await self._publish_suspension(request, run)
             return await self._launch(request, run, since=since)
         except LaunchBlocked as blocker:
@@ -129,23 +130,20 @@ class JobLauncher:
         try:
             launched = await self._with_model(run, compiled, since=since)
         except LaunchBlocked as blocker:
-            return await self._adopt(request, run, blocker, compiled=compiled)
-        body = self._job_of(request, run, launched)
-        job, is_adopted = await self._create_or_adopt(request, run, launched, body)
-        shape = shape_of_job(job) or shape_of_job(body)
-        return await self._follow(
-            request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)
-        )
-
-    def _job_of(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun) -> Object:
-        return manifests.job(
+            return await self._adopt(request, run, blocker)
+        body = manifests.job(
             request.run,
-            compiled,
+            launched,
             installation=self._installation.id,
             launch=request.launch,
             attempt=request.attempt,
             seconds_left=launch_results.seconds_left(request, run),
             waits=request.waits,
+        )
+        job, is_adopted = await self._create_or_adopt(run, body)
+        shape = shape_of_job(job) or shape_of_job(body)
+        return await self._follow(
+            request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)
         )
 
     async def _with_model(self, run: InferenceRun, compiled: CompiledRun, *, since: float) -> CompiledRun:
@@ -160,17 +158,13 @@ class JobLauncher:
         current = compiled.with_model(address)
         return current if current is compiled else await self._config_maps.write(run.ref, current)
 
-    async def _adopt(
-        self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, compiled: CompiledRun | None = None
-    ) -> LaunchResult:
-        """Follow a Job of this launch that exists, or did: what prevents a new one does not concern it.
+    async def _adopt(self, request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked) -> LaunchResult:
+        """Follow the Job of this launch that the status names: what prevents a new one does not concern it.
 
         Raises the blocker if there is none.
         """
         name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
         job = await self._find_known_job(run, name)
-        if job is None and compiled is not None:
-            job = await self._find_own_job(request, run, compiled, name=name)
         if job is None:
             raise blocker
         try:
@@ -259,43 +253,35 @@ class JobLauncher:
         )
         raise LaunchBlocked(Reason.INVALID_CONTRACT, text, is_retryable=False)
 
-    async def _create_or_adopt(
-        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, body: Object
-    ) -> tuple[Object, bool]:
+    async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
         """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
-        name = name_of(body)
-        known = await self._find_known_job(run, name)
+        known = await self._find_known_job(run, name_of(body))
         if known is not None:
             return known, True
         try:
-            return await self._api.create(JOBS, run.ref.namespace, body), False
-        except AlreadyExists:
-            stored = await self._find_own_job(request, run, compiled, name=name)
-            if stored is None:
-                raise name_taken("Job", name) from None
-            return stored, True
+            return await self._create(run.ref, self._signatures.signed(body, run=run.ref))
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             has_room_soon = await make_room(self._api, run.ref, error)
-            raise creation_rejected("Job", name, error, may_pass=has_room_soon) from error
+            raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error
 
-    async def _find_own_job(
-        self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun, *, name: str
-    ) -> Object | None:
-        """The Job of this launch that an earlier try created; None if there is none, or if it is not ours.
-
-        The model may have had another address then: that try has left a signed ConfigMap.
+    async def _create(self, run: RunRef, body: Object) -> tuple[Object, bool]:
+        """Create the Job, in place of one that an earlier try of this launch created and the status does not name. That one has
+        not been started. It is not adopted: a user who copied its signature may have put another one in its place.
         """
-        stored = await self._get_job(run.ref, name)
-        if stored is None or controller_of(stored) != run.metadata.uid:
-            return None
-        if not difference(self._job_of(request, run, compiled), stored):
-            return stored
-        if compiled.snapshot.service is None:
-            return None
-        mounted = manifests.config_map_of(stored)
-        earlier = await self._config_maps.find_of_launch(run.ref, mounted) if mounted else None
-        is_ours = earlier is not None and not difference(self._job_of(request, run, earlier), stored)
-        return stored if is_ours else None
+        try:
+            return await self._api.create(JOBS, run.namespace, body), False
+        except (AlreadyExists, Forbidden):  # a quota that the earlier Job fills is checked before its name
+            stored = await self._get_job(run, name_of(body))
+            current = await self._runs.read(run)  # after the Job: the status names it before it is started
+            known = await self._find_known_job(current, name_of(body)) if current is not None else None
+            if known is not None:
+                return known, True
+            if stored is None:
+                raise
+            replaced = await self._signatures.replace_job(stored, body, run=run)
+            if replaced is None:
+                raise name_taken("Job", name_of(body)) from None
+            return replaced, False
 
     async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
         """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
@@ -313,14 +299,11 @@ class JobLauncher:
         except NotFound:
             return None
 
-    async def _has_job(self, request: LaunchInput, run: InferenceRun) -> bool:
-        """Whether a workflow that was lost created the Job of this launch, which may still run."""
+    def _has_job(self, request: LaunchInput, run: InferenceRun) -> bool:
+        """Whether a workflow that was lost started the Job of this launch, which may still run."""
         name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
         known = run.status.job_status
-        if known is not None and known.name == name and known.uid:
-            return True
-        job = await self._get_job(request.run, name)
-        return job is not None and controller_of(job) == request.run.uid
+        return known is not None and known.name == name and bool(known.uid)
 
     async def _publish_suspension(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
         message = launch_results.suspension_message(request)

@@ -1,7 +1,7 @@
 """`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable result.
 
 A Job with the built-in runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
-under way; a later one, after the observer's signal, reads what it found. Idempotent by the Job's name.
+under way; a later one, after the observer's signal, names it by its UID and reads what it found. Idempotent by the Job's name.
 """
 
 from temporalio import activity
@@ -11,17 +11,17 @@ from activities.cluster.deletion import delete_if_present
 from activities.cluster.ended_jobs import make_room, make_room_for_pod
 from activities.cluster.job_marks import mark_ended, start_job
 from activities.cluster.job_objects import list_pods
+from activities.cluster.signatures import Signatures
 from activities.installation import Installation
 from activities.rules import job_state, manifests, pod_state
-from activities.rules.job_comparison import difference
 from activities.rules.launch_blocked import LaunchBlocked
-from activities.rules.object_metadata import controller_of, name_of, uid_of
+from activities.rules.object_metadata import name_of, uid_of
 from activities.rules.output_evidence import unanswerable, unknown
 from activities.rules.pod_shape import shape_of_job
 from activities.rules.snapshot import CompiledRun
 from inferrun.control.run_status import status_after
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError, NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -43,7 +43,8 @@ class OutputVerifier:
         self._api = api
         self._runs = runs
         self._installation = installation
-        self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
+        self._config_maps = ConfigMaps(api, installation=installation)
+        self._signatures = Signatures(api, installation=installation)
 
     @activity.defn(name=activity_options.VERIFY.name)
     async def verify_output(self, request: VerifyInput) -> VerifyResult:
@@ -72,7 +73,7 @@ class OutputVerifier:
             is_final=request.is_final,
         )
         try:
-            job = await self._create_or_adopt(request, body)
+            job = await self._find(request, body) or await self._create(request, body)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             return await self._wait_for_admission(request, run, error)
         if job is None:
@@ -103,15 +104,24 @@ class OutputVerifier:
         """What the run was started with. A ConfigMap that was deleted is written again, because the Job mounts it."""
         return await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
 
-    async def _create_or_adopt(self, request: VerifyInput, body: Object) -> Object | None:
-        """The Job; None if another one has its name."""
-        namespace = request.run.namespace
+    async def _find(self, request: VerifyInput, body: Object) -> Object | None:
+        """The Job that an earlier call started, if it still exists."""
+        if not request.job_uid:
+            return None
         try:
-            return await self._api.create(JOBS, namespace, body)
+            stored = await self._api.get(JOBS, request.run.namespace, name_of(body))
+        except NotFound:
+            return None
+        return stored if uid_of(stored) == request.job_uid else None
+
+    async def _create(self, request: VerifyInput, body: Object) -> Object | None:
+        """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""
+        namespace, signed = request.run.namespace, self._signatures.signed(body, run=request.run)
+        try:
+            return await self._api.create(JOBS, namespace, signed)
         except AlreadyExists:
             stored = await self._api.get(JOBS, namespace, name_of(body))
-            is_ours = controller_of(stored) == request.run.uid and not difference(body, stored)
-            return stored if is_ours else None
+            return await self._signatures.replace_job(stored, signed, run=request.run)
 
     async def _finding(self, job: Object) -> OutputFinding | None:
         """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out, and None if one still may."""

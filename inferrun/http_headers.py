@@ -57,6 +57,21 @@ def value_fault(value: str) -> str:
     return "the value must not contain control characters such as line breaks" if _CONTROL.search(value) else ""
 
 
+_DESCRIPTIVE: Final = frozenset(
+    {
+        *("accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-disposition"),
+        *("content-encoding", "content-language", "content-type", "if-match", "if-modified-since", "if-none-match"),
+        *("if-unmodified-since", "pragma", "prefer", "range", "user-agent", "x-request-id", "x-requested-with"),
+    }
+)
+"""Names in lower case of headers that only describe a message."""
+
+
+def is_descriptive(name: str) -> bool:
+    """Whether a header of this name never carries a credential. Names that nobody has heard of may."""
+    return name.lower() in _DESCRIPTIVE
+
+
 _CREDENTIALS: Final = re.compile(r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE)
 
 

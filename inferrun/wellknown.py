@@ -68,7 +68,10 @@ ANNOTATION_CANCEL_REQUESTED: Final = f"{DOMAIN}/cancel-requested"
 """Set to "true" on a run: cancel it. The annotation preserves the request until the run has ended."""
 
 ANNOTATION_SIGNATURE: Final = f"{DOMAIN}/signature"
-"""On the ConfigMap of a run: proves that a worker wrote it, until the run's status has its hash."""
+"""On the ConfigMap and the Jobs of a run: proves that a worker created an object of this name, until the run's status names it."""
+
+ANNOTATION_SIGNER: Final = f"signer.{DOMAIN}/"
+"""Followed by a public key, on the Lease `inferrun-signers`: when the worker started that signs with it."""
 
 ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
 """On a Job: `builtin` if its image is the built-in runner, which logs its progress; otherwise `custom`."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from secrets import token_bytes
 from typing import Self
 
 from temporalio.client import Client
@@ -24,6 +23,7 @@ from activities.cluster.launch_reader import LaunchReader
 from activities.cluster.pod_logs import PodLogs
 from activities.cluster.progress_publisher import ProgressPublisher
 from activities.cluster.refusal_events import RefusalEvents
+from activities.cluster.signatures import record_signer
 from activities.cluster.submission_history import SubmissionHistory
 from activities.delete_run import RunDeleter
 from activities.delete_schedule import ScheduleDeleter
@@ -55,6 +55,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.monitor import TemporalMonitor
 from inferrun.temporal.rotation import rotations_of
+from inferrun.timestamps import utc_now
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.lanes import Activity, LaneSettings, lane_workers, serving
@@ -113,7 +114,7 @@ class WorkerProcess:
             task_queue=common.task_queue,
             temporal_namespace=client.namespace,
             ui_url=common.ui_url,
-            signing_key=settings.signing_key.encode() or token_bytes(32),
+            namespace=common.namespace,
         )
         self._job_watch = JobWatch(api, namespaces=common.watched, selector=manifests.SELECTOR)
         self._territory = Territory(
@@ -175,6 +176,9 @@ class WorkerProcess:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
         await self._api_servers.read()
+        await record_signer(
+            self._api, self._installation.signing_key, namespace=self._installation.namespace, now=utc_now()
+        )
         parts: list[Part] = [
             self._territory,
             self._watch,

@@ -1,7 +1,7 @@
 """The worker's settings, from its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -22,10 +22,6 @@ class WorkerSettings:
     front_door: tuple[str, ...]
     """FRONT_DOOR_NAMESPACES: comma-separated Kubernetes namespaces in which programs may start runs through Temporal; empty
     (default): the watched namespaces. Runs are executed only in namespaces that are watched as well."""
-
-    signing_key: str = field(repr=False)
-    """INFERRUN_SIGNING_KEY: a secret that all workers of the installation share, with which one recognises what another wrote to
-    users' namespaces just before it was killed; empty (default): a worker recognises only what it wrote itself."""
 
     defaults_folder: Path
     """INFERRUN_DEFAULTS: folder in which the ConfigMap with the operator's defaults is mounted."""
@@ -51,7 +47,6 @@ class WorkerSettings:
             front_door=tuple(
                 name.strip() for name in environment.get("FRONT_DOOR_NAMESPACES", "").split(",") if name.strip()
             ),
-            signing_key=environment.get("INFERRUN_SIGNING_KEY", ""),
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             follower_slots=whole_number(environment, "FOLLOWER_SLOTS", default=200, least=1),
             activity_slots=whole_number(environment, "ACTIVITY_SLOTS", default=50, least=1),

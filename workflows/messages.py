@@ -363,6 +363,7 @@ class VerifyInput(Frozen):
     because: str = Field(default="", description="How the launch ended, for the status")
     is_final: bool = False
     must_conclude: bool = False
+    job_uid: str = Field(default="", description="The verifying Job that an earlier call started")
 
 
 class VerifyResult(Frozen):

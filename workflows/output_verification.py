@@ -30,7 +30,7 @@ async def find_output(state: RunState, signals: LaunchSignals, *, because: str, 
             return result.finding
         workflow.set_current_details(f"**Pending** ({Reason.VERIFYING}): {code_span(because)}")
         is_signalled = await _wait_for_end(signals, result.job_uid, seconds=(until - workflow.now()).total_seconds())
-        request = request.model_copy(update={"must_conclude": not is_signalled})
+        request = request.model_copy(update={"job_uid": result.job_uid, "must_conclude": not is_signalled})
 
 
 def verdict_with(finding: OutputFinding | None, verdict: Verdict) -> Verdict:

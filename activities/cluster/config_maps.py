@@ -4,15 +4,13 @@ It is in the namespace of users, who can delete it and create another one of its
 what a worker wrote for this run: whatever the config and the settings say now, and whoever owns the object.
 """
 
-import hmac
-from dataclasses import replace
-
+from activities.cluster.signatures import Signatures
+from activities.installation import Installation
 from activities.rules import manifests
-from activities.rules.known_start import KnownStart, signature_of, texts_of
+from activities.rules.known_start import KnownStart, texts_of
 from activities.rules.launch_blocked import creation_rejected, name_taken
 from activities.rules.object_metadata import controller_of
 from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, read_snapshot
-from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object
@@ -22,25 +20,24 @@ from inferrun.run_ref import RunRef
 
 
 class ConfigMaps:
-    """`signing_key` is the key of all workers of the installation, or one of this process."""
+    """Those of the runs of an installation."""
 
-    def __init__(self, api: KubeClient, *, installation: str, signing_key: bytes) -> None:
+    def __init__(self, api: KubeClient, *, installation: Installation) -> None:
         self._api = api
-        self._installation = installation
-        self._key = signing_key
+        self._installation = installation.id
+        self._signatures = Signatures(api, installation=installation)
 
     async def write(self, run: RunRef, compiled: CompiledRun) -> CompiledRun:
         """Create it, or return what an earlier try wrote. Raises LaunchBlocked if another one has its name."""
         name = compiled.config_map
-        signature = signature_of(compiled.texts, run=run, key=self._key)
-        body = manifests.config_map(run, compiled, installation=self._installation, signature=signature)
+        body = manifests.config_map(run, compiled, installation=self._installation)
         try:
-            await self._api.create(CONFIG_MAPS, run.namespace, body)
+            await self._api.create(CONFIG_MAPS, run.namespace, self._signatures.signed(body, run=run))
         except AlreadyExists:
             stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
             if texts_of(stored.get("data")) == compiled.texts and controller_of(stored) == run.uid:
                 return compiled
-            if self._is_signed(run, stored) and not compiled.map_name:
+            if not compiled.map_name and await self._signatures.is_ours(stored, run=run):
                 return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
@@ -49,16 +46,10 @@ class ConfigMaps:
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:
         """What a worker wrote for a run whose status does not say so yet; None if there is nothing."""
-        stored = await self._get(run)
-        return _read(run, stored) if stored is not None and self._is_signed(run, stored) else None
-
-    async def find_of_launch(self, run: RunRef, name: str) -> CompiledRun | None:
-        """What a worker wrote for a launch of this run whose model had another address; None if there is no such thing."""
-        try:
-            stored = await self._api.get(CONFIG_MAPS, run.namespace, name)
-        except NotFound:
+        stored = await _get(self._api, run)
+        if stored is None or not await self._signatures.is_ours(stored, run=run):
             return None
-        return replace(_read(run, stored), map_name=name) if self._is_signed(run, stored) else None
+        return _read(run, stored)
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
         """What the run was started with; None if it was not, or if that is gone.
@@ -72,14 +63,6 @@ class ConfigMaps:
         if found is not None or not snapshot or not known.recognises(remembered):
             return found
         return await self.write(run.ref, read_snapshot(remembered, base_name=_name(run.ref)))
-
-    async def _get(self, run: RunRef) -> Object | None:
-        return await _get(self._api, run)
-
-    def _is_signed(self, run: RunRef, stored: Object) -> bool:
-        given = (stored["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_SIGNATURE, "")
-        wanted = signature_of(texts_of(stored.get("data")), run=run, key=self._key)
-        return hmac.compare_digest(given.encode(), wanted.encode())
 
 
 async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | None:

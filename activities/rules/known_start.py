@@ -1,11 +1,10 @@
-"""What is known of the start of a run where the users of its namespace cannot write: its status, and our signature. Pure.
+"""What is known of the start of a run where the users of its namespace cannot write: its status. Pure.
 
 Contract and snapshot are stored in a ConfigMap in the users' namespace. It counts only if it is what a worker wrote.
 """
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Self
 
 from activities.rules.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, hash_of
 from inferrun.resources import InferenceRun
-from inferrun.run_ref import RunRef
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,6 @@ class KnownStart:
         if self.hash:
             return hmac.compare_digest(self.hash, hash_of(texts))
         return bool(self.contract) and texts.get(CONTRACT_KEY) == self.contract
-
-
-def signature_of(texts: Mapping[str, str], *, run: RunRef, key: bytes) -> str:
-    """A worker's signature of the texts for this run."""
-    message = f"{run.namespace}/{run.name}/{run.uid}:{hash_of(texts)}"
-    return hmac.new(key, message.encode(), hashlib.sha256).hexdigest()
 
 
 def texts_of(data: object) -> dict[str, str]:

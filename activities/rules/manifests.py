@@ -71,9 +71,8 @@ ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
 """On a Job: the seconds of the run's clock that this launch was given."""
 
 
-def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signature: str) -> Object:
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
     """The immutable ConfigMap that all Jobs of a run share."""
-    annotations = {wellknown.ANNOTATION_RUN: run.name, wellknown.ANNOTATION_SIGNATURE: signature}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -81,7 +80,7 @@ def config_map(run: RunRef, compiled: CompiledRun, *, installation: str, signatu
             "name": compiled.config_map,
             "namespace": run.namespace,
             "labels": labels_of(run, installation=installation),
-            "annotations": annotations,
+            "annotations": {wellknown.ANNOTATION_RUN: run.name},
             "ownerReferences": [owner_reference(run)],
         },
         "immutable": True,
@@ -429,14 +428,6 @@ def _mounts(compiled: CompiledRun) -> list[Object]:
         volume = _claim_volume(snapshot, claim.name)
         mounts.append({"name": volume, "mountPath": f"{DATA_PATH}/{claim.end}", "readOnly": claim.end == "input"})
     return mounts
-
-
-def config_map_of(job: Object) -> str:
-    """The name of the ConfigMap whose contract a Job's Pods execute; empty if it has none."""
-    for volume in job["spec"]["template"]["spec"].get("volumes") or []:
-        if volume.get("name") == "contract":
-            return str((volume.get("configMap") or {}).get("name") or "")
-    return ""
 
 
 def _ca_secret(compiled: CompiledRun) -> str:

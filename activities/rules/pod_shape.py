@@ -2,8 +2,8 @@
 
 Users who may create Pods can give one the labels and the owner reference of a Job's Pods. What they cannot do is have
 it count without running the same program on the same contract: the digest covers the container's image, command,
-environment, user and the mounts that we define. Admission webhooks may add containers, volumes, environment variables
-and image digests; the digest ignores them.
+environment and the mounts that we define. Admission may add containers, volumes, environment variables, image digests
+and a user, as OpenShift does; the digest ignores them.
 """
 
 import hashlib
@@ -62,7 +62,6 @@ def _shape_of(spec: Object) -> str:
         "program": {field: container[field] for field in _PROGRAM_FIELDS if container.get(field)},
         "environment": _environment(container),
         "mounts": _mounts(container, spec),
-        "user": [(one.get("securityContext") or {}).get("runAsUser") for one in (spec, container)],
     }
     text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
     return sys.intern(hashlib.sha256(text.encode()).hexdigest()[:32])

@@ -1,13 +1,15 @@
 """What a run's status shows of its contract. Pure.
 
-The role `view` may read statuses, so a copy of the contract there has no header values and no URLs with user information or a
-query. The contract itself is in the run's ConfigMap. A contract without any of these is shown byte by byte.
+Who may read a status need not be allowed to read the config, so a copy of the contract there has no values of headers other than
+those that only describe a message, and no URLs with user information or a query. The contract itself is in the run's ConfigMap. A
+contract without any of these is shown byte by byte.
 """
 
 import json
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from inferrun.http_headers import is_descriptive, split_header
 from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
@@ -26,8 +28,8 @@ def public_contract(contract_json: str) -> str:
 
 
 def _public(value: Any, key: str = "") -> Any:  # Any: JSON
-    if key.lower() == "headers" and isinstance(value, list):
-        return [_header(item) for item in value]
+    if key.lower() == "headers" and isinstance(value, list | dict):
+        return _headers(value)
     if isinstance(value, str | int | float | list) and _may_be_credential(key):
         return HIDDEN
     if key == "path" and isinstance(value, str):
@@ -43,11 +45,16 @@ def _may_be_credential(key: str) -> bool:
     return key.lower().replace("-", "").replace("_", "").endswith(_CREDENTIALS)
 
 
+def _headers(headers: Any) -> Any:  # Any: JSON
+    if isinstance(headers, dict):
+        return {name: value if is_descriptive(name) else HIDDEN for name, value in headers.items()}
+    return [_header(header) for header in headers]
+
+
 def _header(header: Any) -> Any:  # Any: JSON
-    if isinstance(header, str):
-        name, colon, _ = header.partition(":")
-        return f"{name}: {HIDDEN}" if colon else HIDDEN
-    return HIDDEN
+    if not isinstance(header, str) or ":" not in header:
+        return HIDDEN
+    return header if is_descriptive(split_header(header)[0]) else f"{header.partition(':')[0]}: {HIDDEN}"
 
 
 def _without_query(path: str) -> str:

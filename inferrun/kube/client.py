@@ -116,13 +116,22 @@ class KubeClient:
         return read_object(raw, resource)
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        version: str | None = None,
+        grace: int | None = None,
     ) -> None:
-        """Delete the object with this UID and, in the background, its dependents; `grace` is in seconds."""
+        """Delete the object with this UID and, in the background, its dependents; `grace` is in seconds. With `version`, only if
+        its resourceVersion is still that one. Raises Conflict.
+        """
         body: Object = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
+            "preconditions": {"uid": uid, **({"resourceVersion": version} if version else {})},
             "propagationPolicy": "Background",
         }
         if grace is not None:

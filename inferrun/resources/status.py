@@ -235,8 +235,9 @@ class InferenceRunStatus(ResourceModel):
     """The Temporal workflow that executes the run."""
 
     contract: Annotated[str, Field(max_length=400_000)] | None = None
-    """The contract passed to the runner, as base64-encoded JSON, without header values and without the user information and
-    query of URLs. Once it is set, only timeoutSeconds and suspend of the spec can be changed."""
+    """The contract passed to the runner, as base64-encoded JSON, without the user information and query of URLs, and without the
+    values of headers other than Accept, Content-Type and others that only describe a message. Once it is set, only timeoutSeconds
+    and suspend of the spec can be changed."""
 
     snapshot_hash: Annotated[str, Field(max_length=64)] | None = None
     """SHA-256 digest of the run's ConfigMap: the contract and everything else with which the run was started."""

@@ -1,6 +1,6 @@
 """Identifies a call with a side effect by the code that makes it, in the running program and in its source.
 
-Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create_or_adopt`: the innermost function of ours
+Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create`: the innermost function of ours
 that does not merely pass the call on. What passes calls on is listed here.
 """
 

@@ -47,7 +47,11 @@ CALLS = frozenset(
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_waiting", "patch inferenceruns/status"),
         ("activities.delete_run:RunDeleter.delete_run", "delete inferenceruns"),
         ("activities.delete_schedule:ScheduleDeleter.delete_schedule", "delete schedule"),
-        ("activities.launch_job:JobLauncher._create_or_adopt", "create jobs"),
+        ("activities.cluster.signatures:Signatures.replace_job", "create jobs"),
+        ("activities.cluster.signatures:Signatures.replace_job", "delete jobs"),
+        ("activities.cluster.signatures:record_signer", "create leases"),
+        ("activities.cluster.signatures:record_signer", "patch leases"),
+        ("activities.launch_job:JobLauncher._create", "create jobs"),
         ("activities.launch_job:JobLauncher._publish_blocker", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._publish_job", "patch inferenceruns/status"),
         ("activities.launch_job:JobLauncher._publish_suspension", "patch inferenceruns/status"),
@@ -62,7 +66,7 @@ CALLS = frozenset(
         ("activities.stop_launch:LaunchStopper._delete_job", "delete jobs"),
         ("activities.stop_launch:LaunchStopper._delete_pods", "delete pods"),
         ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
-        ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
+        ("activities.verify_output:OutputVerifier._create", "create jobs"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
         ("activities.verify_output:OutputVerifier._withdraw", "delete jobs"),
@@ -87,6 +91,9 @@ CALLS = frozenset(
 
 NOT_PLAYED = frozenset(
     {
+        ("activities.cluster.signatures:Signatures.replace_job", "create jobs"),
+        ("activities.cluster.signatures:Signatures.replace_job", "delete jobs"),
+        ("activities.cluster.signatures:record_signer", "patch leases"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._withdraw", "delete jobs"),
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
@@ -96,7 +103,8 @@ NOT_PLAYED = frozenset(
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
     }
 )
-"""Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a
+"""Calls that no scenario makes. In this order, they are made when: a worker died between creating a Job and naming it in the status
+(two calls); a worker starts that is not the first one of its installation; a verifying Job has not ended within 330 seconds; a
 verifying Job is created while its run is cancelled; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
 clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.

@@ -56,6 +56,7 @@ async def test_a_lost_pod_that_had_not_committed_is_retried(followed: Staged) ->
     async with followed(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert [request.is_final for request in cluster.verifications] == [False, False]
+    assert [request.job_uid for request in cluster.verifications] == ["", "uid-verify-1"]
     assert len(cluster.jobs) == 2
     assert cluster.recorded is not None
     assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.POD_LOST, Reason.SUCCEEDED]

@@ -193,7 +193,7 @@ def _configmap(**fields: Any) -> Manifest:  # Any: free-form JSON
     given = run()
     compiled = compile_run(given, config(), defaults=Defaults(), runner_account="")
     ref = RunRef(namespace="any", name=given.metadata.name, uid=given.metadata.uid)
-    body = manifests.config_map(ref, compiled, installation="i", signature="")
+    body = manifests.config_map(ref, compiled, installation="i")
     return {**body, "metadata": {**body["metadata"], "namespace": None}, **fields}
 
 

@@ -151,15 +151,9 @@ def test_certificates_and_codec_keys_are_mounted_in_both_programs(render: Render
                 assert {Path(value).name for value in tls.values()} == {"tls.crt", "tls.key", "ca.crt"}
 
 
-def test_the_front_door_and_the_signing_key_are_settings_of_the_worker(render: Render) -> None:
-    manifests = render("frontDoorNamespaces={team-a,team-b}", "worker.signingKeySecret.name=signing")
+def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
+    manifests = render("frontDoorNamespaces={team-a,team-b}")
     assert WorkerSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
-    keys = {}
-    for component in ("shim", "worker"):
-        pod = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]["spec"]
-        keys[component] = [entry for entry in pod["containers"][0]["env"] if entry["name"] == "INFERRUN_SIGNING_KEY"]
-    reference = {"secretKeyRef": {"name": "signing", "key": "key"}}
-    assert keys == {"shim": [], "worker": [{"name": "INFERRUN_SIGNING_KEY", "valueFrom": reference}]}
     assert WorkerSettings.read(environment(render(), "worker")).front_door == ()
 
 

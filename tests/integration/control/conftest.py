@@ -24,7 +24,9 @@ from tests.integration.control.pods import NOWHERE, Launched, launched
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 
-INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui")
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
+)
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
 MakeRun = Callable[..., Awaitable[InferenceRun]]

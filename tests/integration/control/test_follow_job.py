@@ -39,7 +39,9 @@ RESULT = RunnerResult(
 @pytest.fixture
 def installation() -> Installation:
     """A new installation for each test, so that tests do not see each other's Jobs."""
-    return Installation(id=f"tests.{token_hex(8)}", task_queue="tests", temporal_namespace="default", ui_url="")
+    return Installation(
+        id=f"tests.{token_hex(8)}", task_queue="tests", namespace="default", temporal_namespace="default", ui_url=""
+    )
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from tests.unit.objects import snapshot
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 
 INSTALLATION = Installation(
-    id="tests.of-launching", task_queue="tests", temporal_namespace="default", ui_url="http://ui"
+    id="tests.of-launching", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
 )
 
 
@@ -135,12 +135,14 @@ async def test_a_retry_continues_a_try_that_ended_before_it_published(
     first = await api.get(JOBS, run.metadata.namespace, base_of(run))
     await api.patch(CONFIGS, run.metadata.namespace, config, {"spec": {"image": "another:1"}})
     edited = await launch(launcher, run)
-    assert edited.job_uid == first["metadata"]["uid"]
+    second = await api.get(JOBS, run.metadata.namespace, base_of(run))
+    assert (edited.job_uid, edited.is_adopted) == (second["metadata"]["uid"], False)
+    assert second["spec"]["template"]["spec"] == first["spec"]["template"]["spec"]
     stored = await api.get(CONFIGS, run.metadata.namespace, config)
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"contract": None}}, sub="status")
     await api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
     again = await launch(launcher, run)
-    assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first["metadata"]["uid"])
+    assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, edited.job_uid, True)
 
 
 async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(
@@ -629,7 +631,7 @@ async def test_a_forged_config_map_grants_no_service_account(
     place, ref = run.metadata.namespace, run.ref
     lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
     planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
-    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs", signature=""))
+    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
     result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
     with pytest.raises(NotFound):

@@ -26,7 +26,6 @@ from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually
-from tests.integration.control.proxy import Proxy
 from tests.unit.objects import snapshot
 from workflows.messages import (
     InspectInput,
@@ -97,7 +96,7 @@ def planted_config_map(run: InferenceRun, **changes: Any) -> Object:
     )
     lent = lent.model_copy(update=changes)
     contract = json.dumps({"jobId": run.metadata.uid, "jobName": base_of(run), "kserve": {}})
-    return config_map(run.ref, CompiledRun(base_of(run), contract, lent), installation="tests", signature="forged")
+    return config_map(run.ref, CompiledRun(base_of(run), contract, lent), installation="tests")
 
 
 async def replace_config_map(api: KubeClient, run: InferenceRun, body: Object) -> None:
@@ -266,28 +265,6 @@ async def test_a_planted_job_is_not_adopted(
     assert (result.state, result.reason, result.job_uid) == (LaunchState.REFUSED, Reason.NAME_TAKEN, "")
     found = await api.get(JOBS, run.metadata.namespace, base_of(run))
     assert found["metadata"]["uid"] == planted["metadata"]["uid"]
-
-
-async def test_our_own_job_is_adopted_although_the_api_server_added_defaults(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
-) -> None:
-    storage = {
-        "input": {"file": {"claimName": "rows", "path": "a", "format": "jsonl"}},
-        "output": {"krateo": {"api": {"path": "/x", "endpointRef": {"name": "e", "namespace": "other"}}}},
-    }
-    resources = {"limits": {"cpu": "1500m", "memory": "1024Mi"}, "requests": {"cpu": "0.5"}}
-    kserve = {"modelName": "m", "modelUrl": "http://m"}
-    config = await make_config(storage=storage, resources=resources, kserve=kserve, credentialsRef={"name": "pull"})
-    run = await make_run(configRef={"name": config}, timeoutSeconds=60)
-    proxy.answer_patches = 503
-    with pytest.raises(Exception, match="as asked"):
-        await launch(launcher, run)
-    proxy.answer_patches = None
-    job = await api.get(JOBS, run.metadata.namespace, base_of(run))
-
-    result = await launch(new_launcher(api), run)  # another worker, which does not know the first one's key
-
-    assert (result.state, result.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
 
 
 async def test_a_job_that_was_swapped_counts_as_deleted(

@@ -87,8 +87,8 @@ async def jobs_of(of: Launched) -> list[Object]:
 
 
 async def test_one_job_asks_however_often_the_activity_is_called(verifier: OutputVerifier, ours: Launched) -> None:
-    first, second = await verify(verifier, ours), await verify(verifier, ours)
-    assert first == second
+    first = await verify(verifier, ours)
+    assert await verify(verifier, ours, job_uid=first.job_uid) == first
     assert (first.finding, bool(first.job_uid)) == (None, True)
     assert len(await jobs_of(ours)) == 2
     pod = await verifying(ours).pod()
@@ -111,7 +111,7 @@ async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: 
     asking = verifying(ours)
     await asking.ends(0, message=dump_result(COMMITTED))
     await asking.is_finished()
-    assert await verify(verifier, ours) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
+    assert await verify(verifier, ours, job_uid=began.job_uid) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
     assert (await asking.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
 
 
@@ -146,11 +146,11 @@ async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_contai
 
 
 async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:
-    await verify(verifier, ours)
+    began = await verify(verifier, ours)
     asking = verifying(ours)
     await asking.ends(0, message="rubbish")
     await asking.is_finished()
-    finding = (await verify(verifier, ours)).finding
+    finding = (await verify(verifier, ours, job_uid=began.job_uid)).finding
     assert finding is not None
     assert finding.state is OutputState.UNKNOWN
 
@@ -202,7 +202,7 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
     await ours.api.patch(PODS, ours.namespace, planted["metadata"]["name"], {"status": told}, sub="status")
     await asking.is_finished()
 
-    result = await verify(verifier, ours)
+    result = await verify(verifier, ours, job_uid=began.job_uid)
 
     assert result.job_uid == began.job_uid
     assert result.finding is not None
@@ -218,8 +218,8 @@ async def test_a_final_verification_is_another_job(verifier: OutputVerifier, our
 
 
 async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifier, ours: Launched) -> None:
-    await verify(verifier, ours)
-    finding = (await verify(verifier, ours, must_conclude=True)).finding
+    began = await verify(verifier, ours)
+    finding = (await verify(verifier, ours, job_uid=began.job_uid, must_conclude=True)).finding
     assert finding is not None
     assert finding.state is OutputState.UNKNOWN
     names = [job["metadata"]["name"] for job in await jobs_of(ours) if "deletionTimestamp" not in job["metadata"]]

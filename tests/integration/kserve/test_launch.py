@@ -46,7 +46,11 @@ from tests.unit.inferrun.kserve.stored import (
 from workflows.messages import LaunchInput, LaunchResult, LaunchState, RecordInput
 
 INSTALLATION = Installation(
-    id="tests.of-kserve", task_queue="tests", temporal_namespace="default", ui_url="http://ui", signing_key=b"k" * 32
+    id="tests.of-kserve",
+    task_queue="tests",
+    namespace="default",
+    temporal_namespace="default",
+    ui_url="http://ui",
 )
 IRIS = {"kind": "InferenceService", "name": "sklearn-iris"}
 
@@ -352,10 +356,10 @@ async def test_a_relaunch_waits_while_the_object_is_not_ready(
     assert "is stopped; remove its annotation serving.kserve.io/stop" in second.message
 
 
-async def test_a_retry_adopts_its_job_although_the_model_has_moved_or_stopped(
+async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was_not_started(
     launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
 ) -> None:
-    """The worker was killed after it had created the Job of a later launch; nothing says so but the Job."""
+    """The worker was killed after it had created the Job of a later launch; the status does not name it."""
     await apply(api, namespace, knative())
     await create_config(api, namespace, serviceRef=IRIS)
     run = await create_run(api, namespace)
@@ -364,18 +368,18 @@ async def test_a_retry_adopts_its_job_although_the_model_has_moved_or_stopped(
     later = {"launch": 2, "attempt": 2, "snapshot": first.snapshot}
     await apply(api, namespace, knative(status={"address": {"url": "http://second.example.com"}}))
     second = await launch(launcher, run, **later)
+    forgotten = {"status": {"jobStatus": known["jobStatus"]}}
+    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
+    await apply(api, namespace, knative(status={"address": {"url": "http://third.example.com"}}))
+    third = await launch(launcher, run, **later)
 
-    async def forget_the_second_job() -> None:
-        await api.patch(RUNS, namespace, "run", {"status": {"jobStatus": known["jobStatus"]}}, sub="status")
-
-    for change in (
-        knative(status={"address": {"url": "http://third.example.com"}}),
-        recorded("isvc-standard-stopped"),
-    ):
-        await forget_the_second_job()
-        await apply(api, namespace, change)
-        retried = await launch(launcher, run, **later)
-        assert (retried.state, retried.job_uid, retried.is_adopted) == (LaunchState.LAUNCHED, second.job_uid, True)
+    job = await api.get(JOBS, namespace, second.job_name)
+    assert (third.state, third.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
+    assert third.job_uid != second.job_uid
+    assert (await contract_of(api, run, second.job_name))["kserve"]["modelUrl"].startswith("http://third.example.com")
+    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
+    await apply(api, namespace, recorded("isvc-standard-stopped"))
+    assert (await launch(launcher, run, **later)).reason is Reason.MODEL_NOT_READY
 
 
 async def test_a_planted_job_with_another_address_is_not_adopted(

@@ -20,7 +20,9 @@ from tests.unit.objects import RUN, Json, snapshot, terminated
 from workflows.activity_options import LOCAL_SECONDS
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
-INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui")
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
+)
 
 
 def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:

@@ -74,7 +74,9 @@ async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecor
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
         temporal=await Client.connect("127.0.0.1:1", lazy=True, interceptors=[Intercepting(signals)]),
-        installation=Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url=""),
+        installation=Installation(
+            id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url=""
+        ),
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
         prune=_prune,

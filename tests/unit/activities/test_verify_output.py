@@ -20,7 +20,9 @@ from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import config, run
 from workflows.messages import VerifyInput, VerifyResult
 
-INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="")
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url=""
+)
 COMPILED = compile_run(run(), config(), defaults=Defaults(), runner_account="")
 
 

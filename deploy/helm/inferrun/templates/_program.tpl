@@ -113,14 +113,7 @@ spec:
             {{- end }}
             {{- range .env }}
             - name: {{ .name }}
-              {{- if .secret }}
-              valueFrom:
-                secretKeyRef:
-                  name: {{ .secret }}
-                  key: {{ .key }}
-              {{- else }}
               value: {{ .value | quote }}
-              {{- end }}
             {{- end }}
             {{- with $root.Values.extraEnv }}
             {{- toYaml . | nindent 12 }}

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from activities.rules.known_start import KnownStart, signature_of, texts_of
+from activities.rules.known_start import KnownStart, texts_of
 from activities.rules.snapshot import hash_of
-from tests.unit.objects import RUN, run
+from tests.unit.objects import run
 
 TEXTS = {"contract.json": '{"jobName":"x"}', "snapshot.json": '{"image":"own"}'}
 CONTRACT = base64.b64encode(TEXTS["contract.json"].encode()).decode()
@@ -33,13 +33,6 @@ def test_a_run_that_an_earlier_version_started_is_recognised_by_its_contract() -
     known = KnownStart.of(run(status={"contract": CONTRACT}))
     assert known.recognises(TEXTS)
     assert not known.recognises({**TEXTS, "contract.json": "{}"})
-
-
-def test_a_signature_is_valid_for_one_run_and_one_key() -> None:
-    signature = signature_of(TEXTS, run=RUN, key=b"key")
-    assert signature == signature_of(TEXTS, run=RUN, key=b"key")
-    assert signature != signature_of(TEXTS, run=RUN, key=b"other")
-    assert signature != signature_of(TEXTS, run=RUN.model_copy(update={"uid": "other"}), key=b"key")
 
 
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"contract.json": None}, {"other": "x"}])

@@ -56,6 +56,7 @@ ADDED: dict[str, Change] = {
     "a variable": lambda spec: container_of(spec)["env"].append({"name": "AWS_ROLE_ARN", "value": "arn"}),
     "a digest": lambda spec: container_of(spec).update(image="registry/own:1@sha256:" + "0" * 64),
     "resources": lambda spec: container_of(spec).update(resources={"requests": {"cpu": "1"}}),
+    "a user": lambda spec: container_of(spec)["securityContext"].update(runAsUser=1000650000),
     "a pull policy": lambda spec: container_of(spec).update(imagePullPolicy="Always"),
 }
 PLANTED: dict[str, Change] = {
@@ -67,7 +68,6 @@ PLANTED: dict[str, Change] = {
     "another attempt": lambda spec: container_of(spec)["env"][2].update(value="7"),
     "no contract": lambda spec: container_of(spec).update(volumeMounts=[]),
     "another claim": lambda spec: spec["volumes"][-2]["persistentVolumeClaim"].update(claimName="theirs"),
-    "another user": lambda spec: spec["securityContext"].update(runAsUser=1),
     "a hook": lambda spec: container_of(spec).update(lifecycle={"postStart": {"exec": {"command": ["x"]}}}),
     "a mount over the data": lambda spec: container_of(spec)["volumeMounts"].append(
         {"name": "token", "mountPath": "/data/input"}

@@ -22,13 +22,34 @@ def test_a_contract_without_credentials_is_shown_byte_by_byte() -> None:
     assert public_contract(text) is text
 
 
-def test_header_values_are_not_shown() -> None:
-    api = {"headers": ["Authorization: Bearer c4nary", "c4nary", 5], "verb": "POST"}
-    public = shown(input={"krateo": {"api": api}})
-    assert public["input"]["krateo"]["api"] == {
-        "headers": ["Authorization: (not shown)", "(not shown)", "(not shown)"],
-        "verb": "POST",
-    }
+def test_headers_that_describe_the_message_are_shown() -> None:
+    headers = ["Accept: application/json", "content-type:application/json; charset=utf-8", "Accept-Language:  en"]
+    text = json.dumps({"input": {"krateo": {"api": {"headers": headers, "verb": "POST"}}}, "kserve": {}})
+    assert public_contract(text) is text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Auth", "X-Access-Token", "X-Amz-Signature"),
+        *("X-Client-Secret", "Db-Password", "X-Credential", "X-Tenant", "Accept-Token", "Accept\u00a0", " "),
+    ],
+)
+def test_the_value_of_any_other_header_is_not_shown(name: str) -> None:
+    api = {"headers": [f"{name}: c4nary", "Accept: text/plain"], "verb": "POST"}
+    shown_api = shown(input={"krateo": {"api": api}})["input"]["krateo"]["api"]
+    assert shown_api == {"headers": [f"{name}: (not shown)", "Accept: text/plain"], "verb": "POST"}
+
+
+def test_what_is_no_header_is_not_shown() -> None:
+    headers = ["c4nary", 5, {"name": "Accept", "value": "c4nary"}]
+    assert shown(output={"own": {"headers": headers}})["output"]["own"]["headers"] == ["(not shown)"] * 3
+
+
+def test_headers_may_be_an_object() -> None:
+    headers = {"Accept": "text/plain", "Cookie": "c4nary", "X-Tenant": ["c4nary"]}
+    public = shown(output={"own": {"Headers": headers}})["output"]["own"]["Headers"]
+    assert public == {"Accept": "text/plain", "Cookie": "(not shown)", "X-Tenant": "(not shown)"}
 
 
 def test_urls_are_shown_without_user_information_and_query() -> None:

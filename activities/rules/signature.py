@@ -1,0 +1,33 @@
+"""What a worker signs: which object of which run it created, and which texts a ConfigMap has. Pure.
+
+A signature says nothing about the content of a Job, which admission webhooks may change: a Job with our signature may be replaced
+by us, but it is never executed.
+"""
+
+import json
+
+from activities.rules.known_start import texts_of
+from activities.rules.object_metadata import name_of
+from activities.rules.snapshot import hash_of
+from activities.signing_key import SigningKey, signer_of
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.run_ref import RunRef
+
+
+def signed(body: Object, *, run: RunRef, key: SigningKey) -> Object:
+    """An object that is about to be created for the run, with our signature."""
+    signature = {wellknown.ANNOTATION_SIGNATURE: key.sign(_statement(body, run=run))}
+    metadata = body["metadata"]
+    return {**body, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **signature}}}
+
+
+def signer_of_object(stored: Object, *, run: RunRef) -> str:
+    """The public key with which the object was signed for this run; empty if it has no valid signature."""
+    annotations = stored["metadata"].get("annotations") or {}
+    return signer_of(annotations.get(wellknown.ANNOTATION_SIGNATURE, ""), _statement(stored, run=run))
+
+
+def _statement(body: Object, *, run: RunRef) -> bytes:
+    texts = hash_of(texts_of(body.get("data")))
+    return json.dumps([body["kind"], run.namespace, name_of(body), run.name, run.uid, texts]).encode()

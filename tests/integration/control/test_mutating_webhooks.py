@@ -1,0 +1,355 @@
+"""Jobs that a mutating webhook of the cluster changes when they are created, and workers that restart in between."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.launch_reader import LaunchReader
+from activities.cluster.pod_logs import PodLogs
+from activities.cluster.signatures import MAX_SIGNERS, RECORD, record_signer
+from activities.inspect_launch import LaunchInspector
+from activities.installation import Installation
+from activities.launch_job import JobLauncher
+from activities.signing_key import SigningKey
+from activities.verify_output import OutputVerifier
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, Object
+from inferrun.kube.runs import RunStore
+from inferrun.names import verify_job_name
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
+from inferrun.timestamps import rfc3339, utc_now
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
+from tests.integration.control.proxy import Json, Proxy
+from tests.integration.control.webhooks import mutating
+from tests.integration.crds.server import call
+from workflows.messages import (
+    InspectInput,
+    LaunchInput,
+    LaunchReport,
+    LaunchResult,
+    LaunchState,
+    VerdictKind,
+    VerifyInput,
+    VerifyResult,
+)
+
+Restart = Callable[[], Awaitable[Installation]]
+Make = Callable[[], Awaitable[InferenceRun]]
+
+IMAGE = "localhost/inferrun-tests/absent:1"
+FILE = {"file": {"claimName": "data", "path": "out"}}
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="9 of 9 records predicted",
+    records=RecordCounts(total=9, completed=9),
+    delivery="ExactlyOnce",
+    output=Output(location="data/out", manifest="data/out/manifest.json"),
+)
+
+
+def add_queue(job: Json) -> None:
+    job["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "changed"
+
+
+def add_pull_secret(job: Json) -> None:
+    job["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "changed"}]
+
+
+def use_mirror(job: Json) -> None:
+    for container in job["spec"]["template"]["spec"]["containers"]:
+        container["image"] = f"changed.example.com/{container['image']}"
+
+
+def change_resources(job: Json) -> None:
+    requests = {**NOWHERE["requests"], "example.com/changed": "1"}
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": requests}
+
+
+def add_priority(job: Json) -> None:
+    job["spec"]["template"]["spec"]["priorityClassName"] = "tests-changed"
+
+
+def add_sidecar(job: Json) -> None:
+    job["spec"]["template"]["spec"]["containers"].append({"name": "changed", "image": "localhost/proxy:1"})
+
+
+CHANGES: dict[str, Callable[[Json], None]] = {
+    "queue": add_queue,
+    "pull secret": add_pull_secret,
+    "mirror": use_mirror,
+    "resources": change_resources,
+    "priority": add_priority,
+    "sidecar": add_sidecar,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def priority_class(direct: httpx.Client) -> Iterator[None]:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    call(direct, "POST", path, {"metadata": {"name": "tests-changed"}, "value": -7})
+    yield
+    call(direct, "DELETE", f"{path}/tests-changed")
+
+
+@pytest.fixture
+def restart(api: KubeClient, namespace: str) -> Restart:
+    """Starts the only worker again: another process, which records its key as the worker does when it starts."""
+
+    async def restarted() -> Installation:
+        installation = replace(INSTALLATION, namespace=namespace, signing_key=SigningKey())
+        await record_signer(api, installation.signing_key, namespace=namespace, now=utc_now())
+        return installation
+
+    return restarted
+
+
+@pytest.fixture
+def make(make_run: MakeRun, make_config: MakeConfig) -> Make:
+    """Creates a run of the built-in runner."""
+
+    async def made() -> InferenceRun:
+        config = await make_config(image=IMAGE, resources=NOWHERE, storage={"input": FILE, "output": FILE})
+        return await make_run(configRef={"name": config})
+
+    return made
+
+
+def launcher_of(api: KubeClient, installation: Installation) -> JobLauncher:
+    defaults = Defaults(runner_image=IMAGE)
+    return JobLauncher(api, RunStore(api), installation=installation, defaults=lambda: defaults, runner_account="")
+
+
+async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
+    return result
+
+
+async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -> VerifyResult:
+    request = VerifyInput(
+        run=of.run.ref,
+        job_name=of.result.job_name,
+        launch=1,
+        attempt=1,
+        snapshot=of.result.snapshot,
+        because="the Pod no longer exists",
+        job_uid=job_uid,
+    )
+    result: VerifyResult = await ActivityEnvironment().run(verifier.verify_output, request)
+    return result
+
+
+async def inspect(api: KubeClient, installation: Installation, of: Launched) -> LaunchReport:
+    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
+    inspector = LaunchInspector(
+        api, RunStore(api), reader, installation=installation, logs=PodLogs(api), defaults=Defaults
+    )
+    given = of.result
+    request = InspectInput(
+        run=of.run.ref,
+        job_name=given.job_name,
+        job_uid=given.job_uid,
+        snapshot=given.snapshot,
+        pod_shape=given.pod_shape,
+    )
+    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
+    return report
+
+
+def verifying(of: Launched) -> Launched:
+    """The verifying Job and its Pod."""
+    name = verify_job_name(of.result.job_name, 1, is_final=False)
+    return Launched(of.api, of.run, of.result.model_copy(update={"job_name": name}))
+
+
+async def fail_before_the_status_is_written(launcher: JobLauncher, run: InferenceRun, proxy: Proxy) -> None:
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launch(launcher, run)
+    proxy.answer_patches = None
+
+
+async def jobs_of(api: KubeClient, run: InferenceRun) -> list[Object]:
+    selector = f"inferrun.dev/run-uid={run.metadata.uid}"
+    return list((await api.list(JOBS, run.metadata.namespace, labelSelector=selector))["items"])
+
+
+def is_changed(job: Object) -> bool:
+    return "changed" in json.dumps(job["spec"]) + json.dumps(job["metadata"]["labels"])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_launch_is_continued_by_a_restarted_worker_although_a_webhook_changed_its_job(
+    api: KubeClient,
+    namespace: str,
+    restart: Restart,
+    make: Make,
+    *,
+    proxy: Proxy,
+    change: str,
+) -> None:
+    run = await make()
+    async with mutating(api, namespace, CHANGES[change]):
+        await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+        worker = await restart()
+        result = await launch(launcher_of(api, worker), run)
+
+    assert (result.state, result.message) == (LaunchState.LAUNCHED, "")
+    [job] = await jobs_of(api, run)
+    assert (job["metadata"]["uid"], is_changed(job)) == (result.job_uid, True)
+    of = Launched(api, run, result)
+    await of.ends(0, message=dump_result(RunnerResult(reason=Reason.SUCCEEDED, delivery="ExactlyOnce")))
+    await of.is_finished()
+    report = await inspect(api, worker, of)
+    assert report.verdict is not None
+    assert (report.verdict.kind, report.verdict.delivery) == (VerdictKind.SUCCEEDED, "ExactlyOnce")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_committed_output_is_found_by_a_restarted_worker_although_a_webhook_changed_the_job_that_looks(
+    api: KubeClient, namespace: str, restart: Restart, make: Make, *, change: str
+) -> None:
+    first = await restart()
+    of = await launched(api, launcher_of(api, first), await make())
+    async with mutating(api, namespace, CHANGES[change]):
+        began = await verify(OutputVerifier(api, RunStore(api), installation=first), of)
+    looks = verifying(of)
+    assert is_changed(await looks.job())
+    await looks.ends(0, message=dump_result(COMMITTED))
+    await looks.is_finished()
+
+    found = await verify(OutputVerifier(api, RunStore(api), installation=await restart()), of, job_uid=began.job_uid)
+
+    assert found == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
+
+
+async def test_a_verification_whose_start_was_lost_with_its_worker_is_started_again(
+    api: KubeClient, restart: Restart, make: Make
+) -> None:
+    first = await restart()
+    of = await launched(api, launcher_of(api, first), await make())
+    lost = await verify(OutputVerifier(api, RunStore(api), installation=first), of)
+
+    again = await verify(OutputVerifier(api, RunStore(api), installation=await restart()), of)
+
+    assert again.job_uid not in ("", lost.job_uid)
+    assert sorted(job["metadata"]["uid"] for job in await jobs_of(api, of.run)) == sorted(
+        (of.result.job_uid, again.job_uid)
+    )
+
+
+async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_executed(
+    api: KubeClient, restart: Restart, make: Make, proxy: Proxy
+) -> None:
+    """Its creator has seen the worker's Job before the status named it."""
+    run = await make()
+    await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+    planted = await plant(api, (await jobs_of(api, run))[0])
+
+    result = await launch(launcher_of(api, await restart()), run)
+
+    [job] = await jobs_of(api, run)
+    assert (result.state, result.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
+    assert result.job_uid != planted["metadata"]["uid"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
+
+
+async def test_a_signature_is_of_no_use_for_another_launch(api: KubeClient, restart: Restart, make: Make) -> None:
+    run, worker = await make(), await restart()
+    first = await launch(launcher_of(api, worker), run)
+    [job] = await jobs_of(api, run)
+    await plant(api, job, name=f"{first.job_name}-2", is_in_its_place=False)
+
+    second = await launch(launcher_of(api, worker), run, launch=2, attempt=2, snapshot=first.snapshot)
+
+    assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+async def test_a_signature_counts_only_if_its_key_is_recorded_beside_the_worker(
+    api: KubeClient, restart: Restart, make: Make, proxy: Proxy, *, is_recorded: bool
+) -> None:
+    """The key may be one of a user. If the record is lost, a run fails rather than to execute what may be foreign."""
+    run, stranger = await make(), await restart()
+    if not is_recorded:
+        stranger = replace(stranger, signing_key=SigningKey())
+    await fail_before_the_status_is_written(launcher_of(api, stranger), run, proxy)
+    [job] = await jobs_of(api, run)
+
+    result = await launch(launcher_of(api, await restart()), run)
+
+    if is_recorded:
+        assert result.state is LaunchState.LAUNCHED
+        return
+    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
+    assert [one["metadata"]["uid"] for one in await jobs_of(api, run)] == [job["metadata"]["uid"]]
+
+
+async def test_what_a_worker_wrote_before_it_was_restarted_applies_although_the_config_was_edited(
+    api: KubeClient, namespace: str, restart: Restart, make: Make, proxy: Proxy
+) -> None:
+    run = await make()
+    await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+    await api.patch(CONFIGS, namespace, run.spec.config_ref.name, {"spec": {"image": "localhost/edited:1"}})
+
+    result = await launch(launcher_of(api, await restart()), run)
+
+    [job] = await jobs_of(api, run)
+    assert (result.state, result.message) == (LaunchState.LAUNCHED, "")
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
+
+
+async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_launch(
+    api: KubeClient, namespace: str, restart: Restart, make: Make, proxy: Proxy
+) -> None:
+    run, worker = await make(), await restart()
+    others = len((await api.list(JOBS, namespace))["items"])
+    async with only_one_job_more(api, namespace, than=others):
+        await fail_before_the_status_is_written(launcher_of(api, worker), run, proxy)
+
+        async def is_launched() -> LaunchResult | None:
+            result = await launch(launcher_of(api, worker), run)
+            return result if result.state is LaunchState.LAUNCHED else None
+
+        await eventually(is_launched, what="the quota to count one Job less")
+
+
+async def plant(api: KubeClient, job: Object, *, name: str = "", is_in_its_place: bool = True) -> Object:
+    """What a user who may create and delete Jobs makes of one of ours: a copy with another image, which is started."""
+    metadata, spec = job["metadata"], job["spec"]
+    if is_in_its_place:
+        await api.delete(JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"])
+    pod = {**spec["template"]["spec"], "containers": [{**spec["template"]["spec"]["containers"][0], "image": "evil:1"}]}
+    ours = {key: value for key, value in metadata["labels"].items() if key.startswith(("inferrun.dev/", "app."))}
+    copied = {key: metadata[key] for key in ("annotations", "ownerReferences")}
+    body = {
+        "metadata": {"name": name or metadata["name"], "labels": ours, **copied},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": ours}, "spec": pod}},
+    }
+    return await api.create(JOBS, metadata["namespace"], body)
+
+
+async def test_a_worker_forgets_only_the_keys_of_the_earliest_workers(api: KubeClient, namespace: str) -> None:
+    now = utc_now()
+    many = {f"{wellknown.ANNOTATION_SIGNER}{number:052}": rfc3339(now) for number in range(MAX_SIGNERS)}
+    with suppress(NotFound):
+        known = await api.get(LEASES, namespace, RECORD)
+        await api.delete(LEASES, namespace, RECORD, uid=known["metadata"]["uid"])
+    await api.create(LEASES, namespace, {"metadata": {"name": RECORD, "annotations": many}, "spec": {}})
+    key = SigningKey()
+    await record_signer(api, key, namespace=namespace, now=now + timedelta(seconds=1))
+    found = (await api.get(LEASES, namespace, RECORD))["metadata"]["annotations"]
+    assert len(found) == MAX_SIGNERS
+    assert f"{wellknown.ANNOTATION_SIGNER}{key.signer}" in found
