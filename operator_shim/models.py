@@ -22,7 +22,6 @@ from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
 from inferrun.service_ref import ServiceRef
-from inferrun.timestamps import utc_now
 from operator_shim.model_waits import ModelWaits, digest_model, outdated_runs, seconds_left, wait_of
 
 logger = logging.getLogger(__name__)
@@ -30,8 +29,8 @@ logger = logging.getLogger(__name__)
 DISCOVERY_SECONDS: Final = 20.0
 """Between two questions about the kinds that are served, while runs wait."""
 
-SETTLING_MARGIN: Final = 5.0
-"""Seconds that are added to the time at which an object is looked at again, because the worker's clock may be behind."""
+SETTLING_MARGIN: Final = 2.0
+"""Seconds that are added to the time at which an object is looked at again: the API server's is known to a second."""
 
 WORKERS: Final = 2
 
@@ -55,13 +54,13 @@ class ModelWatches:
         namespaces: Namespaces,
         read: Callable[[Key], Object | None],
         recheck: Callable[[Key, str], None],
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self._api = api
         self._namespaces = namespaces
         self._read = read
         self._recheck = recheck
-        self._now = now
+        self._now = now or api.now
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
         self._changed_runs: dict[ServiceRef, set[Key]] = {}

@@ -27,10 +27,11 @@ from inferrun.kube.kserve_kinds import KServeKinds
 from inferrun.kube.objects import SERVICES, Object, Resource, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 
 OTHER_RESOURCES: Final = {
     "services": SERVICES,
+    "deployments": Resource("apps/v1", "deployments", is_free_form=True),
+    "llminferenceserviceconfigs": Resource(f"{GROUP}/v1alpha1", "llminferenceserviceconfigs", is_free_form=True),
     "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes", is_free_form=True),
     "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes", is_free_form=True),
 }
@@ -52,10 +53,10 @@ class ModelReader:
         await self._check_reference(service, namespace=namespace)
         item = await self.read(service, after=after)
         others: dict[Other, Stored | Unreadable | None] = {}
-        answer = resolve(item, service.wanted, others, now=utc_now())
+        answer = resolve(item, service.wanted, others, now=self._api.now())
         while isinstance(answer, Needs):
             others[answer.other] = await self._read_other(answer.other, after=after)
-            answer = resolve(item, service.wanted, others, now=utc_now())
+            answer = resolve(item, service.wanted, others, now=self._api.now())
         if isinstance(answer, NotYet):
             unwatched = answer.is_other
             raise LaunchBlocked(Reason.MODEL_NOT_READY, answer.message, service=service, is_unwatched=unwatched)

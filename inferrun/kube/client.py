@@ -8,8 +8,11 @@ be preserved. Raises the errors in `inferrun.kube.errors`.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,6 +26,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
 from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
 from inferrun.kube.objects import PODS, Object, Resource
+from inferrun.timestamps import utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +50,17 @@ class KubeClient:
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
         self._connections = _Connections(configuration)
+        self._dated = "", 0.0
 
     @property
     def address(self) -> str:
         """Host and port of the API server."""
         return urlsplit(self._configuration.host).netloc.rpartition("@")[2]
+
+    def now(self) -> datetime:
+        """The API server's time, to a second. What it wrote is compared with this, never with this machine's clock."""
+        date, at = self._dated
+        return parsedate_to_datetime(date) + timedelta(seconds=time.monotonic() - at) if date else utc_now()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -221,6 +231,8 @@ class KubeClient:
         data = None if body is None else encode(body)
         try:
             async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
+                if date := answer.headers.get("Date"):
+                    self._dated = date, time.monotonic()
                 if answer.status >= 300:
                     raise error_of(answer.status, await answer.read())
                 yield answer
