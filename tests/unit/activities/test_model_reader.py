@@ -17,6 +17,7 @@ from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.unit.inferrun.kserve.stored import Json, edited, merged, port, service, standard, with_model
 
+NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
 IRIS = ModelService(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
 RUNTIME = {"metadata": {"name": "mine", "resourceVersion": "1"}, "spec": {"protocolVersions": ["v1", "v2"]}}
 DENSE: Json = {"tolerations": [{}] * 400_000}
@@ -26,7 +27,7 @@ DENSE: Json = {"tolerations": [{}] * 400_000}
 class Server(KubeClient):
     """Serves InferenceServices and the objects it was given, by plural, as the client decodes them."""
 
-    def __init__(self, *, time: datetime = datetime(2026, 11, 21, 3, tzinfo=UTC), **objects: Json) -> None:
+    def __init__(self, time: datetime, **objects: Json) -> None:
         self._time = time
         self._raw = {plural: orjson.dumps(item) for plural, item in objects.items()}
 
@@ -51,18 +52,18 @@ def of_runtime(**changes: Json) -> Json:
 
 async def find(**objects: Json) -> str:
     ports = service(port(80, target=8080))
-    address = await ModelReader(Server(services=ports, **objects)).find(IRIS, namespace=IRIS.namespace, after=None)
+    address = await ModelReader(Server(NOW, services=ports, **objects)).find(IRIS, namespace=IRIS.namespace, after=None)
     return address.protocol
 
 
 @pytest.mark.parametrize("years", [-10, 10])
 async def test_the_age_of_an_edit_is_measured_by_the_api_servers_clock_however_wrong_the_workers_is(years: int) -> None:
     """An observedGeneration that the edit did not reach is ignored after a minute."""
-    time = datetime(2026 + years, 11, 21, 3, tzinfo=UTC)
+    time = NOW.replace(year=NOW.year + years)
     item = merged(standard(), {"metadata": {"generation": 2, "resourceVersion": "1"}})
     for seconds, is_settled in ((30, False), (61, True)):
         at = edited(item, rfc3339(time - timedelta(seconds=seconds)))
-        server = Server(time=time, inferenceservices=at, services=service(port(80, target=8080)))
+        server = Server(time, inferenceservices=at, services=service(port(80, target=8080)))
         finding = ModelReader(server).find(IRIS, namespace=IRIS.namespace, after=None)
         if is_settled:
             assert (await finding).generation == 2
