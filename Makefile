@@ -100,7 +100,8 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 3 -m 'not alone' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -m alone tests/e2e
 
-interop: venv cluster images ## measure a thousand runs that wait for one model of KServe; needs a quiet machine
+interop: venv cluster images ## test against KServe's own controllers, and measure a thousand runs that wait for one model
+	@$(DEVCLUSTER) kserve
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
 
 fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine

@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 DISCOVERY_SECONDS: Final = 20.0
 """Between two questions about the kinds that are served, while runs wait."""
 
-SETTLING_MARGIN: Final = 5.0
-"""Seconds that are added to the time at which an object is looked at again, because the worker's clock may be behind."""
+SETTLING_MARGIN: Final = 2.0
+"""Seconds that are added to the time at which an object is looked at again: the API server's is known to a second."""
 
 WORKERS: Final = 2
 

@@ -30,6 +30,8 @@ from inferrun.text import one_line
 
 OTHER_RESOURCES: Final = {
     "services": SERVICES,
+    "deployments": Resource("apps/v1", "deployments", is_free_form=True),
+    "llminferenceserviceconfigs": Resource(f"{GROUP}/v1alpha1", "llminferenceserviceconfigs", is_free_form=True),
     "servingruntimes": Resource(f"{GROUP}/v1alpha1", "servingruntimes", is_free_form=True),
     "clusterservingruntimes": Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes", is_free_form=True),
 }

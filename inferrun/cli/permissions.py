@@ -58,8 +58,10 @@ WORKER: Final = (
     *_permissions("", "events", "list", "create"),
     *_permissions(GROUP, "inferenceservices", "get"),
     *_permissions(GROUP, "llminferenceservices", "get"),
+    *_permissions(GROUP, "llminferenceserviceconfigs", "get"),
     *_permissions(GROUP, "servingruntimes", "get"),
     *_permissions(GROUP, "clusterservingruntimes", "get"),
+    *_permissions("apps", "deployments", "get"),
     *_permissions("", "services", "get"),
 )
 """Permissions of the worker in the watched namespaces."""

@@ -2,16 +2,20 @@
 ModelMesh. Pure.
 
 The gate is KServe's own status: Ready, not stopped, of the current generation, the model's transition up to date. A model that
-was scaled to zero is ready, although its transition is in progress until the next request.
+was scaled to zero is ready, although its transition is in progress until the next request. Two things that the status does not
+say are read from the Deployment: whether its rollout has ended, and whether a model that failed to load had its time.
 """
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import SplitResult
 
 from inferrun.kserve.answer import Answer, ModelAddress, Needs, Never, NotYet, Other, Others, Stored, Unreadable, Wanted
 from inferrun.kserve.status import (
+    SETTLED_AFTER,
+    condition,
+    edited_until,
     is_true,
     items,
     member,
@@ -19,6 +23,8 @@ from inferrun.kserve.status import (
     not_ready,
     number,
     outdated,
+    rolling_out,
+    rollout_failed,
     shown,
     stopped,
     text,
@@ -26,13 +32,20 @@ from inferrun.kserve.status import (
 from inferrun.kserve.urls import GRPC, base_of, model_url, parts_of, service_name, with_port
 from inferrun.text import one_line, public_url
 
-FAILED_TRANSITIONS: Final = ("BlockedByFailedLoad", "InvalidSpec")
+FAILED_LOAD: Final = "BlockedByFailedLoad"
+INVALID_SPEC: Final = "InvalidSpec"
 KNATIVE_MODES: Final = ("Serverless", "Knative")
 RAW_MODES: Final = ("RawDeployment", "Standard")
 MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
 
+LOADED_AFTER: Final = timedelta(minutes=10)
+"""After an edit of the spec, if nothing else tells how long a model may load; the default of a Deployment's progress deadline."""
+
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
+
+WHOLE: Final = 100
+"""Percent."""
 
 REVISION_LIMIT: Final = 253
 """Characters of the name of a revision, which is that of an object."""
@@ -40,12 +53,23 @@ REVISION_LIMIT: Final = 253
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the built-in runner speaks, preferred first."""
 
-_FIX: Final = "fix the InferenceService, then delete and recreate the run"
+_SERVER_TYPE: Final = "serving.kserve.io/server-type"
+_SERVER_TYPES: Final = {"kserve-torchserve": "torchserve", "kserve-vllmserver": "vllmserver"}
+"""By the name of a runtime without the annotation, as in KServe before 0.17."""
+
+_FIX: Final = "fix the InferenceService, and when it is ready, delete and recreate the run"
 
 
 def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:
     """The answer for an InferenceService."""
-    closed = stopped(item) or _failed(item) or _not_ready(item) or outdated(item, now=now) or _in_transition(item)
+    closed = (
+        stopped(item)
+        or _failed(item, others, now=now)
+        or _not_ready(item)
+        or outdated(item, now=now)
+        or _in_transition(item)
+        or _rolling_out(item, others)
+    )
     if closed is not None:
         return closed
     protocol = _protocol(item, wanted, others)
@@ -70,20 +94,62 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     )
 
 
-def _failed(item: Stored) -> Never | None:
-    transition = text(item, "status", "modelStatus", "transitionStatus")
-    if transition not in FAILED_TRANSITIONS:
+def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | Needs | None:
+    """The answer for a model that failed to load. KServe keeps this state after an edit until a new Pod has a status, and has it
+    while a container that exited once is restarted: it is final only if the model had its time.
+    """
+    status = member(item, "status", "modelStatus")
+    transition = text(status, "transitionStatus")
+    if transition not in (FAILED_LOAD, INVALID_SPEC):
         return None
-    info = member(item, "status", "modelStatus", "lastFailureInfo")
+    info = member(status, "lastFailureInfo")
     found = ": ".join(part for part in (text(info, "reason"), text(info, "message")) if part)
     why = one_line(found, limit=512) or shown(item, "Ready")
-    return Never(f"{name_of(item)} cannot load its model ({transition}): {why}; {_FIX}")
+    failure = f"{name_of(item)} cannot load its model ({transition}): {why}"
+    waits = f"{failure}; the run starts when it has loaded"
+    deployment = _deployment(item) if transition == FAILED_LOAD else None
+    if deployment is not None:
+        if deployment not in others:
+            return Needs(deployment)
+        rollout = others[deployment]
+        if isinstance(rollout, Mapping):
+            return Never(f"{failure}; {_FIX}") if rollout_failed(rollout) else NotYet(waits, is_other=True)
+    until = edited_until(item, LOADED_AFTER if transition == FAILED_LOAD else SETTLED_AFTER)
+    if until is not None and now < until:
+        return NotYet(waits, until=until)
+    has_loaded_before = text(status, "states", "activeModelState") == "Loaded"
+    return NotYet(waits) if transition == FAILED_LOAD and has_loaded_before else Never(f"{failure}; {_FIX}")
+
+
+def _rolling_out(item: Stored, others: Others) -> NotYet | Needs | None:
+    """The answer while Pods of the previous spec serve: KServe says that the new one is ready as soon as any Pod is."""
+    deployment = _deployment(item)
+    if deployment is None:
+        return None
+    return Needs(deployment) if deployment not in others else rolling_out(item, others[deployment])
+
+
+def _deployment(item: Stored) -> Other | None:
+    """The Deployment of the predictor, in Standard mode."""
+    if _mode(item) not in RAW_MODES:
+        return None
+    return Other("deployments", text(item, "metadata", "namespace"), _workload_names(item, "predictor")[0])
+
+
+def _workload_names(item: Stored, component: str) -> tuple[str, ...]:
+    """The names that a component's Service and Deployment may have, likeliest first."""
+    name, own = text(item, "metadata", "name"), text(item, "spec", component, "name")
+    named = (f"{name}-{own}-{component}",) if own and component == "predictor" else ()
+    return (*named, f"{name}-{component}", f"{name}-{component}-default")
 
 
 def _not_ready(item: Stored) -> NotYet | None:
+    """The component that is not ready is the cause; `Ready` may name the ingress, which waits for it."""
     if is_true(item, "Ready"):
         return None
-    return not_ready(item, shown(item, "Ready"), pods="serving.kserve.io/inferenceservice")
+    parts = ("PredictorReady", "TransformerReady")
+    cause = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
+    return not_ready(item, shown(item, cause), pods="serving.kserve.io/inferenceservice")
 
 
 def _in_transition(item: Stored) -> NotYet | None:
@@ -104,12 +170,17 @@ def _is_scaled_to_zero(status: object) -> bool:
 
 
 def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Needs:
-    """What the config says, else what the object says, else the first one of its runtime that the built-in runner speaks."""
+    """What the config says, else what the object says, else the first one of its runtime that the built-in runner speaks.
+
+    A runtime that lists several speaks them all, except for TorchServe, which KServe starts with one. For the format vLLM,
+    KServe's webhook adds `protocolVersion: v2`, although its runtime lists no protocol and speaks only OpenAI's.
+    """
     if wanted.protocol:
         return wanted.protocol
     model = member(item, "spec", "predictor", "model")
     declared = text(model, "protocolVersion").lower() or _custom_protocol(item)
-    if declared in _SPEAKS or (declared and not wanted.is_our_runner):
+    is_vllm = text(model, "modelFormat", "name") == "vLLM"
+    if not is_vllm and (declared in _SPEAKS or (declared and not wanted.is_our_runner)):
         return declared
     if model is None:
         offered: tuple[str, ...] = (declared,) if declared else _SPEAKS[:1]
@@ -117,15 +188,26 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Nee
         runtime = _runtime(item)
         if runtime is not None and runtime not in others:
             return Needs(runtime)
-        offered = _versions(others.get(runtime) if runtime else None) or (declared or "v1",)
+        found = others.get(runtime) if runtime else None
+        server, listed = _server_type(runtime, found), _versions(found)
+        if is_vllm:
+            offered = (declared,) if declared in listed and server != "vllmserver" else ("openai",)
+        else:
+            offered = ("v1",) if server == "torchserve" and not declared else listed or (declared or "v1",)
     if not wanted.is_our_runner:
         return offered[0]
-    found = next((one for one in _SPEAKS if one in offered), None)
-    return found or Never(
+    spoken = next((one for one in _SPEAKS if one in offered), None)
+    return spoken or Never(
         f"{name_of(item)} speaks {' and '.join(offered)}, but the built-in runner speaks {' and '.join(_SPEAKS)}; set "
         "protocolVersion: v2 in its spec.predictor.model if its runtime supports it, kserve.protocolVersion in the "
         "InferenceConfig if the object is wrong, or spec.image to an image that speaks it"
     )
+
+
+def _server_type(runtime: Other | None, found: "Stored | Unreadable | None") -> str:
+    """The server of a runtime, as KServe finds it out."""
+    annotated = text(found, "metadata", "annotations", _SERVER_TYPE)
+    return annotated or _SERVER_TYPES.get(runtime.name if runtime else "", "")
 
 
 def _custom_protocol(item: Stored) -> str:
@@ -154,10 +236,17 @@ def _versions(runtime: "Stored | Unreadable | None") -> tuple[str, ...]:
 
 
 def _model_name(item: Stored) -> str:
-    """The name that the server's arguments set, else the object's, as in KServe's runtimes."""
+    """The name that the server's arguments set, or MLServer's environment, else the object's, as in KServe's runtimes."""
     predictor = member(item, "spec", "predictor")
-    containers = [*items(predictor, "containers"), member(predictor, "model")]
+    containers = (
+        *items(item, "spec", "transformer", "containers"),
+        member(predictor, "model"),
+        *items(predictor, "containers"),
+    )
     for container in containers:
+        for variable in items(container, "env"):
+            if text(variable, "name") == "MLSERVER_MODEL_NAME" and (named := text(variable, "value")):
+                return named
         arguments = [str(one) for one in (*items(container, "command"), *items(container, "args"))]
         for at, argument in enumerate(arguments):
             flag, equals, value = argument.partition("=")
@@ -192,13 +281,14 @@ def _listed_address(item: Stored, others: Others, *, protocol: str) -> tuple[Spl
         return _without_authorities(_predictor_service(item, others, protocol=protocol))
     parts, authorities = candidates[0]
     namespace = text(item, "metadata", "namespace")
-    service = service_name(parts, namespace=namespace) if _mode(item) not in KNATIVE_MODES else ""
+    has_final_port = _mode(item) in KNATIVE_MODES or (parts.port is not None and _mode(item) not in RAW_MODES)
+    service = "" if has_final_port else service_name(parts, namespace=namespace)
     if not service:
         return parts, authorities
     named = Other("services", namespace, service)
     if named not in others:
         return Needs(named)
-    if others[named] is None:
+    if others[named] is None and parts.port is None:
         return _without_authorities(_predictor_service(item, others, protocol=protocol))
     return with_port(parts, others[named], protocol=protocol), authorities
 
@@ -230,9 +320,8 @@ def _entries(item: Stored) -> Iterator[tuple[str, str]]:
 
 def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Needs:
     """The address of the Service that KServe makes for the predictor, or the transformer before it."""
-    namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
-    component = _component(item)
-    for service in (f"{name}-{component}", f"{name}-{component}-default"):
+    namespace, names = text(item, "metadata", "namespace"), _workload_names(item, _component(item))
+    for service in names:
         named = Other("services", namespace, service)
         if named not in others:
             return Needs(named)
@@ -241,7 +330,7 @@ def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitR
             assert parts is not None  # noqa: S101 -- made of valid names
             return with_port(parts, others[named], protocol=protocol)
     return NotYet(
-        f"{name_of(item)} is ready, but its status has no address and Service {name}-{component} does not exist; the run "
+        f"{name_of(item)} is ready, but its status has no address and Service {names[0]} does not exist; the run "
         "starts when KServe has written one",
         is_other=True,
     )
@@ -275,11 +364,22 @@ def _request_seconds(item: Stored) -> int:
 
 
 def _warnings(item: Stored) -> tuple[str, ...]:
-    batcher = member(item, "spec", "predictor", "batcher")
-    if batcher is None:
-        return ()
-    warning = (
-        f"{name_of(item)} has a batcher, which delays and joins requests that the runner has batched already; remove "
-        "spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the InferenceConfig"
-    )
-    return (warning,)
+    predictor = member(item, "spec", "predictor")
+    found = []
+    if member(predictor, "batcher") is not None:
+        found.append(
+            f"{name_of(item)} has a batcher, which delays and joins requests that the runner has batched already; remove "
+            "spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the InferenceConfig"
+        )
+    if canaries := [name for one in items(item, "spec", "canary") if (name := text(one, "predictor", "name"))]:
+        found.append(
+            f"{name_of(item)} has canaries ({', '.join(canaries)}), which get requests through its gateway only: this run calls "
+            "the predictor alone; to call a canary, set kserve.modelUrl to its Service in the InferenceConfig"
+        )
+    percent = number(predictor, "canaryTrafficPercent")
+    if percent and percent < WHOLE:
+        found.append(
+            f"{name_of(item)} sends {percent} % of the requests to its latest revision, so the predictions come from two models; "
+            "call one of them with kserve.modelUrl in the InferenceConfig if that must not be"
+        )
+    return tuple(found)

@@ -1,15 +1,28 @@
 """The model of an `LLMInferenceService`, with or without a router. Pure.
 
 Its controller never sets `status.address`. It lists addresses; without a router, one of the workload's Service without the
-port. An address of a gateway may require the model's qualified name, which it lists.
+port (KServe 0.16: none). An address of a gateway may require the model's qualified name, which it lists. The spec is merged with
+those of `baseRefs`, of which the last one that names the model takes precedence, even over the object's own name.
 """
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import SplitResult
 
-from inferrun.kserve.answer import Answer, ModelAddress, Needs, Never, NotYet, Other, Others, Stored, Wanted
+from inferrun.kserve.answer import (
+    Answer,
+    ModelAddress,
+    Needs,
+    Never,
+    NotYet,
+    Other,
+    Others,
+    Stored,
+    Unreadable,
+    Wanted,
+)
 from inferrun.kserve.status import (
     condition,
     is_true,
@@ -19,6 +32,7 @@ from inferrun.kserve.status import (
     not_ready,
     number,
     outdated,
+    rolling_out,
     shown,
     stopped,
     text,
@@ -30,22 +44,36 @@ CONFIGURATION_ERRORS: Final = ("ConfigNotFound", "CombineBaseError", "InvalidRen
 
 _CONFIGURED_BY: Final = ("PresetsCombined", "HTTPRoutesReady", "GatewaysReady", "RouterReady", "Ready")
 _SELF_SIGNED: Final = "-kserve-self-signed-certs"
+_WORKLOAD: Final = "-kserve-workload-svc"
+_SYSTEM_NAMESPACE: Final = "kserve"
+"""Where KServe looks for a base that the object's namespace does not have."""
+
 _CHILD_NAME_LIMIT: Final = 63
+
+_Bases: TypeAlias = Mapping[str, "Stored | Unreadable"]
 
 
 def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:
     """The answer for an LLMInferenceService."""
-    closed = stopped(item) or _misconfigured(item) or _not_ready(item) or outdated(item, now=now)
+    closed = (
+        stopped(item)
+        or _misconfigured(item)
+        or _not_ready(item)
+        or outdated(item, now=now)
+        or _rolling_out(item, others)
+    )
     if closed is not None:
         return closed
-    if wanted.model_name and wanted.is_our_runner and (unknown := _unknown_model(item, wanted.model_name)):
-        return unknown
-    model = wanted.model_name or _served_name(item)
-    found = _address(item, model)
+    bases = _bases(item, others)
+    if isinstance(bases, Needs):
+        return bases
+    model = wanted.model_name or _served_name(item, bases)
+    is_checked = bool(wanted.model_name) and wanted.is_our_runner
+    found = (_unknown_model(item, bases, model) if is_checked else None) or _address(item, bases, model)
     if isinstance(found, NotYet | Never):
         return found
     entry, parts = found
-    service = _service(item, entry, parts)
+    service = _service(item, bases, entry, parts)
     if service is not None:
         if service not in others:
             return Needs(service)
@@ -54,7 +82,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
             return NotYet(f"{name_of(item)} is ready, but {missing}", is_other=True)
         parts = with_port(parts, others[service])
     protocol = wanted.protocol or "openai"
-    has_own_certificate = parts.scheme == "https" and _is_of_workload(item, entry) and not text(entry, "CACerts")
+    has_own_certificate = parts.scheme == "https" and _is_of_workload(item, bases, entry) and not text(entry, "CACerts")
     return ModelAddress(
         url=model_url(base_of(parts), protocol=protocol, model=_name_at(entry, model)),
         model_name=_name_at(entry, model),
@@ -62,6 +90,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         generation=number(item, "metadata", "generation") or 0,
         ca_certificates=text(entry, "CACerts"),
         ca_secret=_child_name(text(item, "metadata", "name"), _SELF_SIGNED) if has_own_certificate else "",
+        warnings=() if wanted.model_name else _unread(item, bases),
     )
 
 
@@ -84,19 +113,59 @@ def _not_ready(item: Stored) -> NotYet | None:
     return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
 
 
-def _served_name(item: Stored) -> str:
-    return text(item, "spec", "model", "name") or text(item, "metadata", "name")
+def _rolling_out(item: Stored, others: Others) -> NotYet | Needs | None:
+    """The answer while Pods of the previous spec serve, as for an InferenceService."""
+    primary = member(item, "status", "workloads", "primary")
+    if text(primary, "kind") != "Deployment":
+        return None
+    deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
+    return Needs(deployment) if deployment not in others else rolling_out(item, others[deployment])
 
 
-def _adapters(item: Stored) -> tuple[str, ...]:
-    return tuple(name for one in items(item, "spec", "model", "lora", "adapters") if (name := text(one, "name")))
+def _bases(item: Stored, others: Others) -> _Bases | Needs:
+    """The objects in `baseRefs` by name, the one that takes precedence first; none if the status lists the models itself."""
+    if _listed(item):
+        return {}
+    namespace, found = text(item, "metadata", "namespace"), {}
+    for name in reversed([text(reference, "name") for reference in items(item, "spec", "baseRefs")]):
+        for place in (namespace, _SYSTEM_NAMESPACE):
+            other = Other("llminferenceserviceconfigs", place, name)
+            if other not in others:
+                return Needs(other)
+            if (base := others[other]) is not None:
+                found[name] = base
+                break
+    return found
 
 
-def _unknown_model(item: Stored, name: str) -> Never | None:
-    """The answer if the config names a model that the object does not serve, for objects that list what they serve."""
-    served = (_served_name(item), *_adapters(item))
-    listed = {text(model, "name") for entry in items(item, "status", "addresses") for model in items(entry, "models")}
-    if name in served or name in listed:
+def _listed(item: Stored) -> list[str]:
+    """The names of models that the status lists."""
+    models = [one for entry in items(item, "status", "addresses") for one in items(entry, "models")]
+    return [name for one in models if (name := text(one, "name"))]
+
+
+def _served_name(item: Stored, bases: _Bases) -> str:
+    """The base model is listed first, by its qualified name."""
+    if listed := _listed(item):
+        return listed[0].removeprefix(f"publishers/{text(item, 'metadata', 'namespace')}/models/")
+    named = [text(one, "spec", "model", "name") for one in (*bases.values(), item)]
+    return next(filter(None, named), text(item, "metadata", "name"))
+
+
+def _unread(item: Stored, bases: _Bases) -> tuple[str, ...]:
+    names = [name for name, base in bases.items() if isinstance(base, Unreadable)]
+    warning = (
+        f"LLMInferenceServiceConfig {', '.join(names)} cannot be read; if it sets the model's name, set kserve.modelName in the "
+        f"InferenceConfig, because {name_of(item)} is served under that name"
+    )
+    return (warning,) if names else ()
+
+
+def _unknown_model(item: Stored, bases: _Bases, name: str) -> Never | None:
+    """The answer if the config names a model that the object does not serve."""
+    adapters = [one for spec in (item, *bases.values()) for one in items(spec, "spec", "model", "lora", "adapters")]
+    served = [_served_name(item, bases), *filter(None, (text(one, "name") for one in adapters))]
+    if name in served or name in _listed(item) or _unread(item, bases):
         return None
     return Never(
         f"kserve.modelName is {name!r}, but {name_of(item)} serves {', '.join(served)}; set one of these in the "
@@ -104,10 +173,13 @@ def _unknown_model(item: Stored, name: str) -> Never | None:
     )
 
 
-def _address(item: Stored, model: str) -> tuple[Stored, SplitResult] | NotYet | Never:
+def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResult] | NotYet:
     entries = [one for one in items(item, "status", "addresses") if isinstance(one, dict)]
     if promoted := text(item, "status", "url"):
         entries.append({"url": promoted})
+    if not entries and not _has_route(item, bases):
+        host = f"{_child_name(text(item, 'metadata', 'name'), _WORKLOAD)}.{text(item, 'metadata', 'namespace')}"
+        entries.append({"url": f"http://{host}.svc.cluster.local"})
     found = [(entry, parts) for entry in entries if (parts := parts_of(text(entry, "url"))) is not None]
     if not found:
         return NotYet(f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one")
@@ -132,14 +204,18 @@ def _name_at(entry: Stored, model: str) -> str:
     return next((name for name in names if name.endswith(f"/models/{model}")), model)
 
 
-def _is_of_workload(item: Stored, entry: Stored) -> bool:
+def _has_route(item: Stored, bases: _Bases) -> bool:
+    return any(member(one, "spec", "router", "route") is not None for one in (item, *bases.values()))
+
+
+def _is_of_workload(item: Stored, bases: _Bases, entry: Stored) -> bool:
     """Whether the address is that of the model's own Service, and not of a gateway."""
-    return member(entry, "origin") is None and member(item, "spec", "router", "route") is None
+    return member(entry, "origin") is None and not _has_route(item, bases)
 
 
-def _service(item: Stored, entry: Stored, parts: SplitResult) -> Other | None:
+def _service(item: Stored, bases: _Bases, entry: Stored, parts: SplitResult) -> Other | None:
     """The Service behind an address without a port that no gateway produced."""
-    if not _is_of_workload(item, entry):
+    if parts.port is not None or not _is_of_workload(item, bases, entry):
         return None
     namespace = text(item, "metadata", "namespace")
     named = service_name(parts, namespace=namespace)

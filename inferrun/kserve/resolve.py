@@ -10,7 +10,9 @@ from inferrun.kserve.status import name_of, number, text
 
 
 def resolve(item: Stored, wanted: Wanted, others: Others | None = None, *, now: datetime) -> Answer:
-    """Where the model of this object answers, or why it does not; `others` are the objects that were asked for."""
+    """Where the model of this object answers, or why it does not; `others` are the objects that were asked for, and `now` is the
+    API server's time, which is compared with that of the last edit.
+    """
     answer = _resolve(item, wanted, others or {}, now=now)
     return (_excess(item, answer) or answer) if isinstance(answer, ModelAddress) else answer
 

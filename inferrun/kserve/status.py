@@ -1,9 +1,10 @@
 """Reads what is common to the statuses of KServe's objects. Pure; malformed fields raise nothing."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from inferrun.kserve.answer import NotYet, Stored
+from inferrun.kserve.answer import NotYet, Stored, Unreadable
 from inferrun.text import one_line
 from inferrun.timestamps import parse_foreign
 
@@ -93,8 +94,7 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     generation, observed = number(item, "metadata", "generation"), number(item, "status", "observedGeneration")
     if generation is None or (observed is not None and observed >= generation):
         return None
-    edited = _edited_at(item)
-    until = _settled_at(edited) if observed is not None and edited is not None else None
+    until = edited_until(item, SETTLED_AFTER) if observed is not None else None
     if until is not None and now >= until:
         return None
     status = f"its status is still of generation {observed or 'none'} instead of {generation}"
@@ -102,19 +102,49 @@ def outdated(item: Stored, *, now: datetime) -> NotYet | None:
     return NotYet(message, until=until)
 
 
-def _edited_at(item: Stored) -> datetime | None:
-    """When the spec was edited last, according to the API server; None if that is not known."""
+def edited_until(item: Stored, span: timedelta) -> datetime | None:
+    """The end of a span that began when the spec was edited last, by the API server's clock. None if that is not known, or if
+    the calendar ends before: users can set the time of an edit.
+    """
     times = (
         parse_foreign(entry.get("time"))
         for entry in items(item, "metadata", "managedFields")
         if isinstance(entry, dict) and member(entry, "fieldsV1", "f:spec") is not None
     )
-    return max(filter(None, times), default=None)
-
-
-def _settled_at(edited: datetime) -> datetime | None:
-    """When the status is believed; None for an edit at the end of the calendar: users can set its time."""
+    edited = max(filter(None, times), default=None)
     try:
-        return edited + SETTLED_AFTER
+        return edited + span if edited is not None else None
     except OverflowError:
         return None
+
+
+def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet | None:
+    """The answer while Pods of an earlier template of the Deployment are left; None if there are none, or if that is unknown."""
+    if not isinstance(deployment, Mapping):
+        return None
+    status = member(deployment, "status")
+    left = (number(status, "replicas") or 0) - (number(status, "updatedReplicas") or 0)
+    if left <= 0 and _is_observed(deployment):
+        return None
+    name, found = text(deployment, "metadata", "name"), f"{left} of its Pods" if left > 0 else "its Pods"
+    return NotYet(
+        f"{name_of(item)} is being updated: {found} may be of the previous version ({shown(deployment, 'Progressing')}); the run "
+        f"starts when all are new; to see the update: kubectl -n {text(deployment, 'metadata', 'namespace')} rollout status "
+        f"deployment {name}",
+        is_other=True,
+    )
+
+
+def rollout_failed(deployment: Stored) -> bool:
+    """Whether the Deployment's current template had the time that its controller allows, and did not become available."""
+    reason = text(condition(deployment, "Progressing"), "reason")
+    return _is_observed(deployment) and reason == "ProgressDeadlineExceeded"
+
+
+def _is_observed(deployment: Stored) -> bool:
+    """Whether the Deployment's status is about its latest template."""
+    observed, generation = (
+        number(deployment, "status", "observedGeneration"),
+        number(deployment, "metadata", "generation"),
+    )
+    return (observed or 0) >= (generation or 0)

@@ -59,35 +59,32 @@ def is_internal(parts: SplitResult) -> bool:
 
 
 def service_name(parts: SplitResult, *, namespace: str) -> str:
-    """The Service in that namespace that the host names; empty if it does not name one, or if a port is given."""
+    """The Service in that namespace that the host names; empty if it does not name one."""
     labels = (parts.hostname or "").split(".")
     is_service = len(labels) >= 2 and labels[1] == namespace and (len(labels) == 2 or labels[2] == "svc")
-    return labels[0] if is_service and parts.port is None else ""
+    return labels[0] if is_service else ""
 
 
 def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protocol: str = "") -> SplitResult:
-    """The address with the port of its Service for that protocol, unless the scheme's default port is right.
+    """The address with the port of its Service for that protocol, unless its own is one of these.
 
-    A Service without an address of its own cannot map ports: its clients need the port of the container.
+    A Service without an address of its own cannot map ports: its clients need the port of the container, for which KServe
+    writes 8080 into the address whatever the container listens on. A Service that maps ports keeps the port of the address,
+    except for gRPC, which KServe's addresses do not know.
     """
-    if service is None or isinstance(service, Unreadable) or parts.port is not None:
+    if service is None or isinstance(service, Unreadable):
         return parts
     given = [one for one in items(service, "spec", "ports") if isinstance(one, dict)]
     ports = [one for one in given if _is_grpc(one) == (protocol == GRPC)]
     if not ports and protocol == GRPC:
         ports = given  # a server with one protocol may not say in the name of its port which one
-    if not ports:
-        return parts
     is_headless = text(service, "spec", "clusterIP") == "None"
-    numbers = [_port_of(port, is_headless=is_headless) for port in ports]
-    if _DEFAULT_PORTS[parts.scheme] in numbers or not numbers[0]:
+    numbers = [found for port in ports if (found := number(port, "targetPort" if is_headless else "port"))]
+    if not numbers or (parts.port or _DEFAULT_PORTS[parts.scheme]) in numbers:
         return parts
-    return parts._replace(netloc=f"{parts.netloc}:{numbers[0]}")
-
-
-def _port_of(port: Stored, *, is_headless: bool) -> int:
-    target = number(port, "targetPort") if is_headless else None
-    return target or number(port, "port") or 0
+    if parts.port is not None and not is_headless and protocol != GRPC:
+        return parts
+    return parts._replace(netloc=f"{parts.hostname}:{numbers[0]}")
 
 
 def _is_grpc(port: Stored) -> bool:

@@ -103,6 +103,9 @@ def test_a_failed_load_and_a_stop(space: Space) -> None:
     )
     play(space, recorded("isvc-standard-stopped"))
     space.apply(service("sklearn-iris"), *server())
+    absent = {"name": "kserve-container", "image": "localhost/absent:1", "imagePullPolicy": "Never"}
+    template = {"metadata": {"labels": {"app": "broken-predictor"}}, "spec": {"containers": [absent]}}
+    space.apply(deployment("broken-predictor", template, replicas=1, deadline=1))
     for name in ("broken", "sklearn-iris"):
         space.apply(config(name, kserve={"serviceRef": {"name": name}}, backoffLimit=0))
         space.apply(run(name, name, parameters={"exit": "0"}))

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import archives, cluster, docker, images, packages, servers_for_tests, venv, volumes
+from . import archives, binaries, cluster, docker, images, packages, servers_for_tests, venv, volumes
 from .console import error as print_error
 from .console import info
 from .errors import DevClusterError
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     engine = commands.add_parser("docker", help="provide a Docker engine until standard input is closed")
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
     commands.add_parser("test-servers", help="install the S3 server and the model server that only tests need")
+    commands.add_parser("kserve", help="compile KServe's controllers, which only the interoperability tests need")
     commands.add_parser("test-packages", help="install the Debian packages that only tests need")
     commands.add_parser("venv", help="make the checkout's .venv match the lock files")
     stages = commands.add_parser("stages", help="run make targets until one fails")
@@ -82,6 +83,8 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
             docker.serve([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])
         case "test-servers":
             servers_for_tests.provide()
+        case "kserve":
+            binaries.build_missing(modules=(binaries.KSERVE,))
         case "test-packages":
             packages.install_missing(packages.REQUIRED_FOR_TESTS)
         case "venv":

@@ -105,6 +105,14 @@ TEMPORAL = GoModule(
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
 """A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
+KSERVE = GoModule(name="kserve", targets=(("kserve", "./cmd/kserve"),), cost=900)
+"""KServe's own controllers, for `make interop` only (`python -m tools.devcluster kserve`): a cold build takes eight minutes."""
+
+
+def module_folder(module: GoModule, path: str) -> Path:
+    """The folder in Go's module cache of a module that `module` requires."""
+    found = run(["go", "list", "-m", "-f", "{{.Dir}}", path], cwd=module.folder, extra_env=GO_ENV, fix=GO_FIX)
+    return Path(found.strip())
 
 
 def fingerprint(module: GoModule) -> str:

@@ -1,6 +1,7 @@
 """KServe as the product sees it: definitions that come and go, and objects whose status a test plays."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from inferrun.kserve import GROUP
@@ -14,6 +15,7 @@ from tests.integration.kserve.definitions import Json, cluster_serving_runtime, 
 
 INFERENCE_SERVICES = Resource(f"{GROUP}/v1beta1", "inferenceservices")
 LLM_SERVICES = Resource(f"{GROUP}/v1alpha2", "llminferenceservices")
+DEPLOYMENTS = Resource("apps/v1", "deployments")
 RUNTIMES = Resource(f"{GROUP}/v1alpha1", "clusterservingruntimes")
 BY_KIND = {"InferenceService": INFERENCE_SERVICES, "LLMInferenceService": LLM_SERVICES}
 LEFT_ALONE = {"krateo.io/paused": "true"}
@@ -94,6 +96,31 @@ async def create_service(api: KubeClient, namespace: str, name: str, *, port: in
     """The Service that KServe makes for a workload."""
     spec = {"ports": [{"name": "http", "port": port, "targetPort": 8080}]}
     await api.create(SERVICES, namespace, {"metadata": {"name": name}, "spec": spec})
+
+
+async def create_deployment(api: KubeClient, namespace: str, name: str, **spec: Any) -> None:
+    """A Deployment as KServe makes one, whose Pods never start."""
+    pod = {
+        "containers": [
+            {"name": "kserve-container", "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never"}
+        ]
+    }
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    body = {"selector": {"matchLabels": {"app": name}}, "template": template, "replicas": 1, **spec}
+    await api.create(DEPLOYMENTS, namespace, {"metadata": {"name": name}, "spec": body})
+
+
+async def change_deployment(
+    api: KubeClient, namespace: str, name: str, spec: Json, *, until: Callable[[Json], bool]
+) -> None:
+    """Change it, and wait until its controller has written such a status for this generation."""
+    found = await api.patch(DEPLOYMENTS, namespace, name, {"spec": spec})
+    async with asyncio.timeout(60):
+        while (found.get("status") or {}).get("observedGeneration") != found["metadata"]["generation"] or not until(
+            found["status"]
+        ):
+            await asyncio.sleep(0.1)
+            found = await api.get(DEPLOYMENTS, namespace, name)
 
 
 async def create_config(api: KubeClient, namespace: str, name: str = "iris", **kserve: Any) -> None:

@@ -26,7 +26,9 @@ from tests.integration.kserve.cluster import (
     BY_KIND,
     RUNTIMES,
     apply,
+    change_deployment,
     create_config,
+    create_deployment,
     create_run,
     create_service,
     install,
@@ -251,18 +253,48 @@ async def test_an_object_that_does_not_exist_is_waited_for(
     )
 
 
-async def test_a_failed_load_ends_the_run_with_the_objects_message(
+PREDICTOR = "sklearn-iris-predictor"
+
+
+def is_late(status: Json) -> bool:
+    return any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions", []))
+
+
+async def test_a_failed_load_is_waited_for_and_ends_the_run_when_the_deployment_had_its_time(
     launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
 ) -> None:
     failure = {"reason": "ModelLoadFailed", "message": "model.joblib: unsupported pickle protocol", "exitCode": 1}
     model = {"transitionStatus": "BlockedByFailedLoad", "lastFailureInfo": failure}
     await apply(api, namespace, standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}))
+    await create_deployment(api, namespace, PREDICTOR)
     await create_config(api, namespace, serviceRef=IRIS)
     run = await create_run(api, namespace)
     result = await launch(launcher, run)
+    assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
+    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; the run starts when" in result.message
+    await change_deployment(api, namespace, PREDICTOR, {"progressDeadlineSeconds": 1}, until=is_late)
+    result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.MODEL_FAILED)
-    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol" in result.message
+    assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; fix the InferenceService" in result.message
     assert not await has_job(api, run)
+
+
+async def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_are_left(
+    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+) -> None:
+    await apply(api, namespace, standard())
+    await create_service(api, namespace, PREDICTOR)
+    await create_deployment(api, namespace, PREDICTOR)
+    await change_deployment(api, namespace, PREDICTOR, {}, until=lambda status: status.get("replicas") == 1)
+    template = {"template": {"metadata": {"annotations": {"version": "2"}}}}
+    await change_deployment(api, namespace, PREDICTOR, template, until=lambda status: status.get("replicas") == 2)
+    await create_config(api, namespace, serviceRef=IRIS)
+    run = await create_run(api, namespace)
+    result = await launch(launcher, run)
+    assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
+    assert "is being updated: 1 of its Pods may be of the previous version" in result.message
+    await change_deployment(api, namespace, PREDICTOR, {"replicas": 0}, until=lambda status: not status.get("replicas"))
+    assert (await launch(launcher, run)).state is LaunchState.LAUNCHED
 
 
 async def test_a_ready_object_fills_the_contract_and_the_status(

@@ -71,8 +71,11 @@ programs, and delete runs according to their auto-delete policy.
   resources: ["events"]
   verbs: ["list", "create"]
 - apiGroups: ["serving.kserve.io"]
-  resources: ["inferenceservices", "llminferenceservices", "servingruntimes", "clusterservingruntimes"]
+  resources: ["inferenceservices", "llminferenceservices", "llminferenceserviceconfigs", "servingruntimes", "clusterservingruntimes"]
   verbs: ["get"]
+- apiGroups: ["apps"]
+  resources: ["deployments"]
+  verbs: ["get"]  # whether Pods of a model's previous version are left, which the object does not say
 - apiGroups: [""]
   resources: ["services"]
   verbs: ["get"]  # the port of a model's Service, which the object does not always say

@@ -13,6 +13,7 @@ from inferrun.kserve import Answer, Needs, Other, Wanted, resolve
 from tests.unit.inferrun.kserve.stored import (
     Json,
     conditions,
+    deployment,
     knative,
     llm,
     llm_with_router,
@@ -29,6 +30,10 @@ ANSWERS = Path(__file__).parent / "answers.json"
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
 NAMESPACE = "kserve-test"
 SKLEARN = Other("clusterservingruntimes", "", "kserve-sklearnserver")
+TORCHSERVE = Other("clusterservingruntimes", "", "kserve-torchserve")
+VLLM = Other("clusterservingruntimes", "", "kserve-vllmserver")
+DEPLOYMENT = Other("deployments", NAMESPACE, "sklearn-iris-predictor")
+BASE = Other("llminferenceserviceconfigs", NAMESPACE, "llama")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Mode:
         return resolve(self.item, self.wanted, asked, now=NOW)
 
     def _read(self, other: Other) -> Json | None:
+        if other.plural == "deployments":
+            return self.others.get(other, deployment())
         return self.services.get(other.name) if other.plural == "services" else self.others.get(other)
 
 
@@ -154,6 +161,36 @@ MODES: dict[str, Mode] = {
     "InferenceService, Standard, Hugging Face": Mode(
         with_model(standard(), modelFormat={"name": "huggingface"}, protocolVersion="openai"), HTTP
     ),
+    "InferenceService, Standard, vLLM": Mode(
+        with_model(
+            standard(status={"clusterServingRuntimeName": VLLM.name}),
+            modelFormat={"name": "vLLM"},
+            protocolVersion="v2",
+        ),
+        HTTP,
+        {VLLM: runtime(server="vllmserver")},
+    ),
+    "InferenceService, Standard, TorchServe": Mode(
+        with_model(
+            standard(status={"clusterServingRuntimeName": TORCHSERVE.name}),
+            modelFormat={"name": "pytorch"},
+        ),
+        HTTP,
+        {TORCHSERVE: runtime("v1", "v2", "grpc-v2", server="torchserve")},
+    ),
+    "InferenceService, Standard, headless with a port, gRPC": Mode(
+        with_model(
+            standard(status={"address": {"url": f"http://{PREDICTOR}.{NAMESPACE}.svc.cluster.local:8080"}}),
+            protocolVersion="grpc-v2",
+        ),
+        {PREDICTOR: service(port(80, target=9000, name="h2c"), headless=True)},
+    ),
+    "InferenceService, Standard, canary": Mode(
+        standard(spec={"canary": [{"predictor": {"name": "blue"}, "trafficPercent": 20}]}), HTTP
+    ),
+    "InferenceService, Standard, being updated": Mode(
+        standard(), HTTP, {DEPLOYMENT: deployment(old=1, new=1, reason="ReplicaSetUpdated")}
+    ),
     "InferenceService, RawDeployment": Mode(standard(status={"deploymentMode": "RawDeployment"}), HTTP),
     "InferenceService, RawDeployment, address without a Service": Mode(
         standard(
@@ -170,11 +207,23 @@ MODES: dict[str, Mode] = {
     "InferenceService, ModelMesh": Mode(standard(status=MESH)),
     "InferenceService, ModelMesh, gRPC": Mode(standard(status=MESH), wanted=Wanted(protocol="grpc-v2")),
     "InferenceService, stopped": Mode(recorded("isvc-standard-stopped")),
-    "InferenceService, failed": Mode(standard(status={"modelStatus": FAILED, "conditions": conditions(Ready="False")})),
+    "InferenceService, failed": Mode(
+        standard(status={"modelStatus": FAILED, "conditions": conditions(Ready="False")}),
+        others={DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")},
+    ),
+    "InferenceService, failed for now": Mode(
+        standard(status={"modelStatus": FAILED, "conditions": conditions(Ready="False")}),
+        others={DEPLOYMENT: deployment(reason="ReplicaSetUpdated")},
+    ),
     "LLMInferenceService v1alpha2, no router": Mode(llm(), LISTENS),
     "LLMInferenceService v1alpha2, no router, TLS": Mode(llm(status=SECURE), LISTENS),
     "LLMInferenceService v1alpha2, no router, LoRA": Mode(
         _with_adapters(llm(), "legal"), LISTENS, wanted=Wanted(model_name="legal")
+    ),
+    "LLMInferenceService v1alpha2, no router, name of its base": Mode(
+        llm(spec={"baseRefs": [{"name": BASE.name}], "model": {"name": None}}),
+        LISTENS,
+        {BASE: {"spec": {"model": {"name": "llama"}}}},
     ),
     "LLMInferenceService v1alpha2, no router, starting": Mode(recorded("llmisvc-no-router-starting")),
     "LLMInferenceService v1alpha2, no router, stopped": Mode(
@@ -189,6 +238,7 @@ MODES: dict[str, Mode] = {
     ),
     "LLMInferenceService v1alpha2, router, url only": Mode(llm_with_router(status={"addresses": None})),
     "LLMInferenceService v1alpha1, no router": Mode(v1alpha1(llm()), LISTENS),
+    "LLMInferenceService v1alpha1, no router, no addresses": Mode(v1alpha1(llm(status={"addresses": None})), LISTENS),
     "LLMInferenceService v1alpha1, no router, TLS": Mode(v1alpha1(llm(status=SECURE)), LISTENS),
     "LLMInferenceService v1alpha1, router": Mode(v1alpha1(llm_with_router())),
     "LLMInferenceService v1alpha1, router, LoRA": Mode(

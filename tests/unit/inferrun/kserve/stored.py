@@ -131,6 +131,34 @@ def port(number: int, *, target: int | str | None = None, name: str = "http") ->
     return {"name": name, "port": number, "protocol": "TCP", "targetPort": target if target is not None else number}
 
 
-def runtime(*versions: str) -> Json:
-    """A serving runtime that speaks these protocols."""
-    return {"kind": "ClusterServingRuntime", "spec": {"protocolVersions": list(versions)}}
+def runtime(*versions: str, server: str = "") -> Json:
+    """A serving runtime that speaks these protocols, of this type of server."""
+    annotations = {"serving.kserve.io/server-type": server} if server else {}
+    return {
+        "kind": "ClusterServingRuntime",
+        "metadata": {"name": "any", "annotations": annotations},
+        "spec": {"protocolVersions": list(versions)},
+    }
+
+
+def deployment(*, old: int = 0, new: int = 1, reason: str = "NewReplicaSetAvailable", observed: int = 2) -> Json:
+    """A Deployment of generation 2 with Pods of its previous and its current template."""
+    conditions = [{"type": "Progressing", "status": "True", "reason": reason, "message": "as it says"}]
+    return {
+        "kind": "Deployment",
+        "metadata": {"name": "sklearn-iris-predictor", "namespace": "kserve-test", "generation": 2},
+        "spec": {"replicas": 1},
+        "status": {
+            "observedGeneration": observed,
+            "replicas": old + new,
+            "updatedReplicas": new,
+            "conditions": conditions,
+        },
+    }
+
+
+def edited(item: Json, time: str) -> Json:
+    """The object after a spec edit at that time of the API server's clock."""
+    return merged(
+        item, {"metadata": {"managedFields": [{"manager": "kubectl", "time": time, "fieldsV1": {"f:spec": {}}}]}}
+    )

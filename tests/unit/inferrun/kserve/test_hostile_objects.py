@@ -10,6 +10,8 @@ from tests.unit.inferrun.kserve.stored import Json, knative, llm, port, service,
 
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
 OTHERS = {
+    Other("deployments", "kserve-test", "sklearn-iris-predictor"): None,
+    Other("deployments", "kserve-test", "tiny-llm-kserve"): None,
     Other("services", "kserve-test", "sklearn-iris-predictor"): service(port(80, target=8080)),
     Other("services", "kserve-test", "tiny-llm-kserve-workload-svc"): service(port(8000)),
 }

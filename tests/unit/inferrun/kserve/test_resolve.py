@@ -10,6 +10,8 @@ from tests.unit.inferrun.kserve.stored import (
     HOST,
     Json,
     conditions,
+    deployment,
+    edited,
     knative,
     llm,
     llm_with_router,
@@ -25,11 +27,18 @@ from tests.unit.inferrun.kserve.stored import (
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
 PREDICTOR = Other("services", "kserve-test", "sklearn-iris-predictor")
 WORKLOAD = Other("services", "kserve-test", "tiny-llm-kserve-workload-svc")
-ANY_PORT = {PREDICTOR: service(port(80, target=8080)), WORKLOAD: service(port(8000))}
+DEPLOYMENT = Other("deployments", "kserve-test", "sklearn-iris-predictor")
+LLM_DEPLOYMENT = Other("deployments", "kserve-test", "tiny-llm-kserve")
+BESIDE = {
+    PREDICTOR: service(port(80, target=8080)),
+    WORKLOAD: service(port(8000)),
+    DEPLOYMENT: deployment(),
+    LLM_DEPLOYMENT: deployment(),
+}
 
 
 def ask(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> Answer:
-    return resolve(item, Wanted(**wanted), {**ANY_PORT, **(others or {})}, now=NOW)
+    return resolve(item, Wanted(**wanted), {**BESIDE, **(others or {})}, now=NOW)
 
 
 def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> ModelAddress:
@@ -47,17 +56,17 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
         (
             "isvc-standard-starting",
             (
-                "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
-                "serving.kserve.io/inferenceservice=broken"
+                "InferenceService kserve-test/broken is not ready: PredictorReady is False (MinimumReplicasUnavailable: Deployment "
+                "does not have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods "
+                "-l serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
             "isvc-standard-crashing",
             (
-                "InferenceService kserve-test/broken is not ready: Ready is False (MinimumReplicasUnavailable: Deployment does not "
-                "have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods -l "
-                "serving.kserve.io/inferenceservice=broken"
+                "InferenceService kserve-test/broken is not ready: PredictorReady is False (MinimumReplicasUnavailable: Deployment "
+                "does not have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods "
+                "-l serving.kserve.io/inferenceservice=broken"
             ),
         ),
         (
@@ -97,8 +106,10 @@ def test_a_recorded_llm_service_without_a_router_has_the_port_of_its_service() -
 
 
 def test_services_are_asked_for_before_an_address_is_given() -> None:
-    for item, other in ((recorded("isvc-standard-ready"), PREDICTOR), (recorded("llmisvc-no-router-ready"), WORKLOAD)):
-        assert resolve(item, Wanted(), {}, now=NOW) == Needs(other)
+    isvc, llmisvc = recorded("isvc-standard-ready"), recorded("llmisvc-no-router-ready")
+    for item, one, other in ((isvc, DEPLOYMENT, PREDICTOR), (llmisvc, LLM_DEPLOYMENT, WORKLOAD)):
+        assert resolve(item, Wanted(), {}, now=NOW) == Needs(one)
+        assert resolve(item, Wanted(), {one: None}, now=NOW) == Needs(other)
 
 
 # Addresses of an InferenceService
@@ -179,11 +190,28 @@ def test_the_authorities_are_those_of_the_address_that_is_used() -> None:
     )
 
 
-def test_a_port_in_the_status_is_kept_without_asking_for_the_service() -> None:
+@pytest.mark.parametrize(
+    ("known", "netloc"),
+    [
+        (service(port(80, target=8080)), f"{HOST}:8080"),
+        (service(port(80, target=8085), headless=True), f"{HOST}:8085"),
+        (service(port(80, target="http"), headless=True), f"{HOST}:8080"),
+        (None, f"{HOST}:8080"),
+    ],
+    ids=["mapped", "headless", "headless-named", "missing"],
+)
+def test_a_port_in_the_status_is_kept_unless_a_headless_service_has_another(known: Json | None, netloc: str) -> None:
+    """KServe since 0.17 writes 8080 behind the name of a headless Service, whatever the container listens on."""
     item = standard(status={"address": {"url": f"http://{HOST}:8080"}})
-    answer = resolve(item, Wanted(), {}, now=NOW)
-    assert isinstance(answer, ModelAddress)
-    assert answer.url.startswith(f"http://{HOST}:8080/")
+    assert found(item, {PREDICTOR: known}).url.startswith(f"http://{netloc}/")
+
+
+def test_a_predictor_with_a_name_of_its_own_has_workloads_of_that_name() -> None:
+    """As KServe 0.20 names them after a canary was promoted."""
+    item = standard(spec={"predictor": {"name": "blue"}}, status={"address": None, "components": None, "url": None})
+    named = Other("services", "kserve-test", "sklearn-iris-blue-predictor")
+    beside = {Other("deployments", "kserve-test", named.name): deployment(), named: service(port(80))}
+    assert found(item, beside).url.startswith("http://sklearn-iris-blue-predictor.kserve-test.svc.cluster.local/")
 
 
 def test_a_legacy_address_whose_service_does_not_exist_is_replaced_by_that_of_the_predictor() -> None:
@@ -229,16 +257,85 @@ def test_model_mesh_has_a_rest_address_next_to_the_grpc_one() -> None:
 # The gate
 
 
-@pytest.mark.parametrize("transition", ["BlockedByFailedLoad", "InvalidSpec"])
-def test_a_failed_load_is_final_with_the_objects_own_message(transition: str) -> None:
+def failed(transition: str = "BlockedByFailedLoad", *, active: str = "", **changes: Any) -> Json:
     failure = {"reason": "ModelLoadFailed", "message": "No module named 'sklearn'", "exitCode": 1}
-    states = {"activeModelState": "", "targetModelState": "FailedToLoad"}
+    states = {"activeModelState": active, "targetModelState": "FailedToLoad"}
     model = {"transitionStatus": transition, "states": states, "lastFailureInfo": failure}
-    item = standard(status={"modelStatus": model, "conditions": conditions(Ready="False")})
-    assert ask(item) == Never(
-        f"InferenceService kserve-test/sklearn-iris cannot load its model ({transition}): ModelLoadFailed: No module named "
-        "'sklearn'; fix the InferenceService, then delete and recreate the run"
+    return merged(standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}), changes)
+
+
+CANNOT_LOAD = "InferenceService kserve-test/sklearn-iris cannot load its model"
+
+
+@pytest.mark.parametrize("transition", ["BlockedByFailedLoad", "InvalidSpec"])
+def test_a_failed_load_is_final_with_the_objects_own_message_once_it_had_its_time(transition: str) -> None:
+    item = edited(failed(transition), "2026-11-21T02:00:00Z")
+    assert ask(item, {DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")}) == Never(
+        f"{CANNOT_LOAD} ({transition}): ModelLoadFailed: No module named 'sklearn'; fix the InferenceService, and when it is "
+        "ready, delete and recreate the run"
     )
+
+
+def test_a_failed_load_is_waited_for_while_the_deployment_may_become_available() -> None:
+    """After a fix KServe shows the old failure until the new Pod has a status, and for each exit of a container."""
+    why = f"{CANNOT_LOAD} (BlockedByFailedLoad): ModelLoadFailed: No module named 'sklearn'; the run starts when it has loaded"
+    late = "ProgressDeadlineExceeded"
+    for known in (deployment(reason="ReplicaSetUpdated"), deployment(), deployment(reason=late, observed=1)):
+        assert ask(failed(), {DEPLOYMENT: known}) == NotYet(why, is_other=True)
+
+
+@pytest.mark.parametrize("known", [None, UNREADABLE])
+def test_without_a_deployment_a_failed_load_is_final_some_time_after_the_last_edit(known: Any) -> None:
+    for item in (failed(), failed(status={"deploymentMode": "Knative"})):
+        answer = ask(edited(item, "2026-11-21T02:51:00Z"), {DEPLOYMENT: known})
+        assert isinstance(answer, NotYet)
+        assert answer.until == datetime(2026, 11, 21, 3, 1, tzinfo=UTC)
+        assert isinstance(ask(edited(item, "2026-11-21T02:49:00Z"), {DEPLOYMENT: known}), Never)
+
+
+def test_a_model_that_was_loaded_and_exits_is_waited_for() -> None:
+    item = edited(failed(active="Loaded", status={"deploymentMode": "Knative"}), "2026-11-20T00:00:00Z")
+    assert isinstance(ask(item), NotYet)
+
+
+def test_an_invalid_spec_is_final_when_kserve_had_the_time_to_read_its_edit() -> None:
+    answer = ask(edited(failed("InvalidSpec"), "2026-11-21T02:59:30Z"))
+    assert isinstance(answer, NotYet)
+    assert answer.until == datetime(2026, 11, 21, 3, 0, 30, tzinfo=UTC)
+    assert isinstance(ask(edited(failed("InvalidSpec"), "2026-11-21T02:58:30Z")), Never)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [deployment(old=1, new=1, reason="ReplicaSetUpdated"), deployment(old=1, new=0), deployment(observed=1)],
+    ids=["surge", "not-begun", "not-seen"],
+)
+def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_serve(known: Json) -> None:
+    """KServe copies Ready from the Deployment, which is available as long as enough Pods are, old or new."""
+    answer = ask(standard(), {DEPLOYMENT: known})
+    assert isinstance(answer, NotYet)
+    assert answer.is_other
+    assert "InferenceService kserve-test/sklearn-iris is being updated" in answer.message
+    assert "kubectl -n kserve-test rollout status deployment sklearn-iris-predictor" in answer.message
+
+
+def test_a_deployment_that_only_scales_is_not_waited_for() -> None:
+    for known in (deployment(new=3, reason="ReplicaSetUpdated"), deployment(new=0), UNREADABLE, None):
+        assert isinstance(ask(standard(), {DEPLOYMENT: known}), ModelAddress)
+
+
+def test_an_llm_service_is_waited_for_while_pods_of_its_previous_version_serve() -> None:
+    assert isinstance(ask(llm(), {LLM_DEPLOYMENT: deployment(old=1, new=1)}), NotYet)
+    assert isinstance(ask(llm(status={"workloads": None}), {LLM_DEPLOYMENT: None}), ModelAddress)
+
+
+def test_the_component_that_is_not_ready_is_named_rather_than_the_ingress_that_waits_for_it() -> None:
+    quota = ("False", "FailedCreate", 'pods "iris" is forbidden: exceeded quota')
+    ingress = ("False", "Predictor ingress not created", "")
+    item = standard(status={"conditions": conditions(IngressReady=ingress, PredictorReady=quota, Ready=ingress)})
+    answer = ask(item)
+    assert isinstance(answer, NotYet)
+    assert 'PredictorReady is False (FailedCreate: pods "iris" is forbidden: exceeded quota)' in answer.message
 
 
 def test_an_update_in_progress_is_waited_for_although_the_old_model_is_ready() -> None:
@@ -267,13 +364,9 @@ def test_a_status_of_an_earlier_generation_is_not_believed() -> None:
 
 def test_an_edit_that_did_not_reach_the_deployment_does_not_hold_runs_for_ever() -> None:
     """KServe copies observedGeneration from the Deployment, which an edit of spec.predictor.timeout does not change."""
-
-    def edited(time: str) -> Json:
-        entry = {"manager": "kubectl", "time": time, "fieldsV1": {"f:spec": {}}}
-        return standard(metadata={"generation": 2, "managedFields": [entry]})
-
-    assert isinstance(ask(edited("2026-11-21T02:59:30Z")), NotYet)
-    assert isinstance(ask(edited("2026-11-21T02:58:59Z")), ModelAddress)
+    item = standard(metadata={"generation": 2})
+    assert isinstance(ask(edited(item, "2026-11-21T02:59:30Z")), NotYet)
+    assert isinstance(ask(edited(item, "2026-11-21T02:58:59Z")), ModelAddress)
 
 
 def test_an_object_without_a_status_is_waited_for() -> None:
@@ -345,6 +438,14 @@ def test_the_models_name_is_that_of_the_servers_arguments_or_the_objects(argumen
     assert (answer.model_name, answer.url) == (name, f"http://{HOST}/v2/models/{name}/infer")
 
 
+def test_the_name_of_an_mlserver_model_comes_from_its_environment_and_a_transformers_takes_precedence() -> None:
+    item = with_model(standard(), protocolVersion="v2", env=[{"name": "MLSERVER_MODEL_NAME", "value": "wine"}])
+    assert found(item).model_name == "wine"
+    transformer = {"containers": [{"name": "kserve-container", "args": ["--model_name=scaled"]}]}
+    beside = {Other("services", "kserve-test", "sklearn-iris-transformer"): service(port(80))}
+    assert found(merged(item, {"spec": {"transformer": transformer}}), beside).model_name == "scaled"
+
+
 def test_the_config_may_name_another_model() -> None:
     assert found(standard(), model_name="a model/1").url == f"http://{HOST}/v2/models/a%20model%2F1/infer"
 
@@ -374,6 +475,44 @@ def test_a_runtime_is_asked_for_only_if_the_object_leaves_the_protocol_open() ->
     assert ask(item) == Needs(SHARED)
     assert isinstance(ask(item, protocol="v2"), ModelAddress)
     assert isinstance(ask(with_model(item, protocolVersion="v2")), ModelAddress)
+
+
+TORCH = Other("clusterservingruntimes", "", "kserve-torchserve")
+VLLM = Other("clusterservingruntimes", "", "kserve-vllmserver")
+
+
+@pytest.mark.parametrize(
+    ("used", "known"),
+    [(SHARED, runtime("v1", "v2", server="torchserve")), (TORCH, runtime("v1", "v2", "grpc-v2")), (TORCH, UNREADABLE)],
+    ids=["annotated", "named", "unreadable"],
+)
+def test_torchserve_is_started_with_v1_unless_the_object_says_otherwise(used: Other, known: Any) -> None:
+    item = with_model(standard(status={"clusterServingRuntimeName": used.name}), modelFormat={"name": "pytorch"})
+    assert found(item, {used: known}).protocol == "v1"
+    assert found(with_model(item, protocolVersion="v2")).protocol == "v2"
+
+
+@pytest.mark.parametrize("is_our_runner", [True, False])
+@pytest.mark.parametrize(
+    ("used", "known", "protocol"),
+    [
+        (VLLM, runtime(server="vllmserver"), "openai"),
+        (SHARED, runtime(), "openai"),
+        (SHARED, UNREADABLE, "openai"),
+        (SHARED, runtime("v2"), "v2"),
+    ],
+)
+def test_vllm_speaks_openais_api_unless_its_runtime_lists_the_protocol_that_kserve_has_added(
+    *, used: Other, known: Any, protocol: str, is_our_runner: bool
+) -> None:
+    """KServe's webhook adds `protocolVersion: v2` to each model of this format that has none."""
+    item = with_model(
+        standard(status={"clusterServingRuntimeName": used.name}), modelFormat={"name": "vLLM"}, protocolVersion="v2"
+    )
+    answer = found(item, {used: known}, is_our_runner=is_our_runner)
+    assert answer.protocol == protocol
+    if protocol == "openai":
+        assert (answer.url, answer.model_name) == (f"http://{HOST}/v1", "sklearn-iris")
 
 
 @pytest.mark.parametrize("known", [runtime("v1"), None, UNREADABLE])
@@ -414,6 +553,13 @@ def test_a_model_that_speaks_grpc_only_is_reached_at_the_port_for_grpc(
     assert (answer.protocol, answer.url) == ("grpc-v2", url)
 
 
+def test_grpc_is_reached_at_its_own_port_if_the_address_has_that_for_http() -> None:
+    item = with_model(standard(status={"address": {"url": f"http://{HOST}:8080"}}), protocolVersion="grpc-v2")
+    ports = (port(80, target=8080), port(9000, name="grpc-port"))
+    for headless in (True, False):
+        assert found(item, {PREDICTOR: service(*ports, headless=headless)}).url == f"grpc://{HOST}:9000"
+
+
 def test_a_runtime_that_offers_only_grpc_is_used_with_it() -> None:
     item = with_model(standard(status={"clusterServingRuntimeName": SHARED.name}))
     answer = found(item, {SHARED: runtime("grpc-v2"), PREDICTOR: service(port(8081, name="h2c"))})
@@ -446,7 +592,7 @@ def test_hugging_face_models_have_openais_api_below_a_path() -> None:
 
 
 def test_behind_a_gateway_the_internal_address_that_knows_the_model_is_preferred() -> None:
-    answer = resolve(llm_with_router(), Wanted(), {}, now=NOW)
+    answer = ask(llm_with_router())
     assert isinstance(answer, ModelAddress)
     assert (answer.url, answer.model_name) == (
         "http://gw.kserve.svc.cluster.local:8080/kserve-test/tiny-llm/v1",
@@ -511,6 +657,60 @@ def test_an_adapter_is_addressed_by_its_name_and_an_unknown_one_is_refused() -> 
     )
 
 
+BASE = Other("llminferenceserviceconfigs", "kserve-test", "base")
+SYSTEM_BASE = Other("llminferenceserviceconfigs", "kserve", "base")
+
+
+def based(**changes: Any) -> Json:
+    return llm(spec={"baseRefs": [{"name": "first"}, {"name": "base"}], "model": changes})
+
+
+def config(**model: Any) -> Json:
+    return {"kind": "LLMInferenceServiceConfig", "spec": {"model": model}}
+
+
+FIRST = {Other("llminferenceserviceconfigs", "kserve-test", "first"): config(name="other", uri="hf://org/other")}
+
+
+def test_a_model_that_a_base_names_is_served_under_that_name() -> None:
+    """KServe merges the bases over the object as far as the name is concerned; the last one takes precedence."""
+    assert ask(based(name=None)) == Needs(BASE)
+    for own in (None, "tiny-llm"):
+        assert found(based(name=own), {BASE: config(name="llama"), **FIRST}).model_name == "llama"
+    assert found(based(name=None), {BASE: None, SYSTEM_BASE: config(name="llama"), **FIRST}).model_name == "llama"
+    assert found(based(name="tiny"), {BASE: config(), **FIRST}).model_name == "other"
+    assert found(llm(spec={"model": {"name": None}})).model_name == "tiny-llm"
+
+
+def test_a_base_that_must_not_be_read_is_warned_about() -> None:
+    answer = found(based(name=None), {BASE: UNREADABLE, **FIRST})
+    assert ["LLMInferenceServiceConfig base cannot be read" in warning for warning in answer.warnings] == [True]
+    assert found(based(name=None), {BASE: UNREADABLE, **FIRST}, model_name="llama").model_name == "llama"
+
+
+def test_the_models_that_addresses_list_make_reading_the_bases_needless() -> None:
+    item = llm_with_router(spec={"baseRefs": [{"name": "base"}], "model": {"name": "not-this"}})
+    assert found(item).model_name == "tiny"
+    assert isinstance(ask(item, model_name="not-this"), Never)
+
+
+def test_adapters_and_routes_of_a_base_count() -> None:
+    adapters = {"lora": {"adapters": [{"name": "legal"}]}}
+    assert found(based(), {BASE: config(**adapters), **FIRST}, model_name="legal").model_name == "legal"
+    routed = merged(config(name="llama"), {"spec": {"router": {"route": {}}}})
+    item = merged(based(), {"status": {"addresses": [{"url": "https://llama.kserve-test.svc.cluster.local/llama"}]}})
+    assert found(item, {BASE: routed, **FIRST}).ca_secret == ""
+
+
+def test_without_a_router_and_addresses_the_workloads_service_is_used() -> None:
+    """KServe 0.16 writes addresses only for routes; its template serves without TLS."""
+    item = llm(apiVersion="serving.kserve.io/v1alpha1", status={"addresses": None})
+    assert found(item).url == "http://tiny-llm-kserve-workload-svc.kserve-test.svc.cluster.local:8000/v1"
+    answer = ask(item, {WORKLOAD: None})
+    assert isinstance(answer, NotYet)
+    assert answer.is_other
+
+
 def test_a_missing_service_is_waited_for() -> None:
     answer = ask(llm(), {WORKLOAD: None})
     assert isinstance(answer, NotYet)
@@ -539,3 +739,13 @@ def test_the_time_limit_of_a_request_is_the_shortest_on_its_way() -> None:
 def test_a_batcher_in_front_of_the_model_is_warned_about() -> None:
     answer = found(standard(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
     assert ["spec.predictor.batcher" in warning for warning in answer.warnings] == [True]
+
+
+def test_a_canary_is_warned_about() -> None:
+    canary = {"predictor": {"name": "blue"}, "trafficPercent": 20}
+    answer = found(standard(spec={"canary": [canary]}))
+    assert ["has canaries (blue)" in warning for warning in answer.warnings] == [True]
+    split = found(knative(spec={"predictor": {"canaryTrafficPercent": 10}}))
+    assert ["sends 10 % of the requests to its latest revision" in one for one in split.warnings] == [True]
+    for percent in (0, 100):
+        assert found(knative(spec={"predictor": {"canaryTrafficPercent": percent}})).warnings == ()
