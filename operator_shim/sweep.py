@@ -31,7 +31,7 @@ from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from inferrun.temporal.deadline import call_deadline
 from inferrun.timestamps import parse, rfc3339, utc_now
-from operator_shim.decisions import REJECTIONS
+from operator_shim.decisions import CORRECTABLE
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import EnsureAgain, StuckWorkflows
 from operator_shim.workflows import RunWorkflows
@@ -183,7 +183,7 @@ class Sweep:
         executed = {
             uid: key
             for uid, (key, item) in self._watched().items()
-            if _is_executed(item, created_before=created_before)
+            if has_workflow(item, created_before=created_before)
         }
         if not executed or await self._workflows.count_open() >= len(executed):
             return
@@ -220,15 +220,16 @@ def is_overdue(item: Object, *, now: datetime) -> bool:
     return now - parse(str(after)) > DELETION_TIME
 
 
-def _is_executed(item: Object, *, created_before: datetime) -> bool:
+def has_workflow(item: Object, *, created_before: datetime) -> bool:
     """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
 
-    A run without a phase is new, or the Krateo controller's; one that is rejected or paused has no workflow.
+    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace has
+    too many active runs, has no workflow.
     """
     metadata, status = item["metadata"], item.get("status") or {}
     is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in REJECTIONS
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
     is_old = metadata["creationTimestamp"] < rfc3339(created_before)
     return is_open and is_old and not is_left_alone and item["spec"].get("schedule") is None
 
