@@ -51,6 +51,7 @@ class LaunchInspector:
     ) -> None:
         self._api = api
         self._runs = runs
+        self._installation = installation
         self._config_maps = ConfigMaps(api, installation=installation.id, signing_key=installation.signing_key)
         self._defaults = defaults
         self._launches = launches
@@ -83,7 +84,7 @@ class LaunchInspector:
         if objects.job is not None:
             await start_job(self._api, objects.job)
             if not objects.pods:
-                await make_room_for_pod(self._api, request.run, objects.job)
+                await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
         run = await self._runs.read(request.run) if request.snapshot else None
         if run is None:
             return

@@ -276,7 +276,7 @@ class JobLauncher:
                 raise name_taken("Job", name) from None
             return stored, True
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            has_room_soon = await make_room(self._api, run.ref, error)
+            has_room_soon = await make_room(self._api, run.ref, error, installation=self._installation.id)
             raise creation_rejected("Job", name, error, may_pass=has_room_soon) from error
 
     async def _find_own_job(

@@ -85,7 +85,7 @@ class OutputVerifier:
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request, job)
         await start_job(self._api, job)
-        await make_room_for_pod(self._api, request.run, job)
+        await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid_of(job))
 
     async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
@@ -96,7 +96,7 @@ class OutputVerifier:
         written = await self._publish(request, run, rejection=rejection)
         if written.run is None or written.run.status.is_terminal:
             return VerifyResult(gone=True)
-        await make_room(self._api, request.run, error)
+        await make_room(self._api, request.run, error, installation=self._installation.id)
         raise error
 
     async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:

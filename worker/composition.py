@@ -130,6 +130,7 @@ class WorkerProcess:
             watch=self._watch,
             leadership=self._election,
             signals=lambda: RunSignals(client),
+            look_again=RunSignals(client).look_again,
             writer=StatusWriter(self._runs, events=self._events),
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),

@@ -31,8 +31,8 @@ CALLS = frozenset(
         ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
-        ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
-        ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
+        ("activities.cancel_run:RunCanceller.cancel", "patch inferenceruns"),
+        ("activities.cancel_run:RunCanceller.cancel", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
         ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.cluster.ended_jobs:make_room", "delete jobs"),
@@ -62,6 +62,7 @@ CALLS = frozenset(
         ("activities.stop_launch:LaunchStopper._delete_job", "delete jobs"),
         ("activities.stop_launch:LaunchStopper._delete_pods", "delete pods"),
         ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
+        ("activities.submit_run:RunSubmitter._withdraw", "delete inferenceruns"),
         ("activities.verify_output:OutputVerifier._create_or_adopt", "create jobs"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
@@ -70,6 +71,7 @@ CALLS = frozenset(
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
         ("worker.observer.run_signals:RunSignals._send", "signal ended"),
         ("worker.observer.run_signals:RunSignals._send", "signal started"),
+        ("worker.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
         ("inferrun.control.installation:_record", "create leases"),
@@ -94,10 +96,13 @@ NOT_PLAYED = frozenset(
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
+        ("activities.submit_run:RunSubmitter._withdraw", "delete inferenceruns"),
+        ("worker.observer.run_signals:RunSignals.look_again", "signal look_again"),
     }
 )
 """Calls that no scenario makes. In this order, they are made when: a verifying Job has not ended within 330 seconds; a
 verifying Job is created while its run is cancelled; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
-clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.
+clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run; two runs of a schedule are
+created at the same moment; a quota has room again. Tests of each are in tests/integration.
 """

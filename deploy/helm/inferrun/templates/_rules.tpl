@@ -74,6 +74,9 @@ programs, and delete runs according to their auto-delete policy.
   resources: ["inferenceservices", "llminferenceservices", "servingruntimes", "clusterservingruntimes"]
   verbs: ["get"]
 - apiGroups: [""]
+  resources: ["resourcequotas"]
+  verbs: ["list", "watch"]  # a run that waits for a quota starts when there is room
+- apiGroups: [""]
   resources: ["services"]
   verbs: ["get"]  # the port of a model's Service, which the object does not always say
 {{- end -}}
