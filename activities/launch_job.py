@@ -20,7 +20,7 @@ from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.ended_jobs import make_room
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_marks import start_job
+from activities.cluster.job_marks import start_job, take_out_of_queue
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.cluster.wakes import Wakes
@@ -133,6 +133,8 @@ class JobLauncher:
             return await self._adopt(request, run, blocker, compiled=compiled)
         body = self._job_of(request, run, launched)
         job, is_adopted = await self._create_or_adopt(request, run, launched, body)
+        if (again := await take_out_of_queue(self._api, body, created=job)) is not None:
+            job, is_adopted = await self._create_or_adopt(request, run, launched, again)
         shape = shape_of_job(job) or shape_of_job(body)
         return await self._follow(
             request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)

@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.ended_jobs import make_room, make_room_for_pod
-from activities.cluster.job_marks import mark_ended, start_job
+from activities.cluster.job_marks import mark_ended, start_job, take_out_of_queue
 from activities.cluster.job_objects import list_pods
 from activities.installation import Installation
 from activities.rules import job_state, manifests, pod_state
@@ -73,6 +73,8 @@ class OutputVerifier:
         )
         try:
             job = await self._create_or_adopt(request, body)
+            if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
+                job = await self._create_or_adopt(request, again)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             return await self._wait_for_admission(request, run, error)
         if job is None:

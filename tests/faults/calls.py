@@ -42,6 +42,7 @@ CALLS = frozenset(
         ("activities.cluster.job_marks:mark_ended", "patch jobs"),
         ("activities.cluster.job_marks:mark_limited", "patch jobs"),
         ("activities.cluster.job_marks:start_job", "patch jobs"),
+        ("activities.cluster.job_marks:take_out_of_queue", "delete jobs"),
         ("activities.cluster.job_marks:watch_again", "patch jobs"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_running", "patch inferenceruns/status"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_waiting", "patch inferenceruns/status"),
@@ -97,6 +98,7 @@ NOT_PLAYED = frozenset(
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
         ("activities.submit_run:RunSubmitter._withdraw", "delete inferenceruns"),
+        ("activities.cluster.job_marks:take_out_of_queue", "delete jobs"),
         ("worker.observer.run_signals:RunSignals.look_again", "signal look_again"),
     }
 )
@@ -104,5 +106,5 @@ NOT_PLAYED = frozenset(
 verifying Job is created while its run is cancelled; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
 clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run; two runs of a schedule are
-created at the same moment; a quota has room again. Tests of each are in tests/integration.
+created at the same moment; a webhook puts a Job into a queue; a quota has room again. Tests of each are in tests/integration.
 """
