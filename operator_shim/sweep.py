@@ -223,8 +223,8 @@ def is_overdue(item: Object, *, now: datetime) -> bool:
 def has_workflow(item: Object, *, created_before: datetime) -> bool:
     """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
 
-    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace has
-    too many active runs, has no workflow.
+    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace
+    has too many active runs, has no workflow.
     """
     metadata, status = item["metadata"], item.get("status") or {}
     is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
