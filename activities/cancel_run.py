@@ -3,6 +3,8 @@
 The request is stored on the run, where it survives every process, and sent to the run's workflow, which acts at once.
 """
 
+from contextlib import suppress
+
 from temporalio import activity
 from temporalio.client import Client
 
@@ -31,14 +33,13 @@ class RunCanceller:
         """Request the cancellation of a run that has not ended; returns the state of the run."""
         run = await self._runs.read(request.run)
         if run is not None and not run.status.is_terminal:
-            await self._annotate(request.run)
-            await run_workflows.cancel_run(self._temporal, request.run)
+            await self.cancel(request.run)
             run = await self._runs.read(request.run)
         return status_of(request.run, run)
 
-    async def _annotate(self, run: RunRef) -> None:
+    async def cancel(self, run: RunRef) -> None:
+        """Request the cancellation of a run; one that is gone is success."""
         metadata = {"uid": run.uid, "annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}
-        try:
+        with suppress(NotFound):
             await self._api.patch(RUNS, run.namespace, run.name, {"metadata": metadata})
-        except NotFound:
-            return
+        await run_workflows.cancel_run(self._temporal, run)

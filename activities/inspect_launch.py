@@ -50,6 +50,7 @@ class LaunchInspector:
     ) -> None:
         self._api = api
         self._runs = runs
+        self._installation = installation
         self._config_maps = ConfigMaps(api, installation=installation)
         self._defaults = defaults
         self._launches = launches
@@ -82,7 +83,7 @@ class LaunchInspector:
         if objects.job is not None:
             await start_job(self._api, objects.job)
             if not objects.pods:
-                await make_room_for_pod(self._api, request.run, objects.job)
+                await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
         run = await self._runs.read(request.run) if request.snapshot else None
         if run is None:
             return

@@ -20,7 +20,7 @@ from activities.cluster.config_reader import ConfigReader
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.ended_jobs import make_room
 from activities.cluster.events import EventRecorder
-from activities.cluster.job_marks import start_job
+from activities.cluster.job_marks import start_job, take_out_of_queue
 from activities.cluster.model_reader import ModelReader
 from activities.cluster.new_runs import NewRun, NewRuns
 from activities.cluster.signatures import Signatures
@@ -141,6 +141,8 @@ class JobLauncher:
             waits=request.waits,
         )
         job, is_adopted = await self._create_or_adopt(run, body)
+        if (again := await take_out_of_queue(self._api, body, created=job)) is not None:
+            job, is_adopted = await self._create_or_adopt(run, again)
         shape = shape_of_job(job) or shape_of_job(body)
         return await self._follow(
             request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)
@@ -261,7 +263,7 @@ class JobLauncher:
         try:
             return await self._create(run.ref, self._signatures.signed(body, run=run.ref))
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            has_room_soon = await make_room(self._api, run.ref, error)
+            has_room_soon = await make_room(self._api, run.ref, error, installation=self._installation.id)
             raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error
 
     async def _create(self, run: RunRef, body: Object) -> tuple[Object, bool]:

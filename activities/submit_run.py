@@ -3,16 +3,23 @@
 Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server is an error, which
 Temporal retries. So is a rejection of a schedule's run by a quota, a role or an admission webhook, because there is nobody
 to repeat the request; it is retried until the run's starting deadline. An Event on the schedule says why a run was not created.
+
+Temporal applies a schedule's `concurrencyPolicy` to the workflows that it remembers. What decides is which of the schedule's runs
+are in progress in the cluster.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
+from typing import NoReturn
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
+from activities.cluster.children import list_children
+from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
 from activities.cluster.submission_history import SubmissionHistory
-from activities.rules.child_runs import scheduled_run, submitted_run
+from activities.rules.child_runs import in_progress, scheduled_run, submitted_run
 from activities.rules.late_runs import missed_because
 from activities.rules.launch_blocked import PATIENT_TRIES, creation_rejected
 from activities.rules.object_metadata import name_of
@@ -24,7 +31,7 @@ from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden,
 from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
-from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse
 from workflows import activity_options
@@ -33,10 +40,13 @@ from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 TURN_MARGIN = 3.0
 """Seconds from the turn of a run until it is created, at most."""
 
+REPLACEMENT_DELAY = timedelta(seconds=2)
+"""Until a run that replaces others is tried again. They take up to their Pods' grace period to end."""
+
 
 class RunSubmitter:
     """`namespaces` are those in which it may create runs, None for all; `labels` are the keys that schedules pass on,
-    `excluded_annotations` those that they do not.
+    `excluded_annotations` those that they do not. `cancel` requests the cancellation of a run.
     """
 
     def __init__(
@@ -49,6 +59,7 @@ class RunSubmitter:
         namespaces: frozenset[str] | None,
         labels: Callable[[], Collection[str]],
         excluded_annotations: Callable[[], Collection[str]],
+        cancel: Callable[[RunRef], Awaitable[None]],
         turn_of: TurnOf = lambda _namespace: 0.0,
     ) -> None:
         self._api = api
@@ -58,6 +69,7 @@ class RunSubmitter:
         self._namespaces = namespaces
         self._labels = labels
         self._excluded_annotations = excluded_annotations
+        self._cancel = cancel
         self._turn_of = turn_of
 
     @activity.defn(name=activity_options.SUBMIT.name)
@@ -100,9 +112,12 @@ class RunSubmitter:
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, found))
-        missed = missed_because(schedule, nominal_time=due, now=_temporal_time())
+        others = await self._in_progress(schedule)
+        missed = missed_because(schedule, nominal_time=due, now=_temporal_time(), others=others)
         if missed is not None:
             return await self._reported(schedule, rejected(Reason.MISSED, missed))
+        if others:
+            await self._replace(others)
         if request.takes_turn and (seconds := self._seconds_to_wait(schedule, due=due)) > 0:
             return SubmissionStatus(standing=SubmissionState.UNDER_WAY, turn_in_seconds=seconds)
         try:
@@ -112,7 +127,32 @@ class RunSubmitter:
             if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
                 await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
+        if created.run is not None and len(await self._in_progress(schedule)) > 1:
+            await self._withdraw(created.run)
         return await self._reported(schedule, created)
+
+    async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
+        """The runs of the schedule that a new one must not overlap with."""
+        if schedule.spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
+            return []
+        return in_progress(schedule.ref, await list_children(self._api, schedule.ref))
+
+    async def _replace(self, others: list[InferenceRun]) -> NoReturn:
+        """Cancel the runs in progress; Temporal tries again to create the new one."""
+        for run in others:
+            if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
+                await self._cancel(run.ref)
+        text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
+        raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
+
+    async def _withdraw(self, run: RunRef) -> NoReturn:
+        """Delete a run that was created at the same moment as another one of its schedule; Temporal tries again.
+
+        Both may be deleted. The later one has certainly seen the earlier one, and nothing else tells which is which.
+        """
+        await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid)
+        text = f"another run was created at the same moment as {run}, which must not overlap with it"
+        raise ApplicationError(text, type=str(Reason.MISSED))
 
     async def _reported(self, schedule: InferenceRun, status: SubmissionStatus) -> SubmissionStatus:
         """The status. Nobody else hears that a run of a schedule was refused."""

@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.cluster.config_maps import ConfigMaps
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.ended_jobs import make_room, make_room_for_pod
-from activities.cluster.job_marks import mark_ended, start_job
+from activities.cluster.job_marks import mark_ended, start_job, take_out_of_queue
 from activities.cluster.job_objects import list_pods
 from activities.cluster.signatures import Signatures
 from activities.installation import Installation
@@ -74,6 +74,8 @@ class OutputVerifier:
         )
         try:
             job = await self._find(request, body) or await self._create(request, body)
+            if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
+                job = await self._create(request, again)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             return await self._wait_for_admission(request, run, error)
         if job is None:
@@ -86,7 +88,7 @@ class OutputVerifier:
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request, job)
         await start_job(self._api, job)
-        await make_room_for_pod(self._api, request.run, job)
+        await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid_of(job))
 
     async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
@@ -97,7 +99,7 @@ class OutputVerifier:
         written = await self._publish(request, run, rejection=rejection)
         if written.run is None or written.run.status.is_terminal:
             return VerifyResult(gone=True)
-        await make_room(self._api, request.run, error)
+        await make_room(self._api, request.run, error, installation=self._installation.id)
         raise error
 
     async def _compiled(self, request: VerifyInput, run: InferenceRun) -> CompiledRun | None:

@@ -31,7 +31,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339, utc_now
-from operator_shim.decisions import REJECTIONS
+from operator_shim.decisions import CORRECTABLE
 from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
 from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import EnsureAgain, StuckWorkflows
@@ -181,7 +181,7 @@ class Sweep:
         executed = {
             item["metadata"]["uid"]: key
             for key, item in self._watch.find(UNFINISHED)
-            if _is_executed(item, created_before=before)
+            if has_workflow(item, created_before=before)
         }
         if not executed or await self._workflows.count_open() >= len(executed):
             return
@@ -219,14 +219,15 @@ def is_overdue(item: Object, *, now: datetime) -> bool:
     return now - parse(str(after)) > DELETION_TIME
 
 
-def _is_executed(item: Object, *, created_before: str) -> bool:
+def has_workflow(item: Object, *, created_before: str) -> bool:
     """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
 
-    A run without a phase is new, or the Krateo controller's; one that is rejected or paused has no workflow.
+    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace
+    has too many active runs, has no workflow.
     """
     metadata, status = item["metadata"], item.get("status") or {}
     is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in REJECTIONS
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
     is_old = metadata["creationTimestamp"] < created_before
     return is_open and is_old and not is_left_alone and item["spec"].get("schedule") is None

@@ -131,6 +131,7 @@ class WorkerProcess:
             watch=self._watch,
             leadership=self._election,
             signals=lambda: RunSignals(client),
+            look_again=RunSignals(client).look_again,
             writer=StatusWriter(self._runs, events=self._events),
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
@@ -305,6 +306,7 @@ class WorkerProcess:
 
     def _submission_activities(self) -> list[Activity]:
         """The activities of the front door."""
+        canceller = RunCanceller(self._api, self._runs, temporal=self._client)
         submitter = RunSubmitter(
             self._api,
             self._runs,
@@ -313,12 +315,13 @@ class WorkerProcess:
             namespaces=self._settings.served_namespaces,
             labels=lambda: self._defaults.current().propagated_labels,
             excluded_annotations=lambda: self._defaults.current().excluded_annotations,
+            cancel=canceller.cancel,
             turn_of=self._turn_to_fire,
         )
         return [
             submitter.submit_run,
             RunReader(self._runs).read_run,
-            RunCanceller(self._api, self._runs, temporal=self._client).cancel_run,
+            canceller.cancel_run,
             ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]
 

@@ -1,39 +1,52 @@
-"""Makes room in a quota on Jobs or on Pods that counts those that have ended: a run's are kept for their logs, but not at the price
-of the next one.
+"""Makes room in a quota on Jobs or on Pods that counts those that have ended: they are kept for their logs, but not at the price of
+the next run.
 
-Their time to live begins with the end of the run, so a run that waited for them to disappear would wait for itself.
+The Jobs of a run in progress have no time to live, and those of finished runs one of a day. A run would wait for itself, or for as
+long as that.
 """
 
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_marks import MAX_JOBS
-from activities.cluster.job_objects import list_events, list_jobs
+from activities.cluster.job_objects import JOBS_PAGE, list_events, list_jobs
 from activities.rules import job_state
 from activities.rules.diagnosis import counts_ended_objects, diagnose_missing_pod
 from activities.rules.object_metadata import name_of, uid_of
-from activities.rules.observation import Launch
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
 
 
-async def make_room(api: KubeClient, run: RunRef, rejection: object) -> bool:
-    """If such a quota is the reason for a rejection, delete the run's Jobs whose ends have been dealt with, and so their Pods.
+async def make_room(api: KubeClient, run: RunRef, rejection: object, *, installation: str) -> bool:
+    """If such a quota is the reason for a rejection, delete Jobs whose ends have been dealt with, and so their Pods: those of the
+    run, or else the oldest one of the installation in the namespace.
 
     Returns whether there were any: the quota has room for another one in a moment.
     """
     if not counts_ended_objects(str(rejection)):
         return False
     marked = list_jobs(api, run, label=wellknown.LABEL_ENDED)
-    ended = [(name_of(job), uid_of(job)) async for job in marked if job_state.is_finished(job)]
-    for name, uid in ended[:MAX_JOBS]:
+    ended = [(name_of(job), uid_of(job)) async for job in marked if job_state.is_finished(job)][:MAX_JOBS]
+    ended = ended or await _oldest(api, run.namespace, installation=installation)
+    for name, uid in ended:
         await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
     return bool(ended)
 
 
-async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object) -> None:
+async def _oldest(api: KubeClient, namespace: str, *, installation: str) -> list[tuple[str, str]]:
+    """Name and UID of the Job that was created first; empty if there is none."""
+    selector = f"{wellknown.LABEL_ENDED},{wellknown.LABEL_INSTALLATION}={installation}"
+    listed = api.items(JOBS, namespace, page_size=JOBS_PAGE, labelSelector=selector)
+    ended = [
+        (str(job["metadata"]["creationTimestamp"]), name_of(job), uid_of(job))
+        async for job in listed
+        if job_state.is_finished(job)
+    ]
+    return [min(ended)[1:]] if ended else []
+
+
+async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, installation: str) -> None:
     """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
-    launch = Launch.of_job(job)
-    if launch is not None and launch.follows_another:
-        events = await list_events(api, run.namespace, job)
-        await make_room(api, run, diagnose_missing_pod(job, events, namespace=run.namespace).message)
+    events = await list_events(api, run.namespace, job)
+    rejection = diagnose_missing_pod(job, events, namespace=run.namespace).message
+    await make_room(api, run, rejection, installation=installation)

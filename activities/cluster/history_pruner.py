@@ -5,18 +5,16 @@ deleted later, by a clean-up workflow.
 import math
 from collections.abc import Awaitable, Callable
 
+from activities.cluster.children import list_children
 from activities.cluster.deletion import delete_if_present
 from activities.cluster.events import EventRecorder
 from activities.rules.child_runs import KEPT, seconds_kept, to_prune
-from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-
-LIST_PAGE = 100
 
 Postpone = Callable[[RunRef, int], Awaitable[None]]
 """Has a run pruned after so many seconds; may raise RPCError."""
@@ -49,7 +47,7 @@ class HistoryPruner:
         if schedule is None:
             return []
         deleted = []
-        for child in to_prune(schedule, await self._children(parent)):
+        for child in to_prune(schedule, await list_children(self._api, parent)):
             left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
             if left:
                 await self._postpone(child.ref, math.ceil(left))
@@ -63,17 +61,6 @@ class HistoryPruner:
                 await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
                 deleted.append(name)
         return deleted
-
-    async def _children(self, parent: RunRef) -> list[InferenceRun]:
-        selector = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}"
-        listed = self._api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector)
-        return [parse_run(_without_bulk(item)) async for item in listed]
-
-
-def _without_bulk(item: Object) -> Object:
-    """The run without its parameters and its contract, which have up to 650 KiB."""
-    spec, status = item.get("spec") or {}, item.get("status") or {}
-    return {**item, "spec": {**spec, "parameters": None}, "status": {**status, "contract": None}}
 
 
 def _limit_of(child: InferenceRun) -> str:

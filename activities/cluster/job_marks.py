@@ -6,6 +6,7 @@ whose result nobody has read. Marked Jobs are no longer watched.
 
 from dataclasses import dataclass
 
+from activities.cluster.deletion import delete_if_present
 from activities.cluster.job_objects import list_jobs
 from activities.rules import job_state
 from activities.rules.manifests import (
@@ -13,6 +14,7 @@ from activities.rules.manifests import (
     NO_QUEUE,
     NOT_STARTED,
     QUEUE_LABEL,
+    held,
     labels_of,
 )
 from activities.rules.object_metadata import name_of, uid_of
@@ -70,6 +72,16 @@ async def start_job(api: KubeClient, job: Object) -> None:
     started = {"parallelism": job_state.shards_of(job)}
     body = {"metadata": metadata, "spec": started}
     await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)
+
+
+async def take_out_of_queue(api: KubeClient, body: Object, *, created: Object) -> Object | None:
+    """If a webhook has put a Job that has not been started into a queue, delete it; returns the body with which it must then be
+    created again.
+    """
+    again = held(body, created=created)
+    if again is not None:
+        await delete_if_present(api, JOBS, created["metadata"]["namespace"], name_of(created), uid=uid_of(created))
+    return again
 
 
 async def mark_stopped(api: KubeClient, job: Object) -> None:

@@ -171,6 +171,12 @@ def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:
     return is_ours and run.status.is_terminal and not run.metadata.is_being_deleted
 
 
+def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
+    """The children of a schedule that have not ended and are not being deleted, oldest first."""
+    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
+    return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
+
+
 def _age_key(run: InferenceRun) -> tuple[datetime, str]:
     start = run.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
     return run.status.completion_time or start, run.metadata.name

@@ -67,10 +67,12 @@ def launched(
     now: datetime,
 ) -> LaunchResult:
     """The Job that was created, or adopted because it existed. `is_recovered`: another workflow created it, which was lost with
-    what it knew. The run may have been suspended before, so that its wait counts from the Job.
+    what it knew. The run may have been suspended before, and may have lost a Pod since: its wait counts from the Job, or from then.
     """
     snapshot = compiled.snapshot
-    job_created = str(job["metadata"]["creationTimestamp"])
+    waits_since = str(job["metadata"]["creationTimestamp"])
+    if is_recovered:
+        waits_since = _latest_end(request, since=waits_since)
     return LaunchResult(
         state=LaunchState.LAUNCHED,
         job_name=job_name(compiled.base_name, request.launch),
@@ -88,7 +90,7 @@ def launched(
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
         backoff_limit=snapshot.backoff_limit,
         max_disruptions=snapshot.max_disruptions,
-        pending_since=job_created if request.launch > 1 or is_recovered else _creation_time(run, now=now),
+        pending_since=waits_since if request.launch > 1 or is_recovered else _creation_time(run, now=now),
         snapshot=compiled.snapshot_json,
         pod_shape=pod_shape,
         is_adopted=is_adopted,
@@ -133,8 +135,13 @@ def _began_to_wait(request: LaunchInput, run: InferenceRun, *, now: datetime) ->
         return rfc3339(now)
     if request.launch == 1:
         return _creation_time(run, now=now)
-    ends = [item.completion_time for item in request.attempts if item.completion_time is not None]
-    return rfc3339(max(ends, default=now))
+    return _latest_end(request, since="") or rfc3339(now)
+
+
+def _latest_end(request: LaunchInput, *, since: str) -> str:
+    """When the last container of the run ended, if that was after `since`."""
+    ends = [rfc3339(item.completion_time) for item in request.attempts if item.completion_time is not None]
+    return max([since, *ends])
 
 
 def seconds_left(request: LaunchInput, run: InferenceRun) -> int | None:

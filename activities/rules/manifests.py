@@ -138,6 +138,21 @@ def job(
     }
 
 
+def held(body: Object, *, created: Object) -> Object | None:
+    """How a Job that was created with this body must be created again, because a webhook has put it into a queue, such as the
+    default one of its namespace; None if none has, or if it has been started.
+    """
+    queue = (created["metadata"].get("labels") or {}).get(QUEUE_LABEL)
+    is_started = (created.get("spec") or {}).get("parallelism") != NOT_STARTED
+    if is_started or queue in (None, NO_QUEUE, body["metadata"]["labels"].get(QUEUE_LABEL)):
+        return None
+    metadata, spec = body["metadata"], body["spec"]
+    inside = spec["template"]["metadata"]
+    template = {**spec["template"], "metadata": {**inside, "labels": {**inside["labels"], QUEUE_LABEL: queue}}}
+    labels = {**metadata["labels"], QUEUE_LABEL: NO_QUEUE}
+    return {**body, "metadata": {**metadata, "labels": labels}, "spec": {**spec, "template": template}}
+
+
 def _ignored_disruption() -> Object:
     """The rule that an evicted or preempted Pod does not count as a failure."""
     return {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

@@ -77,11 +77,6 @@ class Launch:
     is_verifying: bool = False
     shards: int = 1
 
-    @property
-    def follows_another(self) -> bool:
-        """Whether the run has had a Job before, which may still exist."""
-        return self.launch > 1 or self.is_verifying
-
     @classmethod
     def of_job(cls, job: Object) -> Self | None:
         """The launch of a Job; None for one that a run of ours does not own."""

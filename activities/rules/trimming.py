@@ -52,6 +52,12 @@ _EVENT_FIELDS = ("reason", "type", "firstTimestamp", "lastTimestamp", "eventTime
 _FINALIZERS = 16
 """Of a Pod: only whether there are any besides that of its Job matters."""
 
+IS_FULL = "isFull"
+"""In a trimmed quota."""
+
+LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
+"""What a quota counts that a launch creates. A rejected Pod is tried again by the Job's controller."""
+
 _STATUS_FIELDS = (
     "phase",
     "reason",
@@ -163,6 +169,22 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object | None:
         fields = ("type", "status", "lastTransitionTime")
         trimmed["status"]["conditions"] = [share(_picked(condition, fields)) for condition in conditions]
     return trimmed
+
+
+def trim_quota(quota: Object) -> Object:
+    """The quota's identity, and whether it leaves no room for another object that a launch creates."""
+    status = quota.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    counted = [kind for kind in LAUNCHED_KINDS if kind in hard]
+    return {
+        "metadata": _metadata(quota["metadata"]),
+        IS_FULL: any(_is_used_up(hard[kind], used.get(kind)) for kind in counted),
+    }
+
+
+def _is_used_up(hard: object, used: object) -> bool:
+    """Counts are written without a suffix, unless they are round numbers of thousands, and then there may be room."""
+    return str(hard).isdecimal() and str(used).isdecimal() and int(str(used)) >= int(str(hard))
 
 
 def trim_events(events: Iterable[Object]) -> tuple[Object, ...]:

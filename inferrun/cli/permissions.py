@@ -56,6 +56,7 @@ WORKER: Final = (
     *_permissions("", "pods/log", "get"),
     *_permissions("", "configmaps", "get", "create"),
     *_permissions("", "events", "list", "create"),
+    *_permissions("", "resourcequotas", "list", "watch"),
     *_permissions(GROUP, "inferenceservices", "get"),
     *_permissions(GROUP, "llminferenceservices", "get"),
     *_permissions(GROUP, "llminferenceserviceconfigs", "get"),

@@ -63,6 +63,7 @@ CONFIG_MAPS = Resource("v1", "configmaps")
 EVENTS = Resource("v1", "events")
 SERVICES = Resource("v1", "services", is_free_form=True)
 NAMESPACES = Resource("v1", "namespaces")
+QUOTAS = Resource("v1", "resourcequotas")
 SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 

@@ -31,8 +31,8 @@ CALLS = frozenset(
         ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
-        ("activities.cancel_run:RunCanceller._annotate", "patch inferenceruns"),
-        ("activities.cancel_run:RunCanceller.cancel_run", "cancel a workflow"),
+        ("activities.cancel_run:RunCanceller.cancel", "patch inferenceruns"),
+        ("activities.cancel_run:RunCanceller.cancel", "cancel a workflow"),
         ("activities.cluster.cleanup_starter:start_cleanup", "start InferenceRunCleanup"),
         ("activities.cluster.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.cluster.ended_jobs:make_room", "delete jobs"),
@@ -42,6 +42,7 @@ CALLS = frozenset(
         ("activities.cluster.job_marks:mark_ended", "patch jobs"),
         ("activities.cluster.job_marks:mark_limited", "patch jobs"),
         ("activities.cluster.job_marks:start_job", "patch jobs"),
+        ("activities.cluster.job_marks:take_out_of_queue", "delete jobs"),
         ("activities.cluster.job_marks:watch_again", "patch jobs"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_running", "patch inferenceruns/status"),
         ("activities.cluster.progress_publisher:ProgressPublisher.publish_waiting", "patch inferenceruns/status"),
@@ -66,6 +67,7 @@ CALLS = frozenset(
         ("activities.stop_launch:LaunchStopper._delete_job", "delete jobs"),
         ("activities.stop_launch:LaunchStopper._delete_pods", "delete pods"),
         ("activities.submit_run:RunSubmitter._create", "create inferenceruns"),
+        ("activities.submit_run:RunSubmitter._withdraw", "delete inferenceruns"),
         ("activities.verify_output:OutputVerifier._create", "create jobs"),
         ("activities.verify_output:OutputVerifier._give_up", "delete jobs"),
         ("activities.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
@@ -74,6 +76,7 @@ CALLS = frozenset(
         ("worker.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
         ("worker.observer.run_signals:RunSignals._send", "signal ended"),
         ("worker.observer.run_signals:RunSignals._send", "signal started"),
+        ("worker.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("worker.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
         ("inferrun.control.installation:_record", "create leases"),
@@ -101,11 +104,15 @@ NOT_PLAYED = frozenset(
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
         ("activities.publish_status:StatusPublisher._end_job", "delete jobs"),
+        ("activities.submit_run:RunSubmitter._withdraw", "delete inferenceruns"),
+        ("activities.cluster.job_marks:take_out_of_queue", "delete jobs"),
+        ("worker.observer.run_signals:RunSignals.look_again", "signal look_again"),
     }
 )
 """Calls that no scenario makes. In this order, they are made when: a worker died between creating a Job and naming it in the status
 (two calls); a worker starts that is not the first one of its installation; a verifying Job has not ended within 330 seconds; a
 verifying Job is created while its run is cancelled; a launcher
 died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a
-clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run. Tests of each are in tests/integration.
+clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run; two runs of a schedule are
+created at the same moment; a webhook puts a Job into a queue; a quota has room again. Tests of each are in tests/integration.
 """

@@ -20,6 +20,7 @@ from inferrun.kube.objects import EVENTS, Object
 from worker.observer.cluster_jobs import JobAccess
 from worker.observer.event_reader import EventReader
 from worker.observer.progress_reader import ProgressReader
+from worker.observer.quota_waits import LookAgain, QuotaWaits
 from worker.observer.reconciler import Reconciler
 from worker.observer.run_signals import SignalSender
 from worker.observer.status_writer import ProgressWriter
@@ -54,6 +55,7 @@ class Observer:
         watch: WorkloadWatch,
         leadership: Leadership,
         signals: Callable[[], SignalSender],
+        look_again: LookAgain,
         writer: ProgressWriter,
         jobs: JobAccess,
         defaults: Callable[[], Defaults],
@@ -62,6 +64,7 @@ class Observer:
         self._watch = watch
         self._leadership = leadership
         self._signals = signals
+        self._look_again = look_again
         self._writer = writer
         self._jobs = jobs
         self._defaults = defaults
@@ -89,11 +92,12 @@ class Observer:
             node_lost_seconds=lambda: self._defaults().node_lost_seconds,
             server_time=self._client.now,
         )
-        self._watch.subscribe(reconciler.wake, on_begin=reconciler.compare_again)
+        quota_waits = QuotaWaits(self._watch, look_again=self._look_again)
+        self._watch.subscribe(reconciler.wake, on_begin=reconciler.compare_again, on_room=quota_waits.wake)
         logger.info("the observer acts: this process is the leader")
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (reconciler, events, progress):
+                for part in (reconciler, events, progress, quota_waits):
                     tasks.create_task(part.run())
         finally:
             self._watch.unsubscribe(reconciler.wake)

@@ -272,7 +272,7 @@ class Reconciler:
         wait = seen.wait
         if wait is not None and wait.lacks_contract and pod is not None:
             state.want_help(pod["metadata"]["uid"], now=now)
-        elif wait is not None and wait.lacks_room and state.launch.follows_another:
+        elif wait is not None and wait.lacks_room:
             state.want_help("", now=now)
         else:
             state.want_signal(None, now=now)

@@ -12,6 +12,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
+from inferrun.temporal.run_workflows import wake_run
+from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 RPC_TIMEOUT_SECONDS = 10.0
@@ -51,6 +53,10 @@ class RunSignals:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._began = time.monotonic()
+
+    async def look_again(self, run: RunRef) -> None:
+        """Have the run check what it waits for; no open workflow is success. Raises RPCError or TimeoutError."""
+        await wake_run(self._client, run, LOOK_AGAIN_SIGNAL)
 
     async def started(self, run: RunRef, signal: Started) -> bool:
         """Send `started` to the run's workflow and its recovery."""

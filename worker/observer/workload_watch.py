@@ -1,6 +1,6 @@
-"""The worker's view of the cluster: the installation's live Jobs, their Pods, and the runs that have not finished.
+"""The worker's view of the cluster: the installation's live Jobs, their Pods, the runs that have not finished, and quotas.
 
-Three caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are indexed by the
+Caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are indexed by the
 UID of the Job that controls them. Pods that are terminal are not cached; their ends are remembered for a while.
 """
 
@@ -15,14 +15,23 @@ from activities.rules import pod_state
 from activities.rules.manifests import SELECTOR
 from activities.rules.object_metadata import controller_of
 from activities.rules.pod_end import PodEnd
-from activities.rules.trimming import CONTROLLER_UID_LABEL, JOB_NAME_LABEL, trim_job, trim_pod, trim_run
+from activities.rules.trimming import (
+    CONTROLLER_UID_LABEL,
+    IS_FULL,
+    JOB_NAME_LABEL,
+    trim_job,
+    trim_pod,
+    trim_quota,
+    trim_run,
+)
 from inferrun import wellknown
 from inferrun.control.cluster_identity import is_of_same_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.informer import Key
 from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.kube.namespaces import ALL, Namespaces, Served
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, QUOTAS, RUNS, Object
+from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 
 ENDS_KEPT_SECONDS = 600.0
@@ -49,6 +58,17 @@ OnBegin = Callable[[], None]
 """Called when the runs of a namespace are served from now on. Must return at once and not raise."""
 
 
+OnRoom = Callable[[str], None]
+"""Called with a namespace in which runs wait for a quota and there may be room. Must return at once and not raise."""
+
+
+@dataclass(frozen=True)
+class _Subscription:
+    wake: Wake
+    on_begin: OnBegin
+    on_room: OnRoom
+
+
 class WorkloadWatch:
     """Run it as one task beside the worker. It shows what installations in the cluster of `installation` created."""
 
@@ -57,7 +77,9 @@ class WorkloadWatch:
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
         self._orphans = OrphanedPods()
-        self._wakes: dict[Wake, OnBegin] = {}
+        self._subscriptions: list[_Subscription] = []
+        self._without_room: dict[str, dict[Key, None]] = {}
+        """The runs that wait for a quota, by namespace, in the order in which they began to."""
         self._share = SharedParts()
         self.new_runs = NewRuns()
         self.jobs = NamespacedInformers(
@@ -82,28 +104,31 @@ class WorkloadWatch:
         self.runs = NamespacedInformers(
             client, RUNS, namespaces=namespaces, served=served, transform=self._take_run, listener=self._on_run
         )
+        self.quotas = NamespacedInformers(
+            client, QUOTAS, namespaces=namespaces, served=served, transform=trim_quota, listener=self._on_quota
+        )
 
     def begin(self, namespace: str) -> None:
         """The namespace is served from now on; empty: all that are."""
         for informer in (self.pods, self.jobs, self.runs):
             informer.begin(namespace)
-        for on_begin in self._wakes.values():
-            on_begin()
+        for subscription in self._subscriptions:
+            subscription.on_begin()
 
     async def run(self) -> None:
-        """Follow the three collections until cancelled."""
+        """Follow the collections until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in (self.jobs, self.pods, self.runs):
+            for informer in (self.jobs, self.pods, self.runs, self.quotas):
                 tasks.create_task(informer.run())
 
     async def synced(self) -> None:
-        """Return once all collections have been listed."""
+        """Return once all collections but the quotas, without which only runs that wait for one wait longer, have been listed."""
         for informer in (self.jobs, self.pods, self.runs):
             await informer.synced()
 
     @property
     def is_synced(self) -> bool:
-        """Whether all collections have been listed."""
+        """The same."""
         return all(informer.is_synced for informer in (self.jobs, self.pods, self.runs))
 
     def job(self, key: Key) -> Object | None:
@@ -135,13 +160,30 @@ class WorkloadWatch:
         """The Pods that the Job left behind when it was deleted without them, as far as they have not ended; only their names."""
         return self._orphans.of(job_uid)
 
-    def subscribe(self, wake: Wake, *, on_begin: OnBegin = lambda: None) -> None:
-        """Call `wake` for every change from now on, and `on_begin` when further runs are served."""
-        self._wakes[wake] = on_begin
+    def namespaces_without_room(self) -> list[str]:
+        """The namespaces in which runs wait for a quota."""
+        return list(self._without_room)
+
+    def runs_without_room(self, namespace: str) -> list[RunRef]:
+        """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
+        controller tries again by itself.
+        """
+        waiting = [run for key in self._without_room.get(namespace, ()) if (run := self.runs.get(*key)) is not None]
+        return [
+            RunRef(namespace=namespace, name=run["metadata"]["name"], uid=run["metadata"]["uid"])
+            for run in waiting
+            if self.job((namespace, job_name_of(run))) is None
+        ]
+
+    def subscribe(
+        self, wake: Wake, *, on_begin: OnBegin = lambda: None, on_room: OnRoom = lambda _namespace: None
+    ) -> None:
+        """Call `wake` for every change from now on, and the others for what their types say."""
+        self._subscriptions.append(_Subscription(wake, on_begin, on_room))
 
     def unsubscribe(self, wake: Wake) -> None:
-        """Stop calling `wake`."""
-        del self._wakes[wake]
+        """End the subscription of `wake`."""
+        self._subscriptions = [one for one in self._subscriptions if one.wake != wake]
 
     def _take_job(self, job: Object) -> Object | None:
         if not self._is_ours(job):
@@ -165,8 +207,21 @@ class WorkloadWatch:
         self.new_runs.observe(run, now=_now())
         return trim_run(run, share=self._share)
 
-    def _on_job(self, key: Key, _before: Object | None, _after: Object | None) -> None:
+    def _on_job(self, key: Key, _before: Object | None, after: Object | None) -> None:
         self._wake(key)
+        if after is None:
+            self._report_room(key[0])
+
+    def _on_quota(self, key: Key, _before: Object | None, _after: Object | None) -> None:
+        if key[0] in self._without_room and not any(
+            quota[IS_FULL] for other, quota in self.quotas.items() if other[0] == key[0]
+        ):
+            self._report_room(key[0])
+
+    def _report_room(self, namespace: str) -> None:
+        if namespace in self._without_room:
+            for subscription in self._subscriptions:
+                subscription.on_room(namespace)
 
     def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None:
@@ -193,14 +248,20 @@ class WorkloadWatch:
     def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and after is None:
             self.new_runs.forget(before["metadata"]["uid"])
+        if after is not None and after["status"].get("reason") == Reason.QUOTA_EXCEEDED:
+            self._without_room.setdefault(key[0], {}).setdefault(key)
+        elif (waiting := self._without_room.get(key[0])) is not None:
+            waiting.pop(key, None)
+            if not waiting:
+                del self._without_room[key[0]]
         names = {job_name_of(run) for run in (before, after) if run is not None}
         for name in names:
             if name:
                 self._wake((key[0], name))
 
     def _wake(self, key: Key) -> None:
-        for wake in self._wakes:
-            wake(key)
+        for subscription in self._subscriptions:
+            subscription.wake(key)
 
 
 def job_name_of(run: Object) -> str:

@@ -16,13 +16,12 @@ from activities.launch_job import JobLauncher
 from activities.rules import job_state, manifests
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import EVENTS, JOBS, PODS, Object, Resource
+from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
 
-QUOTAS = Resource("v1", "resourcequotas")
 NOWHERE = {"requests": {"cpu": "4000"}}
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"

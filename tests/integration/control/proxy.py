@@ -75,6 +75,8 @@ class Proxy:
     given up by then."""
     holds_jobs_of_queues: bool = False
     """A Job with the label of a queue is created suspended, as by the webhook of Kueue."""
+    default_queue: str = ""
+    """A Job without such a label gets this one then, as by the webhook of Kueue in a namespace with a default queue."""
     is_delaying: asyncio.Event = field(default_factory=asyncio.Event)
     is_arriving: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: dict[web.StreamResponse, Request] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class Proxy:
             self.is_delaying.set()
             await self.is_arriving.wait()
         if request.method == "POST" and self.holds_jobs_of_queues and seen.body and request.path.endswith("/jobs"):
-            body = json.dumps(_held(seen.body)).encode()
+            body = json.dumps(_held(seen.body, default=self.default_queue)).encode()
         if self.is_down:
             return web.Response(status=503, text="no API server here")
         if self.answer_next:
@@ -194,9 +196,14 @@ class Proxy:
             self._watches.pop(response, None)
 
 
-def _held(job: Json) -> Json:
-    is_of_queue = QUEUE_LABEL in (job["metadata"].get("labels") or {})
-    return {**job, "spec": {**job["spec"], "suspend": True}} if is_of_queue else job
+def _held(job: Json, *, default: str) -> Json:
+    metadata, labels = job["metadata"], job["metadata"].get("labels") or {}
+    queue = labels.get(QUEUE_LABEL, default)
+    held = {
+        "metadata": {**metadata, "labels": {**labels, QUEUE_LABEL: queue}},
+        "spec": {**job["spec"], "suspend": True},
+    }
+    return {**job, **held} if queue else job
 
 
 @asynccontextmanager

@@ -223,6 +223,26 @@ async def test_a_launch_lets_its_job_wait_in_its_queue(
     assert len(await eventually(look, what="the Job's Pod")) == 1
 
 
+async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can_be_counted(
+    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
+) -> None:
+    """Kueue would admit the Job without Pods at once, and count them only after one has started."""
+    proxy.holds_jobs_of_queues, proxy.default_queue = True, "default"
+    launched = await launching(launcher, run)
+    job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
+    assert job["metadata"]["uid"] == launched.job_uid
+    assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
+    assert job["metadata"]["labels"][QUEUE_LABEL] == "default"
+    created = [request.body for request in proxy.sent("POST") if request.path.endswith("/jobs") and request.body]
+    assert [body["metadata"]["labels"].get(QUEUE_LABEL) for body in created] == [None, NO_QUEUE]
+    started = [request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body]
+    assert [(body["metadata"]["labels"], body["spec"]["parallelism"]) for body in started] == [
+        ({QUEUE_LABEL: "default"}, 1)
+    ]
+    again = await launching(launcher, run)
+    assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
+
+
 async def test_a_job_with_the_label_of_a_queue_runs_where_no_queue_holds_it(
     api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:

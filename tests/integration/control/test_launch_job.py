@@ -13,7 +13,6 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.job_marks import mark_ended
 from activities.cluster.new_runs import NewRuns
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
@@ -29,7 +28,6 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import Launched, eventually, only_one_job_more
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from tests.unit.objects import snapshot
@@ -529,41 +527,6 @@ async def test_a_run_waits_while_an_admission_webhook_does_not_answer(
         result = await launch(launcher, run, tries=PATIENT_TRIES + 1)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.POD_REJECTED)
     assert "silent.example.org" in (await status_of(api, run))["message"]
-
-
-async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
-    launcher: JobLauncher, api: KubeClient, job: Launched
-) -> None:
-    """It is kept for its logs, as long as there is room."""
-    await job.ends(4)
-    await job.is_finished()
-    await mark_ended(api, job.run.ref, job.result.job_name)
-    others = len((await api.list(JOBS, job.namespace))["items"]) - 1
-
-    async def next_one() -> LaunchResult | None:
-        try:
-            result = await launch(launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
-        except LaunchBlocked:
-            return None  # it will pass
-        return result if result.state is LaunchState.LAUNCHED else None
-
-    async with only_one_job_more(api, job.namespace, than=others):
-        result = await eventually(next_one, what="the next launch")
-    assert result.job_name.endswith("-2")
-    with pytest.raises(NotFound):
-        await job.job()
-
-
-async def test_a_job_that_has_not_been_dealt_with_is_not_deleted_for_a_quota(
-    launcher: JobLauncher, api: KubeClient, job: Launched
-) -> None:
-    await job.ends(4)
-    await job.is_finished()
-    others = len((await api.list(JOBS, job.namespace))["items"]) - 1
-    async with only_one_job_more(api, job.namespace, than=others):
-        result = await launch(launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
-    assert await job.job()
 
 
 async def _until_the_quota_acts(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:

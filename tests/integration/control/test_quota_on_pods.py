@@ -20,11 +20,11 @@ from activities.launch_job import JobLauncher
 from activities.rules.diagnosis import diagnose_missing_pod
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import EVENTS, PODS, Object
+from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from tests.integration.control.conftest import INSTALLATION
-from tests.integration.control.pods import FINISHED, QUOTAS, STARTED, Launched, eventually
+from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
 from tests.integration.crds.server import call
 from workflows.messages import InspectInput, LaunchInput, LaunchResult, LaunchState
 

@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.cluster.job_objects import list_pods_and_orphans
 from activities.launch_job import JobLauncher
 from activities.rules import manifests
+from activities.rules.manifests import NO_QUEUE, QUEUE_LABEL
 from activities.rules.object_metadata import name_of, uid_of
 from activities.verify_output import OutputVerifier
 from inferrun.control.run_defaults import Defaults
@@ -84,6 +85,18 @@ async def jobs_of(of: Launched) -> list[Object]:
     selector = f"inferrun.dev/run-uid={of.run.metadata.uid}"
     items: list[Object] = (await of.api.list(JOBS, of.namespace, labelSelector=selector))["items"]
     return items
+
+
+async def test_a_verification_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can_be_counted(
+    proxy: Proxy, verifier: OutputVerifier, ours: Launched
+) -> None:
+    proxy.holds_jobs_of_queues, proxy.default_queue = True, "default"
+    result = await verify(verifier, ours)
+    created = [request.body for request in proxy.sent("POST") if request.path.endswith("/jobs") and request.body]
+    assert [body["metadata"]["labels"].get(QUEUE_LABEL) for body in created[-2:]] == [None, NO_QUEUE]
+    started = [request.body for request in proxy.sent("PATCH") if "/jobs/" in request.path and request.body]
+    expected = {"uid": result.job_uid, "labels": {QUEUE_LABEL: "default"}}
+    assert (started[-1]["metadata"], started[-1]["spec"]) == (expected, {"parallelism": 1})
 
 
 async def test_one_job_asks_however_often_the_activity_is_called(verifier: OutputVerifier, ours: Launched) -> None:

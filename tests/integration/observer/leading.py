@@ -26,6 +26,10 @@ class RecordedSignals:
 
     started_by_job: list[Started] = field(default_factory=list)
     ended_by_job: list[Ended] = field(default_factory=list)
+    woken: list[RunRef] = field(default_factory=list)
+
+    async def look_again(self, run: RunRef) -> None:
+        self.woken.append(run)
 
     async def started(self, run: RunRef, signal: Started) -> bool:
         assert run.uid
@@ -90,6 +94,7 @@ async def leading(
         watch=watch,
         leadership=leadership,
         signals=lambda: signals,
+        look_again=signals.look_again,
         writer=writer,
         jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),

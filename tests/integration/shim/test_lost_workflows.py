@@ -256,6 +256,7 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
     lost = await create(api, namespace, "lost", status=accepted)
     await create(api, namespace, "new")
     await create(api, namespace, "rejected", status={"phase": "Pending", "reason": "InvalidSpec"})
+    await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "TooManyActiveRuns"})
     await create(api, namespace, "ended", status={"phase": "Succeeded", "reason": "Succeeded"})
     await workflows.ensure(alive)
     restarted: list[str] = []

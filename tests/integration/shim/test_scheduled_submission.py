@@ -12,18 +12,21 @@ from activities.cluster.submission_history import SubmissionHistory
 from activities.submit_run import RunSubmitter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import EVENTS, RUNS, Resource
+from inferrun.kube.objects import EVENTS, QUOTAS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
 from inferrun.timestamps import rfc3339
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create, edit
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
-QUOTAS = Resource("v1", "resourcequotas")
+
+async def never(run: RunRef) -> None:
+    raise AssertionError(f"{run} must not be cancelled")
 
 
 @pytest.fixture
@@ -37,6 +40,7 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
         namespaces=None,
         excluded_annotations=tuple,
         labels=tuple,
+        cancel=never,
     )
 
 

@@ -77,6 +77,9 @@ programs, and delete runs according to their auto-delete policy.
   resources: ["deployments"]
   verbs: ["get"]  # whether Pods of a model's previous version are left, which the object does not say
 - apiGroups: [""]
+  resources: ["resourcequotas"]
+  verbs: ["list", "watch"]  # a run that waits for a quota starts when there is room
+- apiGroups: [""]
   resources: ["services"]
   verbs: ["get"]  # the port of a model's Service, which the object does not always say
 {{- end -}}

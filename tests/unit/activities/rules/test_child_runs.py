@@ -4,7 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.rules.child_runs import Match, match, result_of, schedule_of, scheduled_run, submitted_run, to_prune
+from activities.rules.child_runs import (
+    Match,
+    in_progress,
+    match,
+    result_of,
+    schedule_of,
+    scheduled_run,
+    submitted_run,
+    to_prune,
+)
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
@@ -191,3 +200,16 @@ def test_the_result_of_a_run_comes_from_its_status() -> None:
 def test_an_unknown_reason_of_another_version_is_tolerated() -> None:
     result = result_of(stored(submission(), phase="Failed", reason="SomethingNew", message="it was new"))
     assert (result.phase, result.message) == (Phase.FAILED, "it was new")
+
+
+def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have_not_ended() -> None:
+    runs = [
+        stored(child(parent(), workflow_id="w", nominal_time=DUE.replace(minute=number)), uid=f"uid-{number}", **status)
+        for number, status in enumerate(({}, {"phase": "Pending"}, {"phase": "Running"}, {"phase": "Suspended"}))
+    ]
+    foreign = child(parent(), workflow_id="w", nominal_time=DUE)
+    del foreign["metadata"]["ownerReferences"]
+    deleted = child(parent(), workflow_id="w", nominal_time=DUE)
+    deleted["metadata"]["deletionTimestamp"] = DUE.isoformat()
+    others = [finished(8, Phase.FAILED), finished(9, Phase.SUCCEEDED), stored(foreign), stored(deleted)]
+    assert in_progress(parent().ref, [*others, *reversed(runs)]) == runs

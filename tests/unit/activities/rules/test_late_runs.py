@@ -50,6 +50,16 @@ def test_of_several_late_runs_that_may_overlap_only_the_latest_is_created(
     assert (missed_because(minutely, nominal_time=DUE, now=after(late)) is not None) is is_missed
 
 
+@pytest.mark.parametrize(("policy", "is_missed"), [("Forbid", True), (None, True), ("Replace", False)])
+def test_a_run_is_not_created_beside_another_one_unless_it_replaces_it(policy: str | None, *, is_missed: bool) -> None:
+    hourly = schedule(concurrencyPolicy=policy) if policy else schedule()
+    other = parse_run(
+        {"metadata": {"name": "nightly-1", "namespace": "team", "uid": "v"}, "spec": {"configRef": {"name": "iris"}}}
+    )
+    missed = missed_because(hourly, nominal_time=DUE, now=after(1), others=[other])
+    assert (missed is not None and "nightly-1 is still in progress" in missed) is is_missed
+
+
 def test_the_later_time_is_in_the_schedules_time_zone() -> None:
     """09:00 UTC is 10:00 in Rome; the next fire is at 18:00 there, 17:00 UTC."""
     twice = schedule("0 10,18 * * *", timeZone="Europe/Rome", concurrencyPolicy="Allow", startingDeadlineSeconds=86400)

@@ -67,6 +67,24 @@ def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_job
     assert result.pending_since == since
 
 
+@pytest.mark.parametrize(("lost_at", "since"), [("07:30:00", "08:00:00"), ("11:00:05", "11:00:05")])
+def test_a_launch_that_is_recovered_waits_since_its_last_pod_was_lost(lost_at: str, since: str) -> None:
+    """A Job that ran for hours must not fail with PendingTimeout because its next Pod waits for seconds."""
+    lost = {"launch": 1, "attempt": 1, "replaced": True, "completionTime": f"2026-11-21T{lost_at}Z"}
+    stored = run(status={"attempts": [lost]})
+    result = launched(
+        LaunchInput(run=RUN, attempts=stored.status.attempts),
+        stored,
+        CompiledRun("inf-iris", "{}", snapshot()),
+        job(),
+        pod_shape="s",
+        is_adopted=True,
+        is_recovered=True,
+        now=NOW,
+    )
+    assert result.pending_since == f"2026-11-21T{since}Z"
+
+
 @pytest.mark.parametrize(("is_retryable", "state"), [(True, LaunchState.WAITING), (False, LaunchState.REFUSED)])
 def test_a_blocked_launch_waits_only_if_something_can_change(*, is_retryable: bool, state: LaunchState) -> None:
     blocker = LaunchBlocked(Reason.CONFIG_NOT_FOUND, "missing", is_retryable=is_retryable)

@@ -91,6 +91,22 @@ def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
     assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
 
 
+def test_a_job_that_a_webhook_puts_into_a_queue_is_created_again_as_one_of_that_queue() -> None:
+    created = job_of()
+    created["metadata"]["labels"][manifests.QUEUE_LABEL] = "default"
+    assert manifests.held(job_of(), created=created) == job_of(labels={manifests.QUEUE_LABEL: "default"})
+
+
+@pytest.mark.parametrize("queue", [None, "small", manifests.NO_QUEUE])
+def test_a_job_that_is_in_its_own_queue_is_not_created_again(queue: str | None) -> None:
+    job = job_of(labels={manifests.QUEUE_LABEL: "small"} if queue else {})
+    started = job_of()
+    started["metadata"]["labels"][manifests.QUEUE_LABEL] = "default"
+    started["spec"]["parallelism"] = 1
+    assert manifests.held(job, created=job) is None
+    assert manifests.held(job_of(), created=started) is None
+
+
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
 def test_the_pod_complies_with_the_restricted_pod_security_standard(image: dict[str, Any]) -> None:
     pod, container = pod_of(**image), container_of(**image)

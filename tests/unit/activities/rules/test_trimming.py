@@ -11,7 +11,16 @@ from activities.rules.object_metadata import controller_of
 from activities.rules.observation import Launch
 from activities.rules.pod_end import PodEnd
 from activities.rules.pod_shape import shape_of_pod
-from activities.rules.trimming import MESSAGE_LIMIT, slim_event, slim_pod, trim_events, trim_job, trim_pod, trim_run
+from activities.rules.trimming import (
+    MESSAGE_LIMIT,
+    slim_event,
+    slim_pod,
+    trim_events,
+    trim_job,
+    trim_pod,
+    trim_quota,
+    trim_run,
+)
 from inferrun import wellknown
 from inferrun.control.run_status import ended_status
 from inferrun.kube.objects import Object
@@ -248,6 +257,22 @@ def test_a_run_without_a_status_is_kept() -> None:
     trimmed = trim_run(run)
     assert trimmed is not None
     assert parse_run(trimmed).status.phase is None
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "is_full"),
+    [
+        ({"count/jobs.batch": "20"}, {"count/jobs.batch": "20"}, True),
+        ({"count/jobs.batch": "20"}, {"count/jobs.batch": "19"}, False),
+        ({"count/jobs.batch": "20", "configmaps": "0"}, {"count/jobs.batch": "1", "configmaps": "0"}, True),
+        ({"count/jobs.batch": "2k"}, {"count/jobs.batch": "2k"}, False),
+        ({"pods": "1", "requests.cpu": "1"}, {"pods": "1", "requests.cpu": "1"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_trimmed_quota_says_whether_a_launch_has_room(hard: Json, used: Json, *, is_full: bool) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "n"}, "spec": {}, "status": {"hard": hard, "used": used}}
+    assert trim_quota(quota)["isFull"] is is_full
 
 
 def test_of_events_the_latest_of_each_reason_is_kept() -> None:

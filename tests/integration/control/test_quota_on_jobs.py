@@ -1,0 +1,120 @@
+"""A quota `count/jobs.batch` also counts Jobs that have ended: those of finished runs, kept for a day, must not stop a namespace.
+
+Each test has a namespace of its own, because the quota counts all of its Jobs.
+"""
+
+from collections.abc import Iterator
+from secrets import token_hex
+
+import httpx
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.cluster.job_marks import mark_ended
+from activities.cluster.new_runs import NewRuns
+from activities.launch_job import JobLauncher
+from activities.rules.launch_blocked import LaunchBlocked
+from inferrun import wellknown
+from inferrun.control.run_defaults import Defaults
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import JOBS
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
+from tests.integration.crds.server import call
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+
+@pytest.fixture
+def namespace(direct: httpx.Client) -> Iterator[str]:
+    name = f"control-{token_hex(4)}"
+    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    return JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
+
+
+@pytest.fixture
+async def config(make_config: MakeConfig) -> str:
+    return await make_config(resources=NOWHERE)
+
+
+async def is_launched(launcher: JobLauncher, run: InferenceRun, **changes: object) -> LaunchResult:
+    """The launch, as often as Temporal tries it."""
+    request = LaunchInput(run=run.ref).model_copy(update=changes)
+
+    async def look() -> LaunchResult | None:
+        try:
+            result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+        except LaunchBlocked:
+            return None  # it will pass
+        assert result.state is LaunchState.LAUNCHED, result.message
+        return result
+
+    return await eventually(look, what="the launch")
+
+
+async def launch_that_waits(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
+    return result
+
+
+async def end(job: Launched, *, is_recorded: bool = True) -> None:
+    await job.ends(4)
+    await job.is_finished()
+    if is_recorded:
+        await mark_ended(job.api, job.run.ref, job.result.job_name)
+
+
+async def jobs(api: KubeClient, namespace: str) -> set[str]:
+    return {job["metadata"]["name"] for job in (await api.list(JOBS, namespace))["items"]}
+
+
+async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
+    launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str
+) -> None:
+    """It is kept for its logs, as long as there is room. That of another run, although it is older, stays."""
+    await end(job)
+    second = await launched(api, launcher, await make_run(configRef={"name": config}))
+    await end(second)
+    async with only_one_job_more(api, job.namespace, than=1):
+        snapshot = second.result.snapshot
+        result = await is_launched(launcher, second.run, launch=2, attempt=2, snapshot=snapshot)
+    assert await jobs(api, job.namespace) == {job.result.job_name, result.job_name}
+
+
+async def test_the_oldest_job_of_a_finished_run_makes_room_for_another_run(
+    launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str
+) -> None:
+    later = await launched(api, launcher, await make_run(configRef={"name": config}))
+    await end(later)
+    await end(job)
+    async with only_one_job_more(api, job.namespace, than=1):
+        result = await is_launched(launcher, await make_run(configRef={"name": config}))
+    assert await jobs(api, job.namespace) == {later.result.job_name, result.job_name}
+
+
+@pytest.mark.parametrize("kept", ["not recorded", "running", "of another installation"])
+async def test_no_other_job_makes_room(
+    *, launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str, kept: str
+) -> None:
+    if kept == "running":
+        await job.runs()
+        await mark_ended(api, job.run.ref, job.result.job_name)  # by a user
+    else:
+        await end(job, is_recorded=kept != "not recorded")
+    if kept == "of another installation":
+        labels = {wellknown.LABEL_INSTALLATION: "another.cluster"}
+        await api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"labels": labels}})
+    async with only_one_job_more(api, job.namespace, than=0):
+        await launch_that_waits(launcher, await make_run(configRef={"name": config}))
+    assert await jobs(api, job.namespace) == {job.result.job_name}
