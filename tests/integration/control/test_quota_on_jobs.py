@@ -21,6 +21,7 @@ from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.timestamps import parse, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
 from tests.integration.crds.server import call
@@ -95,6 +96,12 @@ async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
 async def test_the_oldest_job_of_a_finished_run_makes_room_for_another_run(
     launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str
 ) -> None:
+    created = parse((await job.job())["metadata"]["creationTimestamp"])
+
+    async def is_later() -> bool | None:
+        return (utc_now() - created).total_seconds() > 1 or None
+
+    await eventually(is_later, what="a second in which the other Job is created")
     later = await launched(api, launcher, await make_run(configRef={"name": config}))
     await end(later)
     await end(job)

@@ -23,8 +23,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
-from tests.integration.control.conftest import INSTALLATION
-from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
+from inferrun.resources import InferenceRun
+from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
+from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, eventually
 from tests.integration.crds.server import call
 from workflows.messages import InspectInput, LaunchInput, LaunchResult, LaunchState
 
@@ -60,6 +61,15 @@ async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> No
     await eventually(is_rejected, what="the Pod to be rejected")
 
 
+async def until_its_pod_is_rejected(
+    api: KubeClient, launcher: JobLauncher, run: InferenceRun, request: LaunchInput
+) -> Launched:
+    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    assert result.state is LaunchState.LAUNCHED
+    await until_rejected(api, run.metadata.namespace, job_uid=result.job_uid)
+    return Launched(api, run, result)
+
+
 @pytest.fixture
 async def second(api: KubeClient, job: Launched) -> Launched:
     """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
@@ -70,27 +80,50 @@ async def second(api: KubeClient, job: Launched) -> Launched:
     launcher = JobLauncher(
         api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
     )
-    request = LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
-    assert result.state is LaunchState.LAUNCHED
-    await until_rejected(api, job.namespace, job_uid=result.job_uid)
-    return Launched(api, job.run, result)
+    return await until_its_pod_is_rejected(
+        api, launcher, job.run, LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
+    )
 
 
-async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
+@pytest.fixture
+async def other(api: KubeClient, job: Launched, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+    """The first launch of a run, whose Pod is rejected because of the one of a run that has ended."""
+    await limit_to_one_pod(api, job.namespace)
+    await job.ends(0)
+    await job.is_finished()
+    await mark_ended(api, job.run.ref, job.result.job_name)
+    launcher = JobLauncher(
+        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
+    )
+    run = await make_run(configRef={"name": await make_config(resources=NOWHERE)})
+    return await until_its_pod_is_rejected(api, launcher, run, LaunchInput(run=run.ref))
+
+
+async def inspect(api: KubeClient, launched: Launched) -> None:
     runs = RunStore(api)
     launches = LaunchReader(api, runs, ended_pods=lambda _: ())
     inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults)
-    result = second.result
-    request = InspectInput(
-        run=second.run.ref,
+    result = launched.result
+    inspected = InspectInput(
+        run=launched.run.ref,
         job_name=result.job_name,
         job_uid=result.job_uid,
         snapshot=result.snapshot,
         pod_shape=result.pod_shape,
     )
-    await ActivityEnvironment().run(inspector.inspect_launch, request)
+    await ActivityEnvironment().run(inspector.inspect_launch, inspected)
+
+
+async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
+    await inspect(api, second)
     assert await second.pod()
+
+
+async def test_the_pod_of_a_run_that_has_ended_makes_room_for_that_of_another_run(
+    api: KubeClient, other: Launched
+) -> None:
+    await inspect(api, other)
+    assert await other.pod()
 
 
 async def test_an_evicted_pod_in_the_way_of_its_replacement_is_reported_with_what_helps(

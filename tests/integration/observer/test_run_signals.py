@@ -14,6 +14,7 @@ from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from worker.observer import RunSignals
+from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 STARTED = Started(job_uid="job", launch=2, pod_uid="pod", started_at="2026-11-21T08:00:00Z")
@@ -67,6 +68,14 @@ async def test_only_a_repeated_end_reaches_the_recovery_of_an_open_workflow(
     assert [await signals_of(handle) for handle in workflows] == [[ENDED_SIGNAL], []]
     assert await signals.ended(run, ENDED, is_repeated=True)
     assert [await signals_of(handle) for handle in workflows] == [[ENDED_SIGNAL] * 2, [ENDED_SIGNAL]]
+
+
+async def test_a_run_that_waits_is_woken_once_and_one_without_a_workflow_is_no_error(
+    client: Client, run: RunRef, workflows: list[WorkflowHandle[object, object]]
+) -> None:
+    await RunSignals(client).look_again(run)
+    assert [await signals_of(handle) for handle in workflows] == [[LOOK_AGAIN_SIGNAL], []]
+    await RunSignals(client).look_again(run.model_copy(update={"uid": token_hex(8)}))
 
 
 async def test_without_a_workflow_a_signal_is_not_accepted_and_no_error(client: Client, run: RunRef) -> None:
