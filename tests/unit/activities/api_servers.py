@@ -22,7 +22,14 @@ class StoredObjects(KubeClient):
         return self.time
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        version: str | None = None,
+        grace: int | None = None,
     ) -> None:
         """Nothing is deleted yet."""
 

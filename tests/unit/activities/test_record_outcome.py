@@ -125,7 +125,14 @@ class DeletingApi(StoredObjects):
         self.deleted: list[tuple[str, str, str]] = []
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str, grace: int | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        version: str | None = None,  # noqa: ARG002
+        grace: int | None = None,
     ) -> None:
         assert (namespace, grace) == (RUN.namespace, None), "the Pods get their own grace period"
         self.deleted.append((resource.plural, name, uid))

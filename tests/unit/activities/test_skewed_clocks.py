@@ -41,7 +41,9 @@ from workflows.messages import (
     SubmitInput,
 )
 
-INSTALLATION = Installation(id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui")
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui", namespace="inferrun"
+)
 SILENT = [
     {"type": "Ready", "status": "False", "lastTransitionTime": at(0)},
     {"type": "ContainersReady", "status": "True"},
@@ -143,6 +145,10 @@ class OneSchedule(StoredObjects):
         return {**body, "metadata": metadata}
 
 
+async def never(run: RunRef) -> None:
+    raise AssertionError(f"{run} must not be cancelled")
+
+
 @pytest.mark.parametrize(("late", "reason"), [(59, None), (61, Reason.MISSED)])
 async def test_a_run_of_a_schedule_is_late_by_the_clock_that_the_schedule_goes_by(
     late: int, reason: Reason | None
@@ -160,6 +166,7 @@ async def test_a_run_of_a_schedule_is_late_by_the_clock_that_the_schedule_goes_b
         namespaces=None,
         excluded_annotations=tuple,
         labels=tuple,
+        cancel=never,
     )
     given = SubmitInput(
         submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),

@@ -1,104 +1,22 @@
-"""A sweep of many runs, with a Temporal that is far away."""
-
-import asyncio
-import logging
-from collections.abc import Callable, Hashable
-from datetime import datetime
+"""Which runs the sweep expects to have a workflow."""
 
 import pytest
 
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaces import Namespaces, Served
 from inferrun.kube.objects import Object
-from inferrun.kube.runs import RunStore
-from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED
-from operator_shim.schedules import Schedules
-from operator_shim.stuck_workflows import CHECKS_PER_ROUND, OpenWorkflow
-from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
-from operator_shim.workflows import RunWorkflows
-from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import live_run
-from tests.unit.worker.observer.fakes import FakeTime
+from operator_shim.sweep import has_workflow
 
-CHECK_SECONDS = 0.24
-"""Of a run whose workflow is asked for under two ids, 100 ms away."""
+NOW = "2026-11-21T09:00:00Z"
 
 
-class FarWorkflows(RunWorkflows):
-    """All runs have one."""
-
-    def __init__(self, runs: int) -> None:
-        self.runs = runs
-        self.lists = 0
-        self.checked: list[str] = []
-
-    async def list_open(self) -> list[RunRef]:
-        self.lists += 1
-        return []
-
-    async def count_open(self) -> int:
-        return self.runs
-
-    async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
-        return []
-
-    async def find_open(self, run: RunRef) -> OpenWorkflow | None:
-        await asyncio.sleep(CHECK_SECONDS)
-        self.checked.append(run.uid)
-        return None
+def run(*, created: str = "2026-11-21T08:00:00Z", **status: str) -> Object:
+    return {"metadata": {"creationTimestamp": created}, "spec": {}, "status": status}
 
 
-class NoSchedules(Schedules):
-    """There are none."""
-
-    def __init__(self) -> None:
-        pass
-
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
-        """Nothing to do."""
+@pytest.mark.parametrize("reason", ["Accepted", "JobCreated", "QuotaExceeded", "ConfigNotFound"])
+def test_a_run_that_was_accepted_has_a_workflow(reason: str) -> None:
+    assert has_workflow(run(phase="Pending", reason=reason), created_before=NOW)
 
 
-class ManyRuns:
-    """Runs that have not ended."""
-
-    def get(self, _namespace: str, _name: str) -> Object | None:
-        return None
-
-    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
-        if term != UNFINISHED:
-            return []
-        runs = []
-        for number in range(CHECKS_PER_ROUND):
-            run = live_run(phase="Running")
-            run["metadata"] = {**run["metadata"], "name": f"run-{number}", "uid": f"uid-{number}"}
-            runs.append((("models", f"run-{number}"), run))
-        return runs
-
-
-def ensure_none(key: Key, uid: str, *, background: bool) -> None:
-    raise AssertionError((key, uid, background))
-
-
-async def test_a_sweep_of_five_hundred_runs_ends_although_temporal_is_far_away(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    time = FakeTime(asyncio.get_running_loop())
-    time.freeze()
-    workflows = FarWorkflows(CHECKS_PER_ROUND)
-    sweep = Sweep(
-        RunStore(StoredObjects()),
-        workflows,
-        NoSchedules(),
-        watch=ManyRuns(),
-        ensure_again=ensure_none,
-        namespaces=Namespaces(()),
-    )
-    with caplog.at_level(logging.WARNING):
-        sweeping = asyncio.create_task(sweep.run())
-        await time.pass_by(FIRST_SWEEP_SECONDS + SWEEP_SECONDS, step=0.05)
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
-    assert not caplog.records
-    assert len(workflows.checked) == len(set(workflows.checked)) == CHECKS_PER_ROUND
-    assert workflows.lists == 1, "the next sweep has its usual time"
+@pytest.mark.parametrize("reason", ["InvalidSpec", "InvalidTimeZone", "TooManyActiveRuns"])
+def test_a_run_that_is_rejected_or_not_admitted_yet_has_none(reason: str) -> None:
+    assert not has_workflow(run(phase="Pending", reason=reason), created_before=NOW)
