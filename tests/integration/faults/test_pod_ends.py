@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,16 +89,14 @@ async def test_runs_end_as_their_containers_do_whatever_becomes_of_their_pods(gr
     for does in ("succeeds", "fails"):
         await create_run(api, SPACE, f"shards-{does}", config="ours", shards=SHARDS)
     for name in ("ours-deleted", "custom-deleted"):
-        await until(
-            lambda name=name: _runs(ground, name), what=f"{name} runs", now=lambda name=name: ground.status(name)
-        )
+        await until(partial(_runs, ground, name), what=f"{name} runs", now=partial(ground.status, name))
         [pod] = ground.of(name)
         await api.delete(PODS, SPACE, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
 
     for kind in ("ours", "custom", "shards"):
         status = await ground.ended(f"{kind}-succeeds")
         assert (status["phase"], status["attempt"], len(status["attempts"])) == ("Succeeded", 1, 1)
-        await until(lambda kind=kind: ground.is_clean(f"{kind}-succeeds"), what="nothing is left")
+        await until(partial(ground.is_clean, f"{kind}-succeeds"), what="nothing is left")
         status = await ground.ended(f"{kind}-fails")
         reasons = [item["reason"] for item in status["attempts"]]
         assert (status["phase"], status["attempt"], reasons) == ("Failed", 2, [Reason.INPUT_FAILED] * 2)
