@@ -56,7 +56,7 @@ LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{
 OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
-    *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"),
+    *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
     *(FAILED_LOAD, INVALID_SPEC, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
