@@ -107,7 +107,9 @@ def _judge_completion(evidence: Evidence) -> Verdict:
     pod = _completed_pod(evidence)
     end = container_clock.end_of(pod) if pod is not None else None
     if end is None and evidence.is_contested:
-        message = "the Job is complete, but because of a Pod that another client created, or whose image a webhook changed"
+        message = (
+            "the Job is complete, but because of a Pod that another client created, or whose image a webhook changed"
+        )
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message, None, None)
     result = _result_of(evidence.snapshot, end) if end else None
     reports_success = result is not None and result.reason is evidence.snapshot.success
