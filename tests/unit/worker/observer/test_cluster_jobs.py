@@ -25,6 +25,7 @@ class Deletions(StoredObjects):
         name: str,
         *,
         uid: str,  # noqa: ARG002
+        version: str | None = None,  # noqa: ARG002
         grace: int | None = None,  # noqa: ARG002
     ) -> None:
         self.deleted.append(name)
