@@ -65,8 +65,10 @@ def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: Played
         "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),
         "Pods that exist": sorted(_pod_state(item) for item in pods if not verifies(item)),
-        "Jobs ever created per launch": sorted(
-            (launch, len(uids)) for (_, launch), uids in traces.jobs.items() if "verified" not in launch
+        "Jobs ever started per launch": sorted(  # the next try of a launch replaces one that was not
+            (launch, sum(traces.seen_jobs[uid].is_started for uid in uids))
+            for (_, launch), uids in traces.jobs.items()
+            if "verified" not in launch
         ),
         "verifications under way": sum(verifies(item) and not job_state.is_finished(item) for item in jobs),
         "containers started per launch": sorted(_starts(node, token).items()),
