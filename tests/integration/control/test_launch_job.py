@@ -113,7 +113,8 @@ async def test_a_retry_adopts_what_the_first_try_created(
     before = await status_of(api, run)
     patches = len(proxy.sent("PATCH"))
     second = await launch(launcher, run)
-    assert (first.is_adopted, second) == (False, first.model_copy(update={"is_adopted": True}))
+    changes = {"is_adopted": True, "cluster_time": second.cluster_time}
+    assert (first.is_adopted, second) == (False, first.model_copy(update=changes))
     assert await status_of(api, run) == before
     assert len(proxy.sent("PATCH")) == patches
     jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
