@@ -102,6 +102,8 @@ def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | 
     transition = text(status, "transitionStatus")
     if transition not in (FAILED_LOAD, INVALID_SPEC):
         return None
+    if transition == FAILED_LOAD and (behind := outdated(item, now=now)) is not None:
+        return behind
     info = member(status, "lastFailureInfo")
     found = ": ".join(part for part in (text(info, "reason"), text(info, "message")) if part)
     why = one_line(found, limit=512) or shown(item, "Ready")
