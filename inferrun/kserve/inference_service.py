@@ -33,7 +33,7 @@ from inferrun.kserve.urls import GRPC, base_of, model_url, parts_of, service_nam
 from inferrun.text import one_line, public_url
 
 FAILED_LOAD: Final = "BlockedByFailedLoad"
-INVALID_SPEC: Final = "InvalidSpec"
+FAILED_TRANSITIONS: Final = (FAILED_LOAD, "InvalidSpec")
 KNATIVE_MODES: Final = ("Serverless", "Knative")
 RAW_MODES: Final = ("RawDeployment", "Standard")
 MODE_ANNOTATION: Final = "serving.kserve.io/deploymentMode"
@@ -100,8 +100,10 @@ def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | 
     """
     status = member(item, "status", "modelStatus")
     transition = text(status, "transitionStatus")
-    if transition not in (FAILED_LOAD, INVALID_SPEC):
+    if transition not in FAILED_TRANSITIONS:
         return None
+    if transition == FAILED_LOAD and (behind := outdated(item, now=now)) is not None:
+        return behind
     info = member(status, "lastFailureInfo")
     found = ": ".join(part for part in (text(info, "reason"), text(info, "message")) if part)
     why = one_line(found, limit=512) or shown(item, "Ready")

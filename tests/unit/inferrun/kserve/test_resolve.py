@@ -284,6 +284,14 @@ def test_a_failed_load_is_waited_for_while_the_deployment_may_become_available()
         assert ask(failed(), {DEPLOYMENT: known}) == NotYet(why, is_other=True)
 
 
+def test_a_failed_load_of_the_generation_before_an_edit_is_waited_for_until_kserve_has_dealt_with_the_edit() -> None:
+    """Its Deployment has exceeded the deadline, and does not show the edit yet."""
+    late = {DEPLOYMENT: deployment(reason="ProgressDeadlineExceeded")}
+    item = failed(metadata={"generation": 2})
+    assert isinstance(ask(edited(item, "2026-11-21T02:59:30Z"), late), NotYet)
+    assert isinstance(ask(edited(item, "2026-11-21T02:58:59Z"), late), Never)
+
+
 @pytest.mark.parametrize("known", [None, UNREADABLE])
 def test_without_a_deployment_a_failed_load_is_final_some_time_after_the_last_edit(known: Any) -> None:
     for item in (failed(), failed(status={"deploymentMode": "Knative"})):
