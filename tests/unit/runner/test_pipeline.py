@@ -307,12 +307,15 @@ async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_resp
     assert sent[1] > 4
 
 
-async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:
-    model = PickyModel(*range(RECORDS))
-    with pytest.raises(ExceptionGroup) as failed:
-        await predict_with(model, Recorder())
-    assert failed.group_contains(InferenceError, match="bad record")
-    assert model.requests < 60
+@pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
+async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(bad: range) -> None:
+    counts = await predict_with(PickyModel(*bad), Recorder())
+    assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
+
+
+async def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
+    with pytest.raises(InferenceError, match="bad record"):
+        await send_alone(PickyModel(*range(1_000)), 1_000)
 
 
 @pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
