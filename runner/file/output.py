@@ -68,7 +68,7 @@ from runner.run_folder.part_writer import ERRORS_DRAFT, PartWriter
 
 T = TypeVar("T")
 
-_CLOSING_SECONDS = 1.0
+_CLOSING_SECONDS = 0.5
 """Seconds for which closing the store waits for a volume that does not respond."""
 
 _ABANDON_SECONDS = 0.3
@@ -206,12 +206,13 @@ class FileOutput:
         """Prevent the thread of a cancelled `finish` from publishing the manifest, or return the run if it already has."""
         self._is_commit_abandoned = True
         if self._committed_run is None and self._commit_step.locked():
-            if await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
-                self._commit_step.release()
-                return self._committed_run
-            # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
-            with suppress(TimeoutError, OSError):
-                return await asyncio.wait_for(asyncio.to_thread(self._read_manifest), _ABANDON_SECONDS)
+            if not await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
+                # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
+                with suppress(OSError):
+                    if committed_run := await asyncio.to_thread(self._read_manifest):
+                        return committed_run
+                await asyncio.to_thread(self._commit_step.acquire)
+            self._commit_step.release()
         return self._committed_run
 
     async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[CommittedRun], T]) -> T:
