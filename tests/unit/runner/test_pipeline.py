@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from inferrun.plugins import (
     InferenceError,
     InputError,
     InputPlan,
+    JsonRecords,
     Limits,
     ModelProtocol,
     Output,
@@ -33,6 +35,7 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
+from inferrun.plugins.limits import MIB
 from runner.error_budget import ErrorBudget
 from runner.json_text import json_texts
 from runner.pipeline import Pipeline
@@ -266,7 +269,7 @@ async def test_another_number_of_predictions_than_records_costs_one_record() -> 
 async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
     """Send one batch without a pipeline around it."""
     chosen = Limits(request_seconds=0, batch_rows=100, retry_seconds=30)
-    window = ReorderWindow(limit=chosen.window_bytes, minimum=lambda: 2)
+    window = ReorderWindow(limit=chosen.window_bytes, in_flight=lambda: 2)
     sender = Sender(model, window, limits=chosen, budget=ErrorBudget(total=0), recall=None)
     batch = Batch(first=0, records=records([index] for index in range(records_in_request)))
     async with asyncio.timeout(30):
@@ -305,6 +308,30 @@ async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_resp
     found = await send_alone(Recovering(1, kind=FaultKind.INVALID), 2)
     assert {at: error.attempts for at, error in found.errors.items()} == {1: sent[1]}
     assert sent[1] > 4
+
+
+async def test_requests_larger_than_the_window_are_sent_as_many_at_a_time_as_the_config_says() -> None:
+    class Wide(Numbers):
+        def read(self, chunk: Chunk) -> Iterator[Block]:
+            for index in range(chunk.start, chunk.end):
+                yield Block(JsonRecords([b'[%d,"%b"]' % (index, b"x" * 100_000)]))
+
+    class Echo(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            self._in_flight += 1
+            seen.append(self._in_flight)
+            await asyncio.sleep(0.1)
+            self._in_flight -= 1
+            return Results(batch.records)
+
+    seen: list[int] = []
+    limits = Limits(request_seconds=0, batch_rows=1, window_bytes=MIB, concurrency=64)
+    source = Wide(random.Random(4))  # noqa: S311  not for security
+    pipeline = Pipeline(source, Echo(), Recorder(), limits=limits, report=lambda _: None)
+    async with asyncio.timeout(30):
+        await pipeline.run(source.plan(), Checkpoint())
+    assert statistics.mean(seen) > 40
+    assert max(seen) <= 64
 
 
 @pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
