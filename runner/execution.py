@@ -40,6 +40,7 @@ from runner.recall import Recall
 from runner.registry import Registry
 from runner.retrying import find_earlier
 from runner.settings import Settings
+from runner.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 
@@ -229,10 +230,11 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Committe
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
-    errors = f"; {run.failed} failed, with their errors in the output" if run.failed else ""
+    errors = f"{run.failed} failed, with their errors in the output" if run.failed else ""
+    predicted = f"{run.completed} of {run.total} records predicted"
     return RunnerResult(
         reason=Reason.SUCCEEDED,
-        message=f"{run.completed} of {run.total} records predicted{errors}",
+        message=checks.summary([predicted, errors, describe(run.skipped)]),
         records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
         usage=run.usage if run.usage.total_tokens else None,
         delivery=delivery,

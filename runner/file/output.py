@@ -396,7 +396,7 @@ class FileOutput:
         return document.commit(won=won)
 
     def _publish_files(self, document: ChunkDocument) -> None:
-        """Give the files of a committed chunk their final names, unless they have them. Raises FileExistsError if the run has ended."""
+        """Give the files of a committed chunk their final names, unless they have them. Raises FileExistsError."""
         self._check_uncommitted()
         drafts = self._layout.attempts / document.attempt
         self._publish_file(drafts / f"{document.chunk:06}{self._layout.suffix}", document.part)

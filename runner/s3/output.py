@@ -125,7 +125,7 @@ class S3Output:
         return await self._on_thread(lambda: self._commit_chunk(chunk, part))
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Write the manifest. If the call is cancelled, the request that is under way decides, or what is found before its response."""
+        """Write the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
         commit = asyncio.ensure_future(self._on_thread(lambda: self._store_manifest(counts)))
         try:
             return await asyncio.shield(commit)

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from inferrun.plugins import ContractError
 from runner.contract_file import describe
 
-
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from psycopg import sql
 
@@ -57,9 +57,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="input", error=InputError)
     limits = context.limits
     database = Database(credentials, await open_connections(limits), limits, side="input", error=InputError)
-    table = context.format_named("csv", "input.sql")
-    assert isinstance(table, Csv)  # the format of that name is built in
-    table = table.with_escapes()
+    table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)
         return

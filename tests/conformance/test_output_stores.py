@@ -183,7 +183,9 @@ async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     assert once.stored() == WHOLE
 
 
-async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_changes_nothing(once: OutputWorld) -> None:
+async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_changes_nothing(
+    once: OutputWorld,
+) -> None:
     async with once.open() as late:
         assert await late.open() == Checkpoint()
         async with once.open(pod="pod-2") as store:

@@ -114,7 +114,7 @@ def to_bucket(machine: Machine, s3: S3Server, folder: Path, *, step: str, second
 
 
 @asynccontextmanager
-async def slow_commit(server: str, seen: Path, *, seconds: float) -> AsyncIterator[str]:
+async def slow_commit(server: str, seen: asyncio.Event, *, seconds: float) -> AsyncIterator[str]:
     """Forward connections to a server, the request for the manifest only after some seconds, even if the client is gone by then."""
     target = urlsplit(server)
 
@@ -123,7 +123,7 @@ async def slow_commit(server: str, seen: Path, *, seconds: float) -> AsyncIterat
         back = asyncio.create_task(pipe(from_server, writer))
         while data := await reader.read(1 << 16):
             if data.startswith(b"PUT ") and b"manifest.json" in data.partition(b"\r\n")[0]:
-                seen.touch()
+                seen.set()
                 await asyncio.sleep(seconds)
             to_server.write(data)
         await asyncio.wait([back], timeout=seconds)
@@ -146,7 +146,8 @@ async def test_a_manifest_that_appears_later_is_waited_for_or_the_question_is_le
 ) -> None:
     write_rows(file)
     credentials(file.folder / "endpoints" / "output")
-    async with slow_commit(s3.url, tmp_path / "seen", seconds=seconds) as proxy:
+    seen = asyncio.Event()
+    async with slow_commit(s3.url, seen, seconds=seconds) as proxy:
         file.contract["output"] = {"s3": {**s3.spec("out"), "endpoint": proxy}}
         if cause == "deadline":
             at_deadline = {"INFERRUN_SECONDS_LEFT": "6"}
@@ -154,9 +155,9 @@ async def test_a_manifest_that_appears_later_is_waited_for_or_the_question_is_le
             ended = await file.process(PYTHONPATH=str(tmp_path), **at_deadline)
         else:
             pod = await file.start()
-            await until((tmp_path / "seen").exists, seconds=60)
+            await asyncio.wait_for(seen.wait(), 60)
             ended = await stopped(pod)
-        assert (tmp_path / "seen").exists()
+        assert seen.is_set()
         await until(lambda: is_in_bucket(file, s3))
     if seconds < 3:
         assert_consistent(ended, is_committed=True, code=0)

@@ -96,14 +96,18 @@ class Listing(Server):
 
     async def handle(self, _: web.Request) -> web.StreamResponse:
         """Return the list."""
-        item = '<Key>out//a.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"a"</ETag><Size>3</Size>'
+        item = (
+            '<Key>out//a.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"a"</ETag><Size>3</Size>'
+        )
         text = f"<ListBucketResult><IsTruncated>false</IsTruncated><Contents>{item}</Contents></ListBucketResult>"
         return web.Response(text=text, content_type="application/xml")
 
 
 async def test_an_object_whose_key_cannot_be_read_is_reported(tmp_path: Path) -> None:
     async with bucket_of(Listing(conflicts=0), tmp_path) as bucket:
-        with pytest.raises(OutputError, match="out/: contains an object whose key has an empty part, as in a//b") as raised:
+        with pytest.raises(
+            OutputError, match="out/: contains an object whose key has an empty part, as in a//b"
+        ) as raised:
             await asyncio.to_thread(bucket.list_below, "out/")
     assert not raised.value.is_retryable
 

@@ -204,13 +204,17 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
         server.execute("insert into texts values (%s, %s, 1)", at, text)
     machine.contract["passThroughColumns"] = ["name"]
     machine.contract["input"]["sql"] |= {
-        "query": "select id, a, name, name as custom_id from texts order by id" if key else "select a, name, name as custom_id from texts order by id",
+        "query": "select id, a, name, name as custom_id from texts order by id"
+        if key
+        else "select a, name, name as custom_id from texts order by id",
         "key": key,
     }
     machine.contract["output"]["sql"]["table"] = "copied"
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "9 of 9 records predicted")
-    rows = server.execute("select custom_id, input from copied where run = %s order by index", machine.contract["runId"])
+    rows = server.execute(
+        "select custom_id, input from copied where run = %s order by index", machine.contract["runId"]
+    )
     assert rows == [(text, {"name": text}) for text in texts]
 
 

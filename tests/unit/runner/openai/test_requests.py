@@ -27,7 +27,10 @@ def test_whatever_a_server_says_about_an_error_is_json_on_one_line(body: bytes) 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b'{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}', "model_not_found: The model `m` does not exist"),
+        (
+            b'{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}',
+            "model_not_found: The model `m` does not exist",
+        ),
         (b'{"error":{"message":"too long","type":"BadRequestError","code":400}}', "BadRequestError: too long"),
         (b'{"object":"error","message":"too\\nlong","type":"BadRequestError"}', "BadRequestError: too long"),
         (b'{"error":"too long","error_type":"validation"}', "too long"),
@@ -43,7 +46,9 @@ def test_the_reason_of_a_rejection_is_found(body: bytes, reason: str) -> None:
     assert reason_of(body, request=b'{"model":"m","prompt":"a"}') == reason
 
 
-@pytest.mark.parametrize("prompt", [b'"Alice, 4711"', b'["alice", 4711]', b'[{"content":[{"text":"for ALICE: 4711"}]}]'])
+@pytest.mark.parametrize(
+    "prompt", [b'"Alice, 4711"', b'["alice", 4711]', b'[{"content":[{"text":"for ALICE: 4711"}]}]']
+)
 def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) -> None:
     body = b'{"error":{"message":"invalid text \'Alice 4711\' for the model","code":"alice"}}'
     assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
