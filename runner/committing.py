@@ -34,8 +34,8 @@ async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
         if not commit.done():
             commit.cancel()
             await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
-        if not commit.done():
-            raise CommitUnclear from None
+        if not commit.done() or (commit.cancelled() and sink.delivery != "ExactlyOnce"):
+            raise CommitUnclear from None  # a store of another kind cannot take a request back
         if not commit.cancelled():
             return commit.result()
         raise
