@@ -112,8 +112,9 @@ def reason_of(body: bytes, *, request: bytes) -> str:
         parts = [code, error.get("message", error.get("detail"))]
     else:
         parts = [error]
-    text = one_line(": ".join(one for one in parts if isinstance(one, str)), limit=_REASON_CHARACTERS)
-    return _WORD.sub(lambda word: "…" if word[0].casefold() in sent else word[0], text)
+    text = ": ".join(one for one in parts if isinstance(one, str))
+    masked = _WORD.sub(lambda word: "…" if word[0].casefold() in sent else word[0], text)
+    return one_line(masked, limit=_REASON_CHARACTERS)
 
 
 def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON
