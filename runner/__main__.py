@@ -28,7 +28,7 @@ from inferrun.logs import log_as_json
 from inferrun.plugins import Counts, RunnerError
 from inferrun.runner_report import END_MESSAGE, RunnerResult
 from runner.contract_file import read_contract
-from runner.errors import DeadlineReached, Stopped, first_error
+from runner.errors import CommitUnclear, DeadlineReached, Stopped, first_error
 from runner.execution import execute
 from runner.progress_log import ProgressLog
 from runner.resource_usage import resource_usage
@@ -37,6 +37,8 @@ from runner.termination_message import failure, write_result
 from runner.tls import trust
 
 _log = logging.getLogger("runner")
+
+_KEPT = "committed chunks are kept"
 
 _WATCHDOG_SECONDS = 5.0
 """Seconds after the deadline at which the process ends even if its event loop is blocked."""
@@ -66,9 +68,9 @@ class Process:
         """Store the result of the committed run, which no later error or signal changes."""
         self._success = result
 
-    def exit(self, result: RunnerResult, code: ExitCode) -> NoReturn:
-        """Write the result and end the process immediately."""
-        write_result(result, self.settings.termination_log)
+    def exit(self, result: RunnerResult, code: ExitCode, *, is_known: bool = True) -> NoReturn:
+        """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed."""
+        write_result(result, self.settings.termination_log, is_known=is_known)
         if self._progress and self._counts:
             self._progress.report_now(self._counts)
         fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **resource_usage()}
@@ -83,7 +85,7 @@ class Process:
             self.fail(RunnerError("the run ended without a result"))
         self.exit(self._success, ExitCode.DONE)
 
-    def fail(self, error: BaseException) -> NoReturn:
+    def fail(self, error: BaseException, *, is_known: bool = True) -> NoReturn:
         """End the process with an error's exit code, unless the run is committed. Logs the traceback of an unexpected error."""
         if self._success is not None:
             self.succeed()
@@ -91,7 +93,7 @@ class Process:
         if not isinstance(cause, RunnerError):
             _log.error("internal error", exc_info=cause)
         code = cause.code if isinstance(cause, RunnerError) else ExitCode.INTERNAL
-        self.exit(failure(cause, self._counts), code)
+        self.exit(failure(cause, self._counts), code, is_known=is_known)
 
 
 def main() -> NoReturn:
@@ -119,9 +121,12 @@ async def _run(process: Process) -> NoReturn:
             gc.enable()
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
+        cause = first_error(error)
+        is_known = not isinstance(cause, CommitUnclear)
+        kept = _KEPT if is_known else str(cause)
         if sigterm.is_set():
-            process.fail(Stopped("stopped by SIGTERM; committed chunks are kept"))
-        process.fail(_deadline_reached(process.settings) if limit.expired() else error)
+            process.fail(Stopped(f"stopped by SIGTERM; {kept}"), is_known=is_known)
+        process.fail(_deadline_reached(process.settings, kept) if limit.expired() else error, is_known=is_known)
     process.succeed()
 
 
@@ -145,8 +150,8 @@ def _seconds_left(settings: Settings) -> float | None:
     return max(0.0, settings.seconds_left - (time.monotonic() - STARTED))
 
 
-def _deadline_reached(settings: Settings) -> DeadlineReached:
-    return DeadlineReached(f"deadline reached after {settings.seconds_left:g} s; committed chunks are kept")
+def _deadline_reached(settings: Settings, kept: str = _KEPT) -> DeadlineReached:
+    return DeadlineReached(f"deadline reached after {settings.seconds_left:g} s; {kept}")
 
 
 def _watch_deadline(process: Process) -> None:

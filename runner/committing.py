@@ -1,26 +1,31 @@
-"""Commits a run while the process is being stopped: the run has succeeded if and only if it is committed.
+"""Commits a run while the process is being stopped: it reports success if and only if the run is committed.
 
 A commit in progress may complete within a few seconds. After that the store is asked to abandon it, and reports whether it was
-too late for that.
+too late for that. If the store does not answer, a request that is under way may still commit the run: then nobody knows yet, and
+the process says so.
 """
 
 import asyncio
 from contextlib import suppress
 from typing import TypeVar
 
-from inferrun.plugins import CommittedRun, Counts, OutputStore
+from inferrun.plugins import AbortableStore, CommittedRun, Counts, OutputStore
+from runner.errors import CommitUnclear
 
 T = TypeVar("T")
 
-_COMMIT_GRACE = 2.0
+_COMMIT_GRACE = 3.0
 """Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
 
 _LAST_CHECK_SECONDS = 1.0
-"""Seconds that a failed attempt waits for the store to say whether the run is committed. It may wait twice."""
+"""Seconds that a failed attempt waits for the store to say whether the run is committed."""
 
 
 async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
-    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows."""
+    """Let a commit that has begun complete even if the process is stopped, but not for longer than the grace period allows.
+
+    Raises CommitUnclear if the process is stopped and the store does not say whether the run is committed.
+    """
     commit = asyncio.create_task(sink.finish(counts))
     try:
         return await asyncio.shield(commit)
@@ -29,21 +34,27 @@ async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
         if not commit.done():
             commit.cancel()
             await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
-        if commit.done() and not commit.cancelled():
+        if not commit.done() or (commit.cancelled() and sink.delivery != "ExactlyOnce"):
+            raise CommitUnclear from None  # a store of another kind cannot take a request back
+        if not commit.cancelled():
             return commit.result()
         raise
 
 
 async def find_commit(sink: OutputStore) -> CommittedRun | None:
     """Return the run's commit if another attempt made one in the meantime."""
-    check = asyncio.create_task(sink.open())
+    check = asyncio.create_task(_find_commit(sink))
     await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
     if not check.done():
         check.cancel()
         return None
     if check.cancelled() or check.exception():
         return None
-    return check.result().committed_run
+    return check.result()
+
+
+async def _find_commit(sink: OutputStore) -> CommittedRun | None:
+    return await sink.find_commit() if isinstance(sink, AbortableStore) else (await sink.open()).committed_run
 
 
 async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:

@@ -10,11 +10,13 @@ from inferrun.runner_report import RunnerResult
 from inferrun.text import public_url
 from runner import checks
 from runner.error_budget import budget_of
+from runner.file_ranges import FileRanges
 from runner.named_columns import check_store, use_tensors
 from runner.protocol_name import protocol_of
 from runner.readiness import GRPC, PROBED
 from runner.retrying import find_earlier
 from runner.settings import Settings
+from runner.skipped_files import describe
 from runner.warm_up import open_probe
 
 
@@ -49,6 +51,8 @@ async def check_run(
             await model.prepare()
         else:
             found += [f"input.{input_label}: {first.found}", await checks.check_model(model, first, is_strict=True)]
+        if isinstance(source, FileRanges):
+            found.append(describe(source.skipped))
         found.append(await _check_readiness(described, settings))
         if earlier := await find_earlier(contract, sink, source):
             found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")

@@ -3,7 +3,8 @@
 RunnerError
 ├── DeadlineReached   6  the time limit of this launch expired
 ├── TooManyErrors     4  more records failed than errorThreshold allows
-└── Stopped         143  SIGTERM
+├── Stopped         143  SIGTERM
+└── CommitUnclear        the process was stopped while a commit was in progress
 """
 
 from typing import ClassVar
@@ -33,6 +34,13 @@ class Stopped(RunnerError):
     """The process received SIGTERM."""
 
     code = ExitCode.STOPPED
+
+
+class CommitUnclear(RunnerError):
+    """The process was stopped while the store was committing the run, and the store may do that later."""
+
+    def __init__(self) -> None:
+        super().__init__("a commit was in progress; whether the run is committed is not known yet")
 
 
 class RunCommittedElsewhere(RunnerError):

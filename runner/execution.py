@@ -31,7 +31,7 @@ from runner import checks
 from runner.committing import find_commit, finish
 from runner.contract_file import only_label
 from runner.error_budget import ErrorBudget, budget_of
-from runner.errors import RunCommittedElsewhere, first_error
+from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.pipeline import Pipeline
 from runner.protocol_detection import with_protocol
@@ -40,6 +40,7 @@ from runner.recall import Recall
 from runner.registry import Registry
 from runner.retrying import find_earlier
 from runner.settings import Settings
+from runner.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 
@@ -92,8 +93,8 @@ async def execute(
                 committed_run = await _predict(
                     source, model, sink, checkpoint, contract=contract, settings=settings, report=report
                 )
-        except (RunnerError, ExceptionGroup, asyncio.CancelledError):
-            committed_run = await find_commit(sink)
+        except (RunnerError, ExceptionGroup, asyncio.CancelledError) as error:
+            committed_run = None if isinstance(first_error(error), CommitUnclear) else await find_commit(sink)
             if committed_run is None:
                 raise
         record_success(_succeeded(committed_run, sink.delivery))
@@ -134,16 +135,17 @@ async def _predict(
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
     work.report = lambda: pipeline.report(work)
+    run: CommittedRun | None = None
     try:
         async with work.shared():
             await pipeline.run(plan, checkpoint, work)
             counts = counts_of(await work.read_commits(), plan)
             _check_errors(counts, budget)
-            return await _commit(source, sink, counts)
-    except (RunnerError, ExceptionGroup) as error:
-        if not isinstance(first_error(error), RunCommittedElsewhere):
+            run = await _commit(source, sink, counts)
+    except (RunnerError, ExceptionGroup, asyncio.CancelledError) as error:
+        if run is None and not isinstance(first_error(error), RunCommittedElsewhere):
             raise
-    return await _committed_elsewhere(sink)
+    return run or await _committed_elsewhere(sink)
 
 
 async def _committed_elsewhere(sink: OutputStore) -> CommittedRun:
@@ -228,10 +230,11 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts) -> Committe
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
-    errors = f"; {run.failed} failed, with their errors in the output" if run.failed else ""
+    errors = f"{run.failed} failed, with their errors in the output" if run.failed else ""
+    predicted = f"{run.completed} of {run.total} records predicted"
     return RunnerResult(
         reason=Reason.SUCCEEDED,
-        message=f"{run.completed} of {run.total} records predicted{errors}",
+        message=checks.summary([predicted, errors, describe(run.skipped)]),
         records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
         usage=run.usage if run.usage.total_tokens else None,
         delivery=delivery,

@@ -15,8 +15,20 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from inferrun.plugins import ArrowRecords, Block, Chunk, InputError, InputFile, InputPlan, Limits, Piece, RecordFormat
+from inferrun.plugins import (
+    ArrowRecords,
+    Block,
+    Chunk,
+    InputError,
+    InputFile,
+    InputPlan,
+    Limits,
+    Piece,
+    RecordFormat,
+    Skipped,
+)
 from inferrun.plugins.limits import KIB, MIB
+from runner.skipped_files import without_records
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,7 +69,10 @@ class FileRanges:
         record_format: RecordFormat,
         limits: Limits,
         current_fingerprint: Callable[[], str],
+        skipped: tuple[Skipped, ...] = (),
     ) -> None:
+        """`skipped`: what is beside the files and not read."""
+        self.skipped = skipped
         self.fingerprint = fingerprint
         self._files = files
         self._format = record_format
@@ -69,10 +84,13 @@ class FileRanges:
         """Divide all files into chunks and count the records."""
         chunks: list[Chunk] = []
         first = 0
+        without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
         for one in _grouped(self._ranges(), size=self._chunk_size):
             chunks.append(Chunk(len(chunks), one.unit, one.piece.start, one.end, first, one.piece.records))
             first += one.piece.records
-        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
+            without.difference_update(range(one.unit, one.unit + max(one.files, 1)))
+        empty = without_records([self._files[unit].name for unit in without])
+        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks), skipped=(*self.skipped, *empty))
 
     def first_chunk(self) -> Chunk | None:
         """Return the first chunk of the plan, or a part of it, without counting the other records."""

@@ -63,7 +63,7 @@ class Pipeline:
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
-        self._window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 2 * self._sender.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: self._sender.concurrency)
         self._sender = Sender(
             model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._report_note
         )

@@ -62,11 +62,8 @@ such as one that exceeds its memory limit."""
 _SMOOTHING = 0.2
 """Weight of the latest request in the moving average of the requests' durations."""
 
-_REJECTIONS_WITHOUT_SUCCESS = 16
-"""Records that the server rejects one by one before it has accepted any: then the reason is the request, not the records."""
-
 _REJECTIONS_IN_A_ROW = 1000
-"""The same after it has accepted some."""
+"""Records that the server rejects one by one without accepting any: then the reason is the request, not the records."""
 
 _UNPROVEN_SECONDS = 10.0
 """Seconds for which a batch is sent again because it has invalid responses and the server gives no valid one to another record."""
@@ -353,8 +350,7 @@ class Sender:
         self._rejected_in_total += 1
         error = _error_of(fault)
         self._budget.check_rejections(self._rejected_in_total, error)
-        most = _REJECTIONS_IN_A_ROW if self._doubt.example else _REJECTIONS_WITHOUT_SUCCESS
-        if self._rejections >= most and not self._budget.is_limited:
+        if self._rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
 

@@ -23,9 +23,12 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
     return RunnerResult(reason=reason_of(RunnerError.code), message=text, records=records)
 
 
-def write_result(result: RunnerResult, path: Path) -> None:
-    """Write the termination message; if that fails, log a warning."""
+def write_result(result: RunnerResult, path: Path, *, is_known: bool = True) -> None:
+    """Write the termination message; if that fails, log a warning.
+
+    With `is_known=False`, it is only a text and not a result, so that the control plane asks the store.
+    """
     try:
-        path.write_text(dump_result(result), encoding="utf-8")
+        path.write_text(dump_result(result) if is_known else result.message, encoding="utf-8")
     except OSError as error:
         _log.warning("cannot write the termination message", extra={"error": error.strerror, "path": str(path)})

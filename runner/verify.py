@@ -15,10 +15,12 @@ from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
 from inferrun.plugins import AbortableStore, CommittedRun, Contract, OutputStore, RunnerError
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
+from runner import checks
 from runner.contract_file import only_label, read_contract
 from runner.execution import store_context
 from runner.registry import Registry
 from runner.settings import Settings, read_settings
+from runner.skipped_files import describe
 from runner.tls import trust
 
 _log = logging.getLogger("runner.verify")
@@ -42,9 +44,10 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
 
 def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding:
     if committed is not None:
+        predicted = f"{committed.completed} of {committed.total} records predicted"
         return OutputFinding(
             state=OutputState.COMMITTED,
-            message=f"{committed.completed} of {committed.total} records predicted",
+            message=checks.summary([predicted, describe(committed.skipped)]),
             records=RecordCounts(total=committed.total, completed=committed.completed, failed=committed.failed),
             usage=committed.usage if committed.usage.total_tokens else None,
             delivery=sink.delivery,

@@ -189,7 +189,8 @@ class OutputStore(Protocol):
         """Commit the run; if another attempt already did, return that attempt's result and change nothing.
 
         If the call is cancelled after the commit, it returns the result; if it raises CancelledError, nothing is committed
-        later. Cancellation happens when the process is stopped and the call has not returned within a few seconds.
+        later; and as long as it cannot know, it waits. Cancellation happens when the process is stopped and the call has not
+        returned within a few seconds. A second later the process ends, and leaves the question to `find_commit` and `abort`.
         """
         ...
 

@@ -192,6 +192,17 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """Files of an input that are not read, or have no records, for one reason."""
+
+    reason: str
+    count: int
+
+    names: tuple[str, ...]
+    """The first ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputPlan:
     """How a run divides its input into chunks. All attempts of a run use the same plan."""
 
@@ -200,6 +211,9 @@ class InputPlan:
 
     chunks: tuple[Chunk, ...] = ()
     """All chunks in order; together they contain every record once."""
+
+    skipped: tuple[Skipped, ...] = ()
+    """What the input contains and the chunks do not."""
 
     @property
     def total(self) -> int:
@@ -234,6 +248,9 @@ class CommittedRun:
     failed: int
     output: Output
     usage: TokenUsage = NO_USAGE
+
+    skipped: tuple[Skipped, ...] = ()
+    """What was not read of the input."""
 
 
 @dataclass(frozen=True, slots=True)

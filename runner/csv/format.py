@@ -7,8 +7,9 @@ are tables, too: see `runner.csv.results`.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from inferrun.plugins import (
@@ -37,6 +38,12 @@ from runner.number_text import number_of
 
 _ALL: Final = ColumnSelection()
 
+ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+"""How a table with escapes has a backslash and a line break; the backslash is replaced first."""
+
+_ESCAPED: Final = re.compile(r"\\[\\nr]")
+_RAW: Final = {text: raw for raw, text in ESCAPES.items()}
+
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
@@ -45,6 +52,14 @@ class _Header:
     """The columns of a file."""
 
     names: list[str]
+    has_escapes: bool = False
+
+    def cells_of(self, line: bytes) -> list[str] | None:
+        """Return the values in a line; None if it is not valid."""
+        cells = _cells(line)
+        if cells is None or not self.has_escapes or b"\\" not in line:
+            return cells
+        return [_ESCAPED.sub(lambda found: _RAW[found[0]], cell) for cell in cells]
 
     @property
     def id_column(self) -> int | None:
@@ -58,12 +73,17 @@ class Csv:
     suffix = ".csv"
     results_suffix = suffix
 
-    def __init__(self, columns: ColumnSelection = _ALL) -> None:
+    def __init__(self, columns: ColumnSelection = _ALL, *, has_escapes: bool = False) -> None:
         self._columns = columns
+        self._has_escapes = has_escapes
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""
-        return Csv(columns)
+        return Csv(columns, has_escapes=self._has_escapes)
+
+    def with_escapes(self) -> "Csv":
+        """Return the format of a table whose values have `ESCAPES`, so that each record is a line."""
+        return Csv(self._columns, has_escapes=True)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes. The first line is not a record."""
@@ -79,7 +99,7 @@ class Csv:
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = _read_header(file, limits=limits)
+        header = replace(_read_header(file, limits=limits), has_escapes=self._has_escapes)
         check_names(header.names, file, self._columns)
         if self._columns.copies_all:
             check_copied(self._columns.copied_of(header.names), file)
@@ -157,7 +177,7 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     ids: list[CustomId] = []
     members: list[bytes] = []
     for at, text in enumerate(texts, start=skipped):
-        cells = _cells(text)
+        cells = header.cells_of(text)
         if cells is None:
             _check_quotes(text, lines, at)
             raise BadLine(at, "is not in UTF-8")
@@ -182,8 +202,8 @@ def _plain(lines: Lines, skipped: int, *, width: int) -> Sequence[bytes] | None:
 
 
 def _with_ids(texts: Sequence[bytes], column: int, *, width: int) -> tuple[list[CustomId], Sequence[bytes]] | None:
-    """Return the ids of lines without quotes, and what is left of the lines, as `_plain`."""
-    if any(b'"' in text or b"\r" in text for text in texts):
+    """Return the ids of lines without quotes and backslashes, and what is left of the lines, as `_plain`."""
+    if any(b'"' in text or b"\r" in text or b"\\" in text for text in texts):
         return None
     cells = [text.split(b",") for text in texts]
     if set(map(len, cells)) != {width}:
@@ -221,7 +241,7 @@ def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
 
 def _id_in(line: bytes, header: _Header) -> CustomId:
     """Return the id in a line that is not a valid record; None if it has none."""
-    cells, at = _cells(line) or [], header.id_column
+    cells, at = header.cells_of(line) or [], header.id_column
     return cells[at] if at is not None and at < len(cells) else None
 
 

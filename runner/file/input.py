@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path, PurePosixPath
 
-from inferrun.plugins import InputError, Source, StorageObject, StoreContext
-from runner.compression import decompressed, has_suffix
+from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from runner.compression import decompressed
 from runner.file.beneath import opened_folder, split_last, status_of
 from runner.file.local_files import LocalFile, fingerprint_of
 from runner.file.spec import FileSpec, read_spec
 from runner.file_ranges import FileRanges
+from runner.skipped_files import HIDDEN, NESTED_FOLDER, listed, why_skipped
 
 _NAMES_SHOWN = 5
 
@@ -27,11 +28,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     root = context.input_dir
 
     def current_fingerprint() -> str:
-        with _files(root, wanted, suffix=record_format.suffix) as files:
+        with _files(root, wanted, suffix=record_format.suffix) as (files, _):
             return fingerprint_of(files)
 
     with (
-        _files(root, wanted, suffix=record_format.suffix) as files,
+        _files(root, wanted, suffix=record_format.suffix) as (files, skipped),
         decompressed(files, context.spool_dir, context.limits) as readable,
     ):
         yield FileRanges(
@@ -40,12 +41,13 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             record_format=record_format,
             limits=context.limits,
             current_fingerprint=current_fingerprint,
+            skipped=skipped,
         )
 
 
 @contextmanager
-def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[Sequence[LocalFile]]:
-    """The input's files, whose folder stays open inside the context. Raises InputError."""
+def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Sequence[LocalFile], tuple[Skipped, ...]]]:
+    """The input's files, whose folder stays open inside the context, and what is not read of it. Raises InputError."""
     with ExitStack() as opened:
         try:
             found = _open(opened, root, wanted, suffix=suffix)
@@ -61,24 +63,32 @@ def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[Sequence[Lo
         yield found
 
 
-def _open(opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
+def _open(
+    opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str
+) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
     parent, name = split_last(root, wanted.path)
     folder = opened.enter_context(opened_folder(root, parent))
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
-        return [_describe(folder, name)]
+        return [_describe(folder, name)], ()
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
     return _list(folder, wanted, suffix=suffix)
 
 
-def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> Sequence[LocalFile]:
-    named = (name for name in _names(folder) if has_suffix(name, suffix) and not name.startswith("."))
-    found = sorted(name for name in named if not stat.S_ISDIR((folder / name).lstat().st_mode))
+def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
+    reasons = {entry.name: _why_skipped(entry, suffix=suffix) for entry in os.scandir(folder)}
+    found = sorted(name for name, why in reasons.items() if not why)
     if not found:
         raise InputError(
             f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
             f"it {_listing(folder)}"
         )
-    return [_describe(folder, name) for name in found]
+    return [_describe(folder, name) for name in found], listed({_shown(name): why for name, why in reasons.items()})
+
+
+def _why_skipped(entry: os.DirEntry[str], *, suffix: str) -> str:
+    if entry.name.startswith("."):
+        return HIDDEN
+    return NESTED_FOLDER if entry.is_dir(follow_symlinks=False) else why_skipped(entry.name, suffix=suffix)
 
 
 def _describe(folder: Path, name: str) -> LocalFile:

@@ -68,7 +68,7 @@ from runner.run_folder.part_writer import ERRORS_DRAFT, PartWriter
 
 T = TypeVar("T")
 
-_CLOSING_SECONDS = 1.0
+_CLOSING_SECONDS = 0.5
 """Seconds for which closing the store waits for a volume that does not respond."""
 
 _ABANDON_SECONDS = 0.3
@@ -206,12 +206,13 @@ class FileOutput:
         """Prevent the thread of a cancelled `finish` from publishing the manifest, or return the run if it already has."""
         self._is_commit_abandoned = True
         if self._committed_run is None and self._commit_step.locked():
-            if await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
-                self._commit_step.release()
-                return self._committed_run
-            # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
-            with suppress(TimeoutError, OSError):
-                return await asyncio.wait_for(asyncio.to_thread(self._read_manifest), _ABANDON_SECONDS)
+            if not await asyncio.to_thread(self._commit_step.acquire, timeout=_ABANDON_SECONDS):
+                # The thread is publishing the manifest on a volume that hangs; only the volume knows whether the name exists.
+                with suppress(OSError):
+                    if committed_run := await asyncio.to_thread(self._read_manifest):
+                        return committed_run
+                await asyncio.to_thread(self._commit_step.acquire)
+            self._commit_step.release()
         return self._committed_run
 
     async def _on_disk(self, work: Callable[[], T], *, committed: Callable[[CommittedRun], T]) -> T:
@@ -244,6 +245,7 @@ class FileOutput:
                     self._committed_run = self._read_manifest()
                     if self._committed_run is None:
                         raise
+                    self._delete_work()
             return committed(self._committed_run)
 
     def _enter_folder(self, *, create: bool = True) -> None:
@@ -259,10 +261,19 @@ class FileOutput:
         if committed_run := self._read_manifest():
             return Checkpoint(committed_run=committed_run)
         self._prepare_folders()
+        self._check_uncommitted()
         run = self._read_run()
         if run is None:
             return Checkpoint()
         return Checkpoint(plan=run.plan(), committed=self._adopt_commits())
+
+    def _check_uncommitted(self) -> None:
+        """Raise FileExistsError if the run has ended, perhaps since the folders of its work were created or a chunk was committed.
+
+        The attempt that commits the run deletes the commits of its chunks, so a chunk without a commit may be in the output.
+        """
+        if self._layout.manifest.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._layout.manifest.name)
 
     def _adopt_commits(self) -> dict[int, ChunkCommit]:
         self._commits = {document.chunk: document for document in self._read_commits()}
@@ -385,7 +396,8 @@ class FileOutput:
         return document.commit(won=won)
 
     def _publish_files(self, document: ChunkDocument) -> None:
-        """Give the files of a committed chunk their final names, unless they have them."""
+        """Give the files of a committed chunk their final names, unless they have them. Raises FileExistsError."""
+        self._check_uncommitted()
         drafts = self._layout.attempts / document.attempt
         self._publish_file(drafts / f"{document.chunk:06}{self._layout.suffix}", document.part)
         if document.part.errors:
@@ -415,10 +427,14 @@ class FileOutput:
         self._run_folder.check_complete(manifest, counts)
         self._committed_run = self._commit(manifest.text())
         sync_folder(self._layout.folder)
+        self._delete_work()
+        return self._committed_run
+
+    def _delete_work(self) -> None:
+        """Delete what a committed run does not need any more."""
         self._delete_shared_folders()
         for folder in (self._layout.attempts, self._layout.commits):
             shutil.rmtree(folder, ignore_errors=True)
-        return self._committed_run
 
     def _check_files(self, manifest: Manifest) -> None:
         """Verify that all parts exist with their sizes."""

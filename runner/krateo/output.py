@@ -40,6 +40,7 @@ from inferrun.plugins import (
     OutputStore,
     ResultCounts,
     Results,
+    Skipped,
     StorageObject,
     StoreContext,
 )
@@ -82,6 +83,7 @@ class KrateoOutput:
         self._escaped = 0
         self._is_chunked = False
         self._pod_uid = context.pod_uid
+        self._skipped: tuple[Skipped, ...] = ()
 
     async def open(self) -> Checkpoint:
         """Return an empty checkpoint: a data handler cannot be asked what it has stored."""
@@ -89,6 +91,7 @@ class KrateoOutput:
 
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Accept the plan: each Pod predicts the whole input."""
+        self._skipped = plan.skipped
         return plan
 
     def writer(self, chunk: Chunk) -> "KrateoChunkWriter":  # noqa: ARG002  required by the seam
@@ -124,6 +127,7 @@ class KrateoOutput:
             completed=counts.completed,
             failed=counts.failed,
             output=Output(location=self._handler.location[:1024], manifest=f"pod_uid={self._pod_uid}"[:1024]),
+            skipped=self._skipped,
         )
 
     @contextmanager

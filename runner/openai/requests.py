@@ -1,13 +1,16 @@
 """Requests and responses of OpenAI's API. Pure."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
 from inferrun.runner_report import MAX_COUNT
+from inferrun.text import one_line
 from runner.json_text import text_of
 from runner.jsonl.line_blocks import BOM
 
@@ -18,6 +21,10 @@ _RESULTS = ("choices", "data", "output")
 """The members of responses of which one has the result."""
 
 _FIELD = "kserve.modelUrl"
+
+_WORD: Final = re.compile(r"\w+")
+_SHORT_WORD: Final = 3
+_REASON_CHARACTERS: Final = 300
 
 
 class InvalidRequest(ValueError):
@@ -86,6 +93,42 @@ def error_body(body: bytes) -> bytes:
         return text_of(orjson.loads(body))
     except ValueError:  # also that of orjson
         return orjson.dumps(body[:1000].decode(errors="replace"))
+
+
+def reason_of(body: bytes, *, request: bytes) -> str:
+    """Return what a server says about why it fails a request, on one line; empty if it says nothing that is known how to read.
+
+    Servers repeat records in their errors, so each word that the request contains, too, is replaced; its model's name is not.
+    """
+    try:
+        found = orjson.loads(body)
+        sent = set(_words_in(orjson.loads(request)))
+    except orjson.JSONDecodeError:
+        return ""
+    error = found.get("error", found) if isinstance(found, dict) else None
+    if isinstance(error, dict):
+        named = (error.get("code"), error.get("type"))
+        code = next((one for one in named if isinstance(one, str) and one), None)
+        parts = [code, error.get("message", error.get("detail"))]
+    else:
+        parts = [error]
+    text = ": ".join(one for one in parts if isinstance(one, str))
+    masked = _WORD.sub(lambda word: "…" if word[0].casefold() in sent else word[0], text)
+    return one_line(masked, limit=_REASON_CHARACTERS)
+
+
+def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON
+    """Yield the words of a request, except those of up to three letters, which say nothing."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if key != "model":
+                yield from _words_in(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _words_in(member)
+    else:
+        words = (word.casefold() for word in _WORD.findall(str(value)))
+        yield from (word for word in words if len(word) > _SHORT_WORD or not word.isalpha())
 
 
 def base_url(model_url: str) -> str:

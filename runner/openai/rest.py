@@ -33,6 +33,7 @@ from runner.openai.requests import (
     error_body,
     parse_request,
     parse_response,
+    reason_of,
     result_text,
 )
 from runner.record_errors import not_sent
@@ -90,7 +91,9 @@ class OpenAiRest:
             return self._refused(status)
         if status in _REDIRECTS:
             return self._redirected(request.path, status)
-        error = InferenceError(f"{self._target(request.path)} returned {status} with {size_of(response.body)}")
+        reason = reason_of(response.body, request=request.body)
+        said = f": {reason}" if reason else f" with {size_of(response.body)}"
+        error = InferenceError(f"{self._target(request.path)} returned {status}{said}")
         kind = kind_of_status(status)
         if kind is FaultKind.FAILED:
             kind = FaultKind.SERVER_ERROR if status >= 500 else FaultKind.REJECTED  # such as 404 for a model

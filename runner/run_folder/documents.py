@@ -23,6 +23,7 @@ from inferrun.plugins import (
     Member,
     Output,
     ResultCounts,
+    Skipped,
     TokenUsage,
 )
 from inferrun.text import public_url
@@ -59,6 +60,9 @@ class RunDocument(Document):
     chunks: tuple[tuple[int, int, int, int], ...]
     """Unit, start, end and number of records of each chunk."""
 
+    skipped: tuple[Skipped, ...] | None = None
+    """What is not read of the input."""
+
     def plan(self) -> InputPlan:
         """Return the plan."""
         chunks: list[Chunk] = []
@@ -66,7 +70,7 @@ class RunDocument(Document):
         for index, (unit, start, end, records) in enumerate(self.chunks):
             chunks.append(Chunk(index, unit, start, end, first, records))
             first += records
-        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
+        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks), skipped=self.skipped or ())
 
 
 def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
@@ -77,6 +81,7 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
         fingerprint=plan.fingerprint,
         total=plan.total,
         chunks=tuple((chunk.unit, chunk.start, chunk.end, chunk.records) for chunk in plan.chunks),
+        skipped=plan.skipped or None,
     )
 
 
@@ -165,6 +170,7 @@ class Manifest(Document):
 
     records: ManifestRecords
     usage: TokenUsage | None = None
+    skipped: tuple[Skipped, ...] | None = None
     parts: tuple[ManifestPart, ...]
 
     def committed_run(self, output: Output) -> CommittedRun:
@@ -176,6 +182,7 @@ class Manifest(Document):
             failed=records.failed,
             output=output,
             usage=self.usage or NO_USAGE,
+            skipped=self.skipped or (),
         )
 
 
@@ -283,6 +290,7 @@ def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, Chunk
         parts=tuple(document.part for document in documents),
         records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         usage=usage if usage.total_tokens else None,
+        skipped=plan.skipped or None,
     )
 
 

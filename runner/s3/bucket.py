@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    InvalidPathError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
 from obstore.store import S3Store
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
@@ -176,6 +183,11 @@ class Bucket:
             raise self._error(
                 f"{where}: bucket or object does not exist, or the access key is unknown; check {self._side}.s3.bucket, path and "
                 "credentialsRef"
+            ) from error
+        except InvalidPathError as error:
+            raise self._error(
+                f"{where}: contains an object whose key has an empty part, as in a//b, or a control character; rename it",
+                is_retryable=False,
             ) from error
         except (BaseError, OSError) as error:
             raise self._error(f"{where}: {self._failure(error)}") from error

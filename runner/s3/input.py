@@ -8,11 +8,12 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from inferrun.plugins import InputError, Source, StorageObject, StoreContext
-from runner.compression import decompressed, has_suffix
+from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from runner.compression import decompressed
 from runner.file_ranges import FileRanges
 from runner.s3.bucket import Bucket, S3File, StoredObject, open_bucket
 from runner.s3.spec import S3Spec, read_spec
+from runner.skipped_files import NESTED_FOLDER, listed, why_skipped
 
 _KEYS_SHOWN = 5
 
@@ -25,10 +26,10 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     folder = context.endpoints_dir / "input"
     async with open_bucket(wanted, folder, context.limits, side="input", error=InputError) as bucket:
 
-        def find() -> Sequence[StoredObject]:
+        def find() -> tuple[Sequence[StoredObject], tuple[Skipped, ...]]:
             return _find(bucket, wanted, suffix=record_format.suffix)
 
-        found = await asyncio.to_thread(find)
+        found, skipped = await asyncio.to_thread(find)
         files = [S3File(bucket, one.key, one.size, one.etag) for one in found]
         with decompressed(files, context.spool_dir, context.limits) as readable:
             yield FileRanges(
@@ -36,22 +37,27 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 fingerprint=_fingerprint_of(found),
                 record_format=record_format,
                 limits=context.limits,
-                current_fingerprint=lambda: _fingerprint_of(find()),
+                current_fingerprint=lambda: _fingerprint_of(find()[0]),
+                skipped=skipped,
             )
 
 
-def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> Sequence[StoredObject]:
+def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> tuple[Sequence[StoredObject], tuple[Skipped, ...]]:
     if not wanted.path.endswith("/") and (one := bucket.head(wanted.path)) is not None:
-        return [one]
+        return [one], ()
     prefix = f"{wanted.path.rstrip('/')}/"
     below = bucket.list_below(prefix)
-    found = [one for one in below if "/" not in one.key.removeprefix(prefix) and has_suffix(one.key, suffix)]
+    reasons: dict[str, str] = {}
+    for one in below:
+        name, slash, _ = one.key.removeprefix(prefix).partition("/")
+        reasons[name + slash] = NESTED_FOLDER if slash else why_skipped(name, suffix=suffix)
+    found = [one for one in below if not reasons.get(one.key.removeprefix(prefix), NESTED_FOLDER)]
     if not found:
         names = ", ".join(one.key for one in below[:_KEYS_SHOWN]) or "nothing"
         raise InputError(
             f"input.s3.path: {wanted.location} is no object, and there is no *{suffix} below it; it contains {names}"
         )
-    return found
+    return found, listed({name.removesuffix("/"): why for name, why in reasons.items() if why})
 
 
 def _fingerprint_of(found: Sequence[StoredObject]) -> str:

@@ -77,9 +77,6 @@ _PROBE = b"inferrun probes whether this server supports conditional writes\n"
 _READS_AT_A_TIME = 8
 """Commits that are read at a time: each is a small object, so the latency of the server counts."""
 
-_LAST_CHECK_SECONDS = 0.4
-"""Seconds that a cancelled commit waits to find out whether the manifest was written."""
-
 
 class S3Output:
     """The objects of one run in a bucket."""
@@ -128,16 +125,15 @@ class S3Output:
         return await self._on_thread(lambda: self._commit_chunk(chunk, part))
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Write the manifest. If the call is cancelled, the request that is under way decides."""
+        """Write the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
         commit = asyncio.ensure_future(self._on_thread(lambda: self._store_manifest(counts)))
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
-            with suppress(OutputError, TimeoutError):
-                run = await asyncio.wait_for(self._on_thread(self._read_manifest), _LAST_CHECK_SECONDS)
-                if run:
+            with suppress(OutputError):
+                if run := await self._on_thread(self._read_manifest):
                     return run
-            raise
+            return await commit
 
     async def claim(self, claim: Claim) -> bool:
         """Write a claim."""

@@ -1,12 +1,16 @@
 """The storage object of the label `s3`: `bucket`, `path`, `endpoint`, `region`, `credentialsRef{name}`, `format`."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from inferrun.plugins import ContractError
 from runner.contract_file import describe
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 
 class CredentialsRef(BaseModel):
@@ -32,8 +36,9 @@ class S3Spec(BaseModel):
     @field_validator("path")
     @classmethod
     def _is_key(cls, path: str) -> str:
-        if path.startswith("/") or "\0" in path or {"..", "."} & set(path.split("/")):
-            raise ValueError('must be a key or a prefix without a leading "/" and without ".."')
+        parts = path.removesuffix("/").split("/")
+        if {"", "..", "."} & set(parts) or _CONTROL.search(path):
+            raise ValueError('must be a key or a prefix without a leading "/", "//", ".." and control characters')
         return path
 
     @field_validator("endpoint")

@@ -4,8 +4,8 @@ Without a key, each Pod executes the query once and spools its rows to disk: it 
 fingerprint is a hash of the rows. With a key, a column of unique integers, nothing is spooled: chunks are ranges of keys, and the
 fingerprint is the number of rows and a sum of their hashes, which the server computes.
 
-Rows are copied as CSV, in a read-only transaction. Columns are numbers or booleans; a column `custom_id` is copied to the results,
-and so is the key if there is no such column.
+Rows are copied as CSV, in a read-only transaction, one per line: line breaks in texts are escaped. A column `custom_id` is copied
+to the results, and so is the key if there is no such column.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from psycopg import sql
 
@@ -30,6 +30,7 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.connections import open_connections
+from runner.csv.format import ESCAPES, Csv
 from runner.file.local_files import LocalFile
 from runner.file_ranges import FileRanges, chunk_size
 from runner.memory_file import MemoryFile
@@ -40,6 +41,9 @@ _ID: Final = "custom_id"
 _BOOLEAN: Final = 16
 _INTEGERS: Final = frozenset({20, 21, 23})
 """The types bigint, smallint and integer."""
+
+_NUMBERS: Final = frozenset({*_INTEGERS, 700, 701, 1700})
+"""Those, real, double precision and numeric."""
 
 _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
@@ -53,7 +57,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="input", error=InputError)
     limits = context.limits
     database = Database(credentials, await open_connections(limits), limits, side="input", error=InputError)
-    table = context.format_named("csv", "input.sql")
+    table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)
         return
@@ -170,7 +174,14 @@ def _check_columns(names: Sequence[str]) -> None:
 
 def _selected(name: str, code: int) -> sql.Composable:
     column = sql.Identifier(name)
-    return sql.SQL("{}::int as {}").format(column, column) if code == _BOOLEAN else column
+    if code == _BOOLEAN:
+        return sql.SQL("{}::int as {}").format(column, column)
+    if code in _NUMBERS:
+        return column
+    escaped: sql.Composable = sql.SQL("{}::text").format(column)
+    for raw, text in ESCAPES.items():
+        escaped = sql.SQL("replace({}, {}, {})").format(escaped, sql.Literal(raw), sql.Literal(text))
+    return sql.SQL("{} as {}").format(escaped, column)
 
 
 def _copied(connection: Connection, rows: sql.Composable) -> bytes:
@@ -187,8 +198,11 @@ def _copied(connection: Connection, rows: sql.Composable) -> bytes:
 
 
 def _copy(connection: Connection, rows: sql.Composable) -> Iterator[bytes]:
+    """Copy the rows. A null is an empty value, or NaN if it is the only value: an empty line would not be a record."""
     connection.execute("set transaction read only")
-    command = sql.SQL("copy ({}) to stdout (format csv, header true)").format(rows)
+    described = connection.execute(sql.SQL("select * from ({}) r limit 0").format(rows)).description or ()
+    null = sql.Literal("NaN" if len(described) == 1 else "")
+    command = sql.SQL("copy ({}) to stdout (format csv, header true, null {})").format(rows, null)
     with connection.cursor().copy(command) as copy:
         yield from map(bytes, copy)
 

@@ -66,9 +66,6 @@ from runner.sql.spec import SqlOutputSpec, read_spec
 
 T = TypeVar("T")
 
-_LAST_CHECK_SECONDS: Final = 0.4
-"""Seconds that a cancelled commit waits for the transaction that is under way."""
-
 _PIECE: Final = 1 << 20
 
 _TABLES: Final = {
@@ -136,10 +133,7 @@ class SqlOutput:
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
-            done, _ = await asyncio.wait([commit], timeout=_LAST_CHECK_SECONDS)
-            if done and not commit.cancelled() and commit.exception() is None:
-                return commit.result()
-            raise
+            return await commit
 
     async def find_commit(self) -> CommittedRun | None:
         """Read the manifest."""

@@ -183,6 +183,22 @@ async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     assert once.stored() == WHOLE
 
 
+async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_changes_nothing(
+    once: OutputWorld,
+) -> None:
+    async with once.open() as late:
+        assert await late.open() == Checkpoint()
+        async with once.open(pod="pod-2") as store:
+            await store.open()
+            await store.begin(PLAN)
+            await predict(store, CHUNKS)
+            finished = await finish(store)
+        await late.begin(PLAN)
+        assert not any(commit.won for commit in await predict(late, CHUNKS, add=1000.0))
+        assert await finish(late) == finished
+    assert once.stored() == WHOLE
+
+
 async def test_a_committed_run_is_reported_with_its_result(once: OutputWorld) -> None:
     async with once.open() as store:
         await store.open()

@@ -17,7 +17,7 @@ from typing import Any
 
 from inferrun.plugins import Counts, RunnerError
 from inferrun.reasons import Reason
-from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult
+from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_result
 from runner.contract_file import read_contract
 from runner.errors import first_error
 from runner.execution import execute
@@ -37,6 +37,9 @@ class Ended:
     result: RunnerResult
     stdout: str
     stderr: str
+
+    is_readable: bool = True
+    """Whether the container has left a result. Otherwise the control plane asks the store whether the run is committed."""
 
     @property
     def message(self) -> str:
@@ -178,5 +181,6 @@ async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None
 def _ended(code: int, log: Path, *, stdout: str = "", stderr: str = "") -> Ended:
     text = log.read_bytes() if log.exists() else b""
     assert len(text) <= MESSAGE_LIMIT
-    result = RunnerResult.model_validate_json(text) if text else RunnerResult(reason=Reason.RUNNER_FAILED)
-    return Ended(code=code, result=result, stdout=stdout, stderr=stderr)
+    found = parse_result(text.decode())
+    result = found or RunnerResult(reason=Reason.RUNNER_FAILED, message=text.decode())
+    return Ended(code=code, result=result, is_readable=found is not None, stdout=stdout, stderr=stderr)

@@ -4,7 +4,9 @@ import asyncio
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -50,6 +52,23 @@ obstore.put, obstore.list = paused_put, paused_list
 """
 """A `sitecustomize` module that pauses the client of a bucket, as a server that responds late does."""
 
+COMMITS_AT_DEADLINE = """
+import os, time
+import obstore
+
+put, started = obstore.put, time.monotonic()
+
+
+def late_put(store, key, *arguments, **options):
+    if key.endswith("manifest.json"):
+        time.sleep(max(0, float(os.environ["INFERRUN_SECONDS_LEFT"]) - 0.5 - (time.monotonic() - started)))
+    return put(store, key, *arguments, **options)
+
+
+obstore.put = late_put
+"""
+"""A `sitecustomize` module that commits half a second before the deadline."""
+
 
 @pytest.fixture
 async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
@@ -92,6 +111,75 @@ def to_bucket(machine: Machine, s3: S3Server, folder: Path, *, step: str, second
         "PAUSE_MARKER": str(folder / "paused"),
         "PAUSE_SECONDS": str(seconds),
     }
+
+
+@asynccontextmanager
+async def slow_commit(server: str, seen: asyncio.Event, *, seconds: float) -> AsyncIterator[str]:
+    """Forward connections to a server, the request for the manifest only after some seconds, even if the client is gone by then."""
+    target = urlsplit(server)
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(target.hostname, target.port)
+        back = asyncio.create_task(pipe(from_server, writer))
+        while data := await reader.read(1 << 16):
+            if data.startswith(b"PUT ") and b"manifest.json" in data.partition(b"\r\n")[0]:
+                seen.set()
+                await asyncio.sleep(seconds)
+            to_server.write(data)
+        await asyncio.wait([back], timeout=seconds)
+        to_server.close()
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
+        yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("cause", ["SIGTERM", "deadline"])
+@pytest.mark.parametrize("seconds", [2.6, 8.0], ids=["slow", "slower"])
+async def test_a_manifest_that_appears_later_is_waited_for_or_the_question_is_left_open(
+    file: Machine, s3: S3Server, tmp_path: Path, cause: str, seconds: float
+) -> None:
+    write_rows(file)
+    credentials(file.folder / "endpoints" / "output")
+    seen = asyncio.Event()
+    async with slow_commit(s3.url, seen, seconds=seconds) as proxy:
+        file.contract["output"] = {"s3": {**s3.spec("out"), "endpoint": proxy}}
+        if cause == "deadline":
+            at_deadline = {"INFERRUN_SECONDS_LEFT": "6"}
+            (tmp_path / "sitecustomize.py").write_text(COMMITS_AT_DEADLINE)
+            ended = await file.process(PYTHONPATH=str(tmp_path), **at_deadline)
+        else:
+            pod = await file.start()
+            await asyncio.wait_for(seen.wait(), 60)
+            ended = await stopped(pod)
+        assert seen.is_set()
+        await until(lambda: is_in_bucket(file, s3))
+    if seconds < 3:
+        assert_consistent(ended, is_committed=True, code=0)
+    else:
+        assert (ended.code, ended.is_readable) == (143 if cause == "SIGTERM" else 6, False)
+        assert "whether the run is committed is not known" in ended.message
+
+
+async def test_a_table_that_commits_after_the_process_has_ended_leaves_the_question_open(
+    file: Machine, postgres: Postgres
+) -> None:
+    await to_table(file, postgres, seconds=8)
+    postgres.execute("drop trigger slow on inferrun_runs")
+    postgres.execute(
+        "create constraint trigger slow after update on inferrun_runs deferrable initially deferred "
+        "for each row execute function slow()"
+    )
+    pod = await file.start()
+    await until(lambda: is_committing(postgres) or pod.process.returncode is not None, seconds=60)
+    ended = await stopped(pod)
+    assert (ended.code, ended.is_readable) == (143, False)
+    await until(lambda: is_in_table(file, postgres))
 
 
 def is_in_bucket(machine: Machine, s3: S3Server) -> bool:

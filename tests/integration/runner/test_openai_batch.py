@@ -123,7 +123,7 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     ]
     about = rejected["inferrun"]
     assert (about["index"], about["code"], about["attempts"]) == (1, "http_400", 1)
-    assert "returned 400 with a body of" in about["message"]
+    assert about["message"].endswith("returned 400: bad prompt")
     assert "inferrun" not in objects(s3, "predictions")[0]
 
 
@@ -251,14 +251,36 @@ async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm
     assert (await machine.pod(**SMALL)).code == 0
 
 
-async def test_a_server_that_rejects_every_request_ends_the_run_early(machine: Machine, llm: OpenAiServer) -> None:
+async def test_rejected_prompts_before_good_ones_cost_only_themselves(machine: Machine, s3: S3Server) -> None:
+    lines = [request(f"{at}", "bad" if at < 20 else f"prompt {at}") for at in range(520)]
+    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 0, ended.message
+    assert ended.message == "500 of 520 records predicted; 20 failed, with their errors in the output"
+    errors = objects(s3, "errors")
+    assert [line["custom_id"] for line in errors] == [f"{at}" for at in range(20)]
+    assert all(line["inferrun"]["message"].endswith("returned 400: bad prompt") for line in errors)
+
+
+async def test_a_server_that_rejects_every_request_ends_the_run_with_its_reason(
+    machine: Machine, llm: OpenAiServer
+) -> None:
     async def reject(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": "The model `tiny` does not exist"}, status=404)
+        return web.json_response({"error": {"message": "The model `tiny` does not exist"}}, status=404)
 
     llm.before = reject
     ended = await machine.pod(**SMALL)
     assert ended.code == 4
-    assert "/v1/chat/completions returned 404 with a body of" in ended.message
+    assert ended.message.startswith("all 300 records failed: ")
+    assert "/v1/chat/completions returned 404: The model `tiny` does not exist" in ended.message
+
+
+async def test_a_thousand_rejections_in_a_row_end_the_attempt(machine: Machine, s3: S3Server) -> None:
+    lines = [request(f"{at}", "bad") for at in range(1_200)]
+    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended = await machine.pod(**SMALL)
+    assert ended.code == 4
+    assert ended.message.endswith("returned 400: bad prompt")
 
 
 async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:

@@ -88,6 +88,18 @@ async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, mo
     assert ended.result.records.total == 1000
 
 
+async def test_sigterm_while_a_data_handler_stores_the_predictions_leaves_the_question_open(
+    krateo: Machine, handler: Handler
+) -> None:
+    handler.before_output = never
+    sent = len(handler.headers)
+    pod = await krateo.start()
+    await until(lambda: len(handler.headers) == sent + 2)
+    pod.signal(signal.SIGTERM)
+    ended = await asyncio.wait_for(pod.end(), 30)
+    assert (ended.code, ended.is_readable) == (143, False)
+
+
 def handles_sigterm(pid: int) -> bool:
     caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))

@@ -46,6 +46,7 @@ class Server:
 async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) -> AsyncIterator[Bucket]:
     """The bucket of a server on loopback."""
     app = web.Application()
+    app.router.add_route("*", "/records", server.handle)
     app.router.add_route("*", "/records/{key:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from inferrun.plugins import OutputError
+from inferrun.plugins import ContractError, OutputError
+from runner.s3.spec import read_spec
 from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
 
 CANARY = "c4nary"
@@ -87,3 +88,32 @@ async def test_responses_that_are_always_cut_off_are_reported(tmp_path: Path) ->
     async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
         with pytest.raises(OutputError, match="the response was truncated; check output"):
             await asyncio.to_thread(bucket.read_range, KEY, start=0, length=100)
+
+
+@dataclass
+class Listing(Server):
+    """Lists one object."""
+
+    async def handle(self, _: web.Request) -> web.StreamResponse:
+        """Return the list."""
+        item = (
+            '<Key>out//a.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"a"</ETag><Size>3</Size>'
+        )
+        text = f"<ListBucketResult><IsTruncated>false</IsTruncated><Contents>{item}</Contents></ListBucketResult>"
+        return web.Response(text=text, content_type="application/xml")
+
+
+async def test_an_object_whose_key_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    async with bucket_of(Listing(conflicts=0), tmp_path) as bucket:
+        with pytest.raises(
+            OutputError, match="out/: contains an object whose key has an empty part, as in a//b"
+        ) as raised:
+            await asyncio.to_thread(bucket.list_below, "out/")
+    assert not raised.value.is_retryable
+
+
+@pytest.mark.parametrize("path", ["out//a", "out//", "out/a\nb", "out/\x7f"])
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_path_that_is_no_key_is_rejected_with_its_field(side: str, path: str) -> None:
+    with pytest.raises(ContractError, match=rf"^{side}\.s3\.path: "):
+        read_spec({"bucket": "records", "path": path}, side=side)

@@ -195,6 +195,37 @@ async def test_a_failed_record_has_an_error_in_place_of_a_prediction(
     assert rows[3][3]["code"] == "rejected"
 
 
+@pytest.mark.parametrize("key", ["id", ""])
+async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres, key: str) -> None:
+    texts = ["two\nlines", "\r\n", "a\rb", "\\n", "back\\slash\\", '"quoted, "', "a\tb", "", "ü \u2028"]
+    server.execute("create table if not exists texts (id int primary key, name text, a float8)")
+    server.execute("truncate texts")
+    for at, text in enumerate(texts):
+        server.execute("insert into texts values (%s, %s, 1)", at, text)
+    machine.contract["passThroughColumns"] = ["name"]
+    machine.contract["input"]["sql"] |= {
+        "query": "select id, a, name, name as custom_id from texts order by id"
+        if key
+        else "select a, name, name as custom_id from texts order by id",
+        "key": key,
+    }
+    machine.contract["output"]["sql"]["table"] = "copied"
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "9 of 9 records predicted")
+    rows = server.execute(
+        "select custom_id, input from copied where run = %s order by index", machine.contract["runId"]
+    )
+    assert rows == [(text, {"name": text}) for text in texts]
+
+
+async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, model: CountingModel) -> None:
+    model.before = reject_null
+    query = "select nullif(a, 1) as a from irises where id < 3 order by id"
+    machine.contract["input"]["sql"] |= {"query": query, "key": ""}
+    ended = await machine.pod(INFERRUN_BATCH_ROWS="1")
+    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
+
+
 @pytest.mark.parametrize(
     ("side", "change", "text"),
     [

@@ -125,7 +125,7 @@ async def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no
         has_begun = False
 
     model, limits = Restarting(), Limits(request_seconds=0, retry_seconds=5)
-    window = ReorderWindow(limit=limits.window_bytes, minimum=lambda: 4)
+    window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: 2)
     sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
     async with asyncio.timeout(30):
         for index in (0, 1):

@@ -25,6 +25,7 @@ from inferrun.plugins import (
     InferenceError,
     InputError,
     InputPlan,
+    JsonRecords,
     Limits,
     ModelProtocol,
     Output,
@@ -33,6 +34,7 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
+from inferrun.plugins.limits import MIB
 from runner.error_budget import ErrorBudget
 from runner.json_text import json_texts
 from runner.pipeline import Pipeline
@@ -266,7 +268,7 @@ async def test_another_number_of_predictions_than_records_costs_one_record() -> 
 async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
     """Send one batch without a pipeline around it."""
     chosen = Limits(request_seconds=0, batch_rows=100, retry_seconds=30)
-    window = ReorderWindow(limit=chosen.window_bytes, minimum=lambda: 2)
+    window = ReorderWindow(limit=chosen.window_bytes, in_flight=lambda: 2)
     sender = Sender(model, window, limits=chosen, budget=ErrorBudget(total=0), recall=None)
     batch = Batch(first=0, records=records([index] for index in range(records_in_request)))
     async with asyncio.timeout(30):
@@ -307,12 +309,39 @@ async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_resp
     assert sent[1] > 4
 
 
-async def test_a_model_that_rejects_every_record_ends_the_run_early() -> None:
-    model = PickyModel(*range(RECORDS))
-    with pytest.raises(ExceptionGroup) as failed:
-        await predict_with(model, Recorder())
-    assert failed.group_contains(InferenceError, match="bad record")
-    assert model.requests < 60
+async def test_requests_larger_than_the_window_are_sent_as_many_at_a_time_as_the_config_says() -> None:
+    class Wide(Numbers):
+        def read(self, chunk: Chunk) -> Iterator[Block]:
+            for index in range(chunk.start, chunk.end):
+                yield Block(JsonRecords([b'[%d,"%b"]' % (index, b"x" * 100_000)]))
+
+    class Echo(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            self._in_flight += 1
+            assert self._in_flight <= 64
+            if self._in_flight == 64:
+                are_in_flight.set()
+            await are_in_flight.wait()
+            self._in_flight -= 1
+            return Results(batch.records)
+
+    are_in_flight = asyncio.Event()
+    limits = Limits(request_seconds=0, batch_rows=1, window_bytes=MIB, concurrency=64)
+    source = Wide(random.Random(4))  # noqa: S311  not for security
+    pipeline = Pipeline(source, Echo(), Recorder(), limits=limits, report=lambda _: None)
+    async with asyncio.timeout(30):
+        await pipeline.run(source.plan(), Checkpoint())
+
+
+@pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
+async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(bad: range) -> None:
+    counts = await predict_with(PickyModel(*bad), Recorder())
+    assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
+
+
+async def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
+    with pytest.raises(InferenceError, match="bad record"):
+        await send_alone(PickyModel(*range(1_000)), 1_000)
 
 
 @pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])

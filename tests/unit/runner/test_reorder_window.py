@@ -14,7 +14,7 @@ NOTHING = results([])
 
 
 async def test_a_full_window_admits_the_next_batch_when_one_leaves() -> None:
-    window = ReorderWindow(limit=3 * SIZE, minimum=lambda: 1)
+    window = ReorderWindow(limit=3 * SIZE, in_flight=lambda: 1)
     for _ in range(3):
         await window.enter(BATCH)
     waiting = asyncio.create_task(window.enter(BATCH))
@@ -24,8 +24,8 @@ async def test_a_full_window_admits_the_next_batch_when_one_leaves() -> None:
     await asyncio.wait_for(waiting, 1)
 
 
-async def test_the_minimum_is_admitted_whatever_its_size() -> None:
-    window = ReorderWindow(limit=1, minimum=lambda: 2)
+async def test_as_many_batches_as_may_be_in_flight_are_admitted_whatever_their_size() -> None:
+    window = ReorderWindow(limit=1, in_flight=lambda: 2)
     for _ in range(2):
         await window.enter(BATCH)
     with pytest.raises(TimeoutError):
@@ -33,7 +33,7 @@ async def test_the_minimum_is_admitted_whatever_its_size() -> None:
 
 
 async def test_predictions_count_and_only_the_oldest_batch_may_exceed_the_limit() -> None:
-    window = ReorderWindow(limit=3 * SIZE, minimum=lambda: 1)
+    window = ReorderWindow(limit=3 * SIZE, in_flight=lambda: 1)
     batches = [Batch(first=first, records=BATCH.records) for first in (0, 10)]
     for each in batches:
         await window.enter(each)
@@ -49,7 +49,7 @@ async def test_predictions_count_and_only_the_oldest_batch_may_exceed_the_limit(
 
 
 async def test_a_slow_writer_does_not_fill_the_window() -> None:
-    window = ReorderWindow(limit=100 * SIZE, minimum=lambda: 2)
+    window = ReorderWindow(limit=100 * SIZE, in_flight=lambda: 1)
     for _ in range(2):
         await window.enter(BATCH)
     window.add(BATCH, results([1.0] * 10))

@@ -96,7 +96,7 @@ def _answer(response: asyncio.Future[None]) -> None:
 
 async def _sent(model: Mortal, count: int, limits: Limits) -> dict[int, object]:
     """The predictions and errors of the records, as far as there are any when the attempt ends."""
-    window = ReorderWindow(limit=_NEVER_FULL, minimum=lambda: _NEVER_FULL)
+    window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
     sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
     found: dict[int, object] = {}
 

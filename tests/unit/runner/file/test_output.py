@@ -1,8 +1,11 @@
 """The output folder of a run: what is read and when, and which volumes are accepted."""
 
+import asyncio
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -126,6 +129,56 @@ async def test_a_chunk_that_another_pod_is_committing_gets_its_final_name(tmp_pa
         assert not (await writer.commit()).won
         await second.finish(Counts(total=4, completed=4))
     assert orjson.loads(final.read_bytes()) == {"index": 3, "prediction": 1.5}
+
+
+@pytest.mark.parametrize("folder", ["predictions", ".commits"])
+async def test_a_pod_that_pauses_while_another_one_commits_the_run_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """It pauses after it has looked for the manifest, before it creates the folders that the other one has deleted."""
+    mkdir = os.mkdir
+
+    def create(name: str, *arguments: Any, **options: Any) -> None:  # Any: those of os.mkdir
+        if name == folder:
+            monkeypatch.setattr(os, "mkdir", mkdir)
+            asyncio.run(predict(tmp_path, pod="pod-1", chunks=range(4)))
+        mkdir(name, *arguments, **options)
+
+    monkeypatch.setattr(os, "mkdir", create)
+    late = await predict(tmp_path, pod="pod-2", chunks=range(4), value=9.9)
+    assert late.committed_run is not None
+    assert_has_only_the_first_commit(tmp_path)
+
+
+async def test_a_pod_that_commits_a_chunk_while_another_one_cleans_up_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunk's commit is deleted, but its folder is not yet."""
+    async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as late:
+        await late.open()
+        await late.begin(PLAN)
+        commits = run_folder(tmp_path) / ".commits"
+        rmtree = shutil.rmtree
+
+        def empty(path: Path, **options: Any) -> None:  # Any: those of shutil.rmtree
+            rmtree(path, **options)
+            if path.name == commits.name:
+                commits.mkdir()
+
+        monkeypatch.setattr(shutil, "rmtree", empty)
+        await predict(tmp_path, pod="pod-1", chunks=range(4))
+        monkeypatch.setattr(shutil, "rmtree", rmtree)
+        writer = late.writer(CHUNKS[0])
+        await writer.write(batch([[1.0]]), results([9.9]))
+        assert not (await writer.commit()).won
+    assert_has_only_the_first_commit(tmp_path)
+
+
+def assert_has_only_the_first_commit(claim: Path) -> None:
+    folder = run_folder(claim)
+    parts = sorted((folder / "predictions").iterdir())
+    assert [orjson.loads(part.read_bytes())["prediction"] for part in parts] == [1.5] * 4
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "predictions", "run.json"]
 
 
 async def test_a_run_with_a_changed_part_is_not_committed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from inferrun.plugins import NO_USAGE
 from inferrun.runner_report import MAX_COUNT, TokenUsage
 from runner.openai.format import OPENAI
-from runner.openai.requests import InvalidRequest, error_body, parse_request, parse_response, result_text
+from runner.openai.requests import InvalidRequest, error_body, parse_request, parse_response, reason_of, result_text
 
 DEEP = b"[" * 300 + b"]" * 300
 REQUEST = b'{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": %b}}'
@@ -22,6 +22,40 @@ def test_whatever_a_server_says_about_an_error_is_json_on_one_line(body: bytes) 
     text = error_body(body)
     assert b"\n" not in text
     orjson.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            b'{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}',
+            "model_not_found: The model `m` does not exist",
+        ),
+        (b'{"error":{"message":"too long","type":"BadRequestError","code":400}}', "BadRequestError: too long"),
+        (b'{"object":"error","message":"too\\nlong","type":"BadRequestError"}', "BadRequestError: too long"),
+        (b'{"error":"too long","error_type":"validation"}', "too long"),
+        (b'{"detail":"Not Found"}', "Not Found"),
+        (b'{"detail":[{"input":"x"}]}', ""),
+        (b'{"error":null}', ""),
+        (b'["too long"]', ""),
+        (b"<html>", ""),
+        (b"", ""),
+    ],
+)
+def test_the_reason_of_a_rejection_is_found(body: bytes, reason: str) -> None:
+    assert reason_of(body, request=b'{"model":"m","prompt":"a"}') == reason
+
+
+@pytest.mark.parametrize(
+    "prompt", [b'"Alice, 4711"', b'["alice", 4711]', b'[{"content":[{"text":"for ALICE: 4711"}]}]']
+)
+def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) -> None:
+    body = b'{"error":{"message":"invalid text \'Alice 4711\' for the model","code":"alice"}}'
+    assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
+
+
+def test_a_long_reason_is_truncated() -> None:
+    assert len(reason_of(b'{"error":"%b"}' % (b"x" * 10_000), request=b"{}")) <= 300
 
 
 def test_a_response_that_is_nested_too_deeply_is_described() -> None:
