@@ -9,6 +9,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from inferrun.plugins import (
     ArrowRecords,
     Block,
@@ -23,6 +25,7 @@ from inferrun.plugins import (
     Records,
     Source,
 )
+from runner.row_validation import form_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,9 +76,11 @@ def _kind(records: Records) -> str:
     match records:
         case ArrowRecords(table):
             return f"rows of {table.num_columns} columns"
-        case JsonRecords(texts) if texts[0].startswith(b"["):
-            return f"arrays of {texts[0].count(b',') + 1} numbers"
-    return "JSON objects"
+        case JsonRecords(texts) if texts[0].startswith(b"{"):
+            return "JSON objects"
+        case JsonRecords(texts):
+            form = form_of(orjson.loads(texts[0]))
+            return f"arrays of {form}" if len(form.dimensions) == 1 else f"values such as {form}"
 
 
 async def check_model(model: ModelProtocol, first: FirstRecords, *, is_strict: bool) -> str:

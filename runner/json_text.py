@@ -3,14 +3,39 @@
 orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each text. Texts that are kept are therefore copied.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
 from inferrun.plugins import ArrowRecords, Json, JsonRecords, RecordError, Records
 from inferrun.plugins.joined_texts import JoinedTexts
+
+if TYPE_CHECKING:
+    import numpy.typing
+
+
+_BYTES: Final = "b64"
+
+
+def json_of_bytes(value: bytes) -> Json:
+    """Return bytes as JSON: a text if they are one, otherwise `{"b64": …}`, as TensorFlow Serving's REST API has it."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {_BYTES: b64encode(value).decode()}
+
+
+def bytes_in(value: Json) -> bytes | None:
+    """Return the bytes that an object with their base64 stands for; None for every other value."""
+    if not isinstance(value, dict) or list(value) != [_BYTES] or not isinstance(text := value[_BYTES], str):
+        return None
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return None
 
 
 def json_texts(records: Records) -> Sequence[bytes]:
@@ -29,13 +54,6 @@ def array_of(texts: Sequence[bytes]) -> bytes:
     if type(texts) is JoinedTexts:
         return b"[%b]" % texts.joined.replace(texts.separator, b",")
     return b"[%b]" % b",".join(texts)
-
-
-def flat_rows(texts: Sequence[bytes]) -> bytes:
-    """Return the values of arrays that are not nested, and contain no texts, separated by commas."""
-    if type(texts) is JoinedTexts:
-        return texts.joined.translate(bytes.maketrans(texts.separator, b","), b"[]")
-    return b",".join(texts).translate(None, b"[]")
 
 
 _ROWS_AT_ONCE = 256
@@ -91,6 +109,23 @@ def number_row_texts(rows: Sequence[Json], *, width: int) -> Sequence[bytes] | N
     return list(chain.from_iterable(piece.split(b"\n") for piece in pieces))
 
 
+def array_texts(values: "numpy.typing.NDArray[Any]") -> Sequence[bytes]:  # Any: numbers or booleans
+    """Return one text per row of an array; NaN and infinity become null."""
+    brackets = values.ndim - 1
+    end, begin = b"]" * brackets, b"[" * brackets  # rows within rows are separated by fewer
+    separator = b"\n" if brackets else b","
+    at_once = max(1, _JOINED_NUMBERS * len(values) // max(values.size, 1))
+    pieces = [
+        orjson.dumps(values[start : start + at_once], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+        for start in range(0, len(values), at_once)
+    ]
+    if brackets:
+        pieces = [piece.replace(end + b"," + begin, end + b"\n" + begin) for piece in pieces]
+    if len(pieces) == 1:
+        return JoinedTexts(pieces[0], len(values), separator=separator)
+    return list(chain.from_iterable(piece.split(separator) for piece in pieces))
+
+
 def _encoded_or_none(value: object) -> bytes | None:
     try:
         return orjson.dumps(value)
@@ -140,6 +175,6 @@ def error_text(error: RecordError) -> bytes:
 
 def _encoded(value: object) -> bytes:
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default=json_of_bytes)
     except orjson.JSONEncodeError as error:
         raise ValueError(f"a value cannot be written as JSON ({error})") from error

@@ -1,11 +1,15 @@
-"""Validates that decoded JSON consists of rows of numbers and nulls with equal widths. Pure.
+"""Validates decoded JSON: rows of numbers and nulls with equal widths, and the forms of other records. Pure.
 
-Valid batches are checked by C loops over the whole batch. Only an invalid batch is checked row by row, to find its first fault.
+Valid batches of rows are checked by C loops over the whole batch. Everything else is checked record by record.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import cast
+from typing import Final, cast
+
+from inferrun.plugins import Json
+from runner.json_text import bytes_in
 
 _NUMBERS = {int, float, type(None)}  # bool is a subclass of int, so types are compared exactly
 
@@ -50,6 +54,55 @@ def _fault_of(row: object) -> str:
         if type(value) not in _NUMBERS:
             return f"contains {kind_of(value)} at position {position}; only numbers and null are allowed"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a record is made of. The records of a request must have the same."""
+
+    kind: str
+    """Of each value: `number`, which may be missing, `string` (or bytes as an object with their base64), `boolean`, `object`."""
+
+    dimensions: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if len(self.dimensions) == 1:
+            return f"{self.dimensions[0]} {self.kind}s"
+        return f"an array {list(self.dimensions)} of {self.kind}s" if self.dimensions else kind_of(_EXAMPLES[self.kind])
+
+
+_EXAMPLES: Final[dict[str, Json]] = {"number": 0, "string": "", "boolean": False, "object": {}}
+
+
+def form_of(record: Json) -> Form:
+    """Return the form of a record without columns. Raises ValueError with what is wrong with it, without the record's name."""
+    match record:
+        case list() if set(map(type, record)) <= _NUMBERS and record:
+            return Form("number", (len(record),))
+        case list():
+            return _form_of_array(record)
+        case str():
+            return Form("string")
+        case bool():
+            return Form("boolean")
+        case int() | float():
+            return Form("number")
+        case dict() if bytes_in(record) is not None:
+            return Form("string")
+    raise ValueError(f"must be a value or an array, got {kind_of(record)}")
+
+
+def _form_of_array(values: list[Json]) -> Form:
+    if not values:
+        raise ValueError("must have values, got an empty array")
+    if not _NUMBERS.isdisjoint(map(type, values)):
+        at = next(at for at, value in enumerate(values) if type(value) not in _NUMBERS)
+        raise ValueError(f"contains {kind_of(values[at])} at position {at}; only numbers and null are allowed")
+    forms = set(map(form_of, values))
+    if len(forms) > 1:
+        raise ValueError("has arrays of different lengths or kinds within an array")
+    (one,) = forms
+    return Form(one.kind, (len(values), *one.dimensions))
 
 
 def kind_of(value: object) -> str:

@@ -25,7 +25,7 @@ _BYTES_PER_OBJECT = 41
 class JsonRecords:
     """One JSON text per record, without line breaks at its ends.
 
-    Records of numbers are arrays of numbers and nulls with equal lengths, and not nested.
+    Records that are no objects have the same form: arrays of the same dimensions, or single values, of the same kind.
     """
 
     texts: Sequence[bytes]

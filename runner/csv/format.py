@@ -164,7 +164,7 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     id_column = header.id_column
     if not columns and id_column is None and (plain := _plain(lines, skipped, width=len(header.names))) is not None:
         return Block(JsonRecords(plain), columns=header.names)
-    texts = lines.texts[skipped:]
+    texts = lines.exact_texts[skipped:]
     if (
         not columns
         and id_column is not None
@@ -197,7 +197,9 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
 
 def _plain(lines: Lines, skipped: int, *, width: int) -> Sequence[bytes] | None:
     """Return lines that are also JSON when they are put in brackets, which most are; None if one is not."""
-    block = b"\n".join(lines.texts[skipped:]) if skipped else lines.block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+    block = (
+        b"\n".join(lines.exact_texts[skipped:]) if skipped else lines.block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+    )
     return _rows_of_numbers(block, width=width)
 
 

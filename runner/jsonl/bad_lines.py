@@ -14,6 +14,7 @@ from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordErro
 from runner.json_text import json_texts
 from runner.jsonl.line_ranges import BadLine, Lines
 from runner.record_errors import not_sent
+from runner.row_validation import Form, form_of
 
 
 def read_valid(
@@ -27,11 +28,11 @@ def read_valid(
     found = [_read(lines, at, read) for at in places]
     errors = {to: one for to, one in enumerate(found) if isinstance(one, RecordError)}
     blocks = {to: one for to, one in enumerate(found) if isinstance(one, Block)}
-    widths = {to: _width_of(block) for to, block in blocks.items()}
-    usual = max(Counter(widths.values()).items(), key=itemgetter(1), default=(0, 0))[0]
-    for to, width in widths.items():
-        if width != usual:
-            errors[to] = not_sent(f"{lines.place(places[to])} has {width} numbers, others have {usual}")
+    forms = {to: _form_of(block) for to, block in blocks.items()}
+    usual = max(Counter(forms.values()).items(), key=itemgetter(1), default=(_OBJECT, 0))[0]
+    for to, form in forms.items():
+        if form != usual:
+            errors[to] = not_sent(f"{lines.place(places[to])} has {form}, others have {usual}")
             del blocks[to]
     example = next(iter(blocks.values()), _NOTHING)
     records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
@@ -75,7 +76,9 @@ def _id_of(block: Block) -> CustomId:
     return block.ids[0] if block.ids else None
 
 
-def _width_of(block: Block) -> int:
-    """Return the number of values in a record that is an array, otherwise 0."""
+_OBJECT: Final = Form("object")
+
+
+def _form_of(block: Block) -> Form:
     text = _text_of(block)
-    return text.count(b",") + 1 if text.startswith(b"[") else 0
+    return _OBJECT if text.startswith(b"{") else form_of(orjson.loads(text))

@@ -1,10 +1,10 @@
 """Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
 
-An input line is an array of numbers, or an object `{"custom_id": …, "inputs": [number, …]}` whose id (string or integer) is
-copied to the result. If the contract names columns, an input line is an object that has them as members. A result line is
-`{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …, "message": …}}`, with `custom_id` after the index if the
-record had one, and the columns that are copied after it; `index` is the record's position in the whole input, from 0. The lines of
-failed records are also in the error file.
+An input line is an array, nested or not, or a single value, or an object `{"custom_id": …, "inputs": …}` with that as `inputs`,
+whose id (string or integer) is copied to the result. Bytes are an object `{"b64": …}`. If the contract names columns, an input line
+is an object that has them as members. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …,
+"message": …}}`, with `custom_id` after the index if the record had one, and the columns that are copied after it; `index` is the
+record's position in the whole input, from 0. The lines of failed records are also in the error file.
 """
 
 import itertools
@@ -35,9 +35,9 @@ from runner.jsonl.bad_lines import id_of, read_valid
 from runner.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.jsonl.number_rows import number_rows
 from runner.jsonl.objects import objects_of
-from runner.row_validation import RowFault, width_of
+from runner.row_validation import Form, RowFault, form_of, width_of
 
-_FORMS = 'an array of numbers, or an object {"custom_id": …, "inputs": [number, …]}'
+_FORMS = 'an array, a value, or an object {"custom_id": …, "inputs": …}'
 
 
 _ALL = ColumnSelection()
@@ -117,7 +117,7 @@ class Jsonl:
         return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
-        """Yield the lines that start within the chunk; a record without named columns must be an array of numbers."""
+        """Yield the lines that start within the chunk; a record without named columns is a value or an array."""
         return (self._block(lines) for lines in read_lines(file, chunk, limits=limits))
 
     def _block(self, lines: Lines) -> Block:
@@ -131,7 +131,7 @@ class Jsonl:
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
-        return block if self._columns.fed else _with_numbers(block)
+        return block if self._columns.fed else _with_values(block)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
         """Return a writer of one line per result."""
@@ -180,7 +180,7 @@ def _checked(lines: Lines) -> Block:
         at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
         raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if dict not in set(map(type, values)):
-        _check_numbers(values)
+        _check_values(values)
         return Block(JsonRecords(lines.texts))
     ids: list[CustomId] = []
     values = [_unwrapped(value, ids) for value in values]
@@ -191,21 +191,33 @@ def _texts_of_rows(values: list[Json]) -> Sequence[bytes]:
     width = len(values[0]) if isinstance(values[0], list) else 0
     texts = number_row_texts(values, width=width)
     if texts is None:
-        _check_numbers(values)
+        _check_values(values)
         texts = texts_of(values)
     return texts
 
 
-def _with_numbers(block: Block) -> Block:
-    _check_numbers(list(map(orjson.loads, json_texts(block.records))))
+def _with_values(block: Block) -> Block:
+    _check_values(list(map(orjson.loads, json_texts(block.records))))
     return block
 
 
-def _check_numbers(values: list[Json]) -> None:
+def _check_values(values: list[Json]) -> None:
     try:
         width_of(values)
-    except RowFault as fault:
-        raise BadLine(fault.row, fault.text) from fault
+    except RowFault:
+        _check_forms(values)
+
+
+def _check_forms(values: list[Json]) -> None:
+    usual: Form | None = None
+    for at, value in enumerate(values):
+        try:
+            form = form_of(value)
+        except ValueError as error:
+            raise BadLine(at, str(error)) from error
+        usual = usual or form
+        if form != usual:
+            raise BadLine(at, f"has {form}, previous lines have {usual}")
 
 
 def _is_json(line: bytes) -> bool:

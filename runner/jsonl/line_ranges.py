@@ -40,9 +40,14 @@ class Lines:
         """The lines that are not blank, without their ends."""
         return [line for line in map(bytes.strip, self.block.split(b"\n")) if line]
 
+    @cached_property
+    def exact_texts(self) -> list[bytes]:
+        """The same lines with the blanks at their ends, which belong to a text in a table."""
+        return [line.removesuffix(b"\r") for line in self.block.split(b"\n") if line.strip()]
+
     def only(self, at: int) -> "Lines":
         """Return one of the lines."""
-        return Lines(self.file, self.offset, self.texts[at])
+        return Lines(self.file, self.offset, self.exact_texts[at])
 
     def place(self, at: int) -> str:
         """Return where a line is: its number if the lines begin with the file, otherwise its first byte.

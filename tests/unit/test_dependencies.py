@@ -19,7 +19,7 @@ DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "tempo
 """The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
 
 LOCKED_WITH_LIBRARY = ("control", "runner", "dev")
-LOCKED_ALONE = ("build", "bootstrap")
+LOCKED_ALONE = ("build", "bootstrap", "kserve-server")
 
 
 def group(name: str) -> Iterator[Requirement]:

@@ -1,4 +1,4 @@
-"""Provides the servers that only tests need: an S3 server, and MLServer and llama.cpp in virtual environments of their own."""
+"""Provides the servers that only tests need: one for S3; and MLServer, llama.cpp and KServe's SDK, each in its own environment."""
 
 import hashlib
 import shutil
@@ -23,6 +23,8 @@ def provide() -> None:
         _install(llama_python(), lock=_lock("llm-server"), title="llama.cpp")
     if not mlserver_python().exists():
         _provide_mlserver()
+    if not kserve_python().exists():
+        _install(kserve_python(), lock=_kserve_lock(), title="KServe's SDK")
 
 
 def _provide_s3() -> None:
@@ -48,6 +50,15 @@ def mlserver_python(layout: Layout = LAYOUT) -> Path:
 def llama_python(layout: Layout = LAYOUT) -> Path:
     """The Python that has llama.cpp's server, once `provide` has installed it."""
     return _python("llama", lock=_lock("llm-server", layout), layout=layout)
+
+
+def kserve_python(layout: Layout = LAYOUT) -> Path:
+    """The Python that has the model server of KServe's SDK, once `provide` has installed it."""
+    return _python("kserve", lock=_kserve_lock(layout), layout=layout)
+
+
+def _kserve_lock(layout: Layout = LAYOUT) -> Path:
+    return layout.checkout / "requirements" / "kserve-server.txt"
 
 
 def _python(name: str, *, lock: Path, layout: Layout) -> Path:

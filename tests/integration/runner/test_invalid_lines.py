@@ -80,4 +80,7 @@ async def test_a_dry_run_names_lines_that_are_not_valid(file: Machine) -> None:
     file.contract["dryRun"] = True
     ended = await run(file, b"[1,2]\n[3]\n[4,5]\n")
     assert ended.code == 0
-    assert "of which 1 are not valid and will fail (rows.jsonl line 2 has 1 numbers, others have 2)" in ended.message
+    assert (
+        "of which 1 are not valid and will fail (rows.jsonl line 2 has 1 numbers, others have 2 numbers)"
+        in ended.message
+    )

@@ -1,10 +1,11 @@
 """Tables of numbers."""
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferrun.plugins import Chunk, InputError, Limits, RecordError
+from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordError
 from runner.csv.format import CSV
 from runner.memory_file import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
@@ -42,6 +43,19 @@ def read(text: str | bytes, *, chunk_bytes: int = 1 << 20) -> tuple[list[object]
 )
 def test_each_line_after_the_first_is_a_record(text: str, rows: list[object]) -> None:
     assert read(text) == (rows, [])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_text_keeps_the_blanks_at_its_ends(end: str) -> None:
+    file = MemoryFile("a.csv", f" a ,x,b{end} 1 ,2,\tlast  {end}{end}  first,3,{end}".encode())
+    for columns in (ColumnSelection(copied=("a", "b")), ColumnSelection(fed=("x",), copies_all=True)):
+        form = CSV.with_columns(columns)
+        (chunk,) = chunks_of(form, file, chunk_bytes=1 << 20)
+        (block,) = form.read(file, chunk, limits=Limits())
+        copied = [orjson.loads(b"{%b}" % one) for one in block.copied]
+        assert [one["a"] for one in copied] == [" 1 ", "  first"]
+        assert [one["b"] for one in copied] == ["\tlast  ", ""]
+    assert read(f"x,custom_id{end}1, a {end}2,b{end}")[1] == [" a ", "b"]
 
 
 def test_a_column_of_ids_is_copied() -> None:

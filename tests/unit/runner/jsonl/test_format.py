@@ -1,6 +1,7 @@
 """Records as JSON lines: ranges, forms of a record, invalid records."""
 
 import io
+import json
 from pathlib import Path
 
 import orjson
@@ -100,15 +101,20 @@ def test_null_is_a_missing_number(path: Path) -> None:
 FAULTS = {
     "not JSON": ("[1, 2", "is not valid JSON"),
     "NaN": ("[1, NaN]", "is not valid JSON"),
-    "text": ('["a", 1]', "contains a string at position 0"),
+    "text": ('["a", 1]', "contains a string at position 0; only numbers and null are allowed"),
     "boolean": ("[1, false]", "contains a boolean at position 1"),
     "nested": ("[[1], 2]", "contains an array at position 0"),
-    "number": ("5", "got a number"),
-    "string": ('"abc"', "got a string"),
+    "null": ("null", "must be a value or an array, got null"),
+    "number": ("5", "has a number, others have 2 numbers"),
+    "string": ('"abc"', "has a string, others have 2 numbers"),
+    "texts": ('["a", "b"]', "has 2 strings, others have 2 numbers"),
+    "matrix": ("[[1, 2], [3, 4]]", "has an array [2, 2] of numbers, others have 2 numbers"),
+    "ragged matrix": ("[[1, 2], [3]]", "has arrays of different lengths or kinds"),
     "empty": ("[]", "got an empty array"),
     "ragged": ("[1]", "has 1 numbers, others have 2"),
     "no inputs": ('{"custom_id": "a"}', 'has no "inputs"'),
-    "inputs are text": ('{"inputs": "a"}', "got a string"),
+    "inputs are text": ('{"inputs": "a"}', "has a string, others have 2 numbers"),
+    "inputs are an object": ('{"inputs": {"b64": "?"}}', "got an object"),
     "id is a list": ('{"custom_id": [1], "inputs": [1, 2]}', '"custom_id" must be'),
     "id is a boolean": ('{"custom_id": true, "inputs": [1, 2]}', '"custom_id" must be'),
     "two records": ("[1, 2], [3, 4]", "is not valid JSON"),
@@ -127,6 +133,25 @@ def test_an_invalid_record_costs_one_record_and_is_reported_with_file_and_line(
     assert (at, error.code) == (2, "invalid_input")
     assert error.message.startswith("rows.jsonl line 4 ")
     assert fault in error.message
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "", "ü "],
+        [["a"], ["b"]],
+        [True, False],
+        [1, 2.5],
+        [[[1, 2], [3, None]], [[5, 6], [7, 8]]],
+        [[[["a"], ["b"]]], [[["c"], ["d"]]]],
+        [{"b64": "/wA="}, "text"],
+    ],
+)
+def test_a_record_may_be_a_value_or_a_nested_array(path: Path, values: list[object]) -> None:
+    given = [value for value in values if not isinstance(value, dict)]
+    assert rows(read(lines_of(path, "".join(json.dumps(value) + "\n" for value in given)))) == given
+    (block,) = read(lines_of(path, "".join(json.dumps({"custom_id": "a", "inputs": value}) + "\n" for value in values)))
+    assert (rows([block]), block.ids, block.errors) == (values, ["a"] * len(values), {})
 
 
 def test_a_line_in_a_later_block_is_named_by_its_first_byte(path: Path) -> None:
