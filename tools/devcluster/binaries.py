@@ -8,6 +8,7 @@ it. Without any optimisation, the API server and Temporal use about twice as muc
 for the built-in kinds matter, too: without them, a Job's life costs the API server a quarter more.
 """
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -227,15 +228,18 @@ def _compile_target(
 
 
 def build_missing(*, modules: tuple[GoModule, ...] = MODULES, layout: Layout = LAYOUT) -> None:
-    """Build one module after the other; each uses all cores."""
-    to_build = missing(modules, layout=layout)
-    if not to_build:
+    """Build one module after the other; each uses all cores. Another process that builds is waited for."""
+    if not missing(modules, layout=layout):
         return
     require_go()
-    for leftover in (layout.cache / "programs").glob(".partial-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    for module in to_build:
-        build(module, layout=layout)
+    programs = layout.cache / "programs"
+    programs.mkdir(parents=True, exist_ok=True)
+    with (programs / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for leftover in programs.glob(".partial-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        for module in missing(modules, layout=layout):
+            build(module, layout=layout)
 
 
 def link_programs(
