@@ -17,7 +17,7 @@ from deploy.crds.schema import Schema
 from inferrun import plugins
 from inferrun.cli import parser
 from inferrun.control.run_stages import STAGES
-from inferrun.kserve.inference_service import FAILED_LOAD, INVALID_SPEC
+from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
@@ -57,7 +57,7 @@ OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
     *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
     *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
-    *(FAILED_LOAD, INVALID_SPEC, *CONFIGURATION_ERRORS),
+    *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
