@@ -1,8 +1,5 @@
 """Columns of files: their types, and their values as JSON and bytes. Imports pyarrow, so only runs with columns import it."""
 
-import math
-from array import array
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,7 +8,8 @@ import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, InputFile, Piece
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, InputFile, Json, Piece
+from runner.json_text import json_of_bytes
 from runner.named_columns import check_copied, check_names
 
 ALL: Final = ColumnSelection()
@@ -66,25 +64,6 @@ def infinite_rows(table: pyarrow.RecordBatch) -> list[int]:
     return sorted(found)
 
 
-def row_major(table: pyarrow.RecordBatch, code: str) -> bytes:
-    """Return the values row by row as floating-point numbers of the array type `code`; null is NaN."""
-    width = table.num_columns
-    kind = pyarrow.float32() if code == "f" else pyarrow.float64()
-    values: array[float] = array(code, bytes(table.num_rows * width * array(code).itemsize))
-    for at, column in enumerate(table.columns):
-        values[at::width] = _column_values(column, kind, code)
-    return values.tobytes()
-
-
-def _column_values(column: pyarrow.Array, kind: pyarrow.DataType, code: str) -> "array[float]":
-    numbers = column.cast(pyarrow.int8()) if pyarrow.types.is_boolean(column.type) else column
-    numbers = numbers.cast(kind, safe=False).fill_null(pyarrow.scalar(math.nan, kind))
-    found: array[float] = array(code)
-    start, size = numbers.offset * found.itemsize, len(numbers) * found.itemsize
-    found.frombytes(memoryview(numbers.buffers()[1])[start : start + size])
-    return found
-
-
 def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
     """Return each number as text. JSON has no NaN and no infinity; both become null. See `infinite_rows`."""
     kind = column.type
@@ -120,9 +99,9 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
     check_copied(columns.copied_of(schema.names), file)
     for name in columns.fed_of(schema.names):
         field = schema.field(name)
-        if not (_is_number(field.type) or (columns.fed and (_is_text(field.type) or _is_array(field.type)))):
+        if not (_is_tensor(field.type) if columns.fed else is_number(field.type)):
             allowed = (
-                "numbers, booleans, strings, and lists of numbers"
+                "numbers, booleans, strings, bytes, and lists of these"
                 if columns.fed
                 else f"numbers, booleans, and {_ID_TYPES}; if it is not for the model, name those that are in tensors.inputs"
             )
@@ -141,9 +120,16 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
 _ID_TYPES: Final = f"a column {ID_COLUMN} of strings or integers"
 
 
-def _is_number(kind: pyarrow.DataType) -> bool:
+def is_number(kind: pyarrow.DataType) -> bool:
+    """Whether a column of the type has numbers or booleans."""
     types = pyarrow.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def is_list(kind: pyarrow.DataType) -> bool:
+    """Whether each value of a column of the type is a list."""
+    types = pyarrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _is_text(kind: pyarrow.DataType) -> bool:
@@ -153,11 +139,14 @@ def _is_text(kind: pyarrow.DataType) -> bool:
     )
 
 
-def _is_array(kind: pyarrow.DataType) -> bool:
+def _is_bytes(kind: pyarrow.DataType) -> bool:
     types = pyarrow.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)) and _is_number(
-        kind.value_type
-    )
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+
+
+def _is_tensor(kind: pyarrow.DataType) -> bool:
+    """Whether values of the type can feed an input of the model: single ones, or in lists of any depth."""
+    return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or _is_bytes(kind)
 
 
 def _is_id(kind: pyarrow.DataType) -> bool:
@@ -192,5 +181,5 @@ def _values(column: pyarrow.Array, *, name: str) -> list[Any]:  # Any: what Arro
     return values
 
 
-def _text_of(value: object) -> str:
-    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
+def _text_of(value: object) -> Json:
+    return json_of_bytes(value) if isinstance(value, bytes) else str(value)

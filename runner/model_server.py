@@ -47,12 +47,11 @@ class ModelServer:
         body: bytes | None = None,
         *,
         headers: Mapping[str, str] = JSON_HEADERS,
-        hint: str = "",
     ) -> Response:
-        """Send one request. Raises Fault for what a retry or another request may change; `hint` is added to its text."""
+        """Send one request. Raises Fault for what a retry or another request may change."""
         response = await self.send(method, url, body, headers=headers)
         if kind_of_status(response.status) is not FaultKind.FAILED:
-            failed = self.failed(response.status, response.body, hint=hint)
+            failed = self.failed(response.status, response.body)
             raise fault_of_status(response.status, response.headers, failed)
         return response
 
@@ -73,13 +72,13 @@ class ModelServer:
             )
             raise Fault(failed, kind=FaultKind.TOO_LARGE) from error
 
-    def failed(self, status: int, body: bytes, *, hint: str = "") -> InferenceError:
+    def failed(self, status: int, body: bytes) -> InferenceError:
         """Describe a response that is not a success."""
-        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}{hint}")
+        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}")
 
-    def unsuccessful(self, response: Response, *, hint: str = "") -> Exception:
+    def unsuccessful(self, response: Response) -> Exception:
         """Return the error of a response whose status is not that of a success."""
-        error = self.failed(response.status, response.body, hint=hint)
+        error = self.failed(response.status, response.body)
         return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
 
     def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:

@@ -2,20 +2,21 @@
 
 The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that are copied, `prediction` (null for a
 failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
-have the type of their values in the chunk: numbers, texts, lists, structs. Values without a common type, such as numbers and texts,
-are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only runs with such a format load it.
+have the type of their values in the chunk: numbers, texts, lists, structs, and bytes if one of them is no text. Values without a
+common type, such as numbers and texts, are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only
+runs with such a format load it.
 """
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow
 
 from inferrun.plugins import ID_COLUMN, Json, RecordError
 from runner.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
-from runner.json_text import text_of
+from runner.json_text import bytes_in, json_of_bytes, text_of
 
 _ERROR_TYPE: Final = pyarrow.struct(
     [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
@@ -126,13 +127,32 @@ def _json_texts(values: Sequence[Json]) -> _Column:
 
 def _typed(values: Sequence[Json]) -> _Column | None:
     """Return the values as they are; None if they have no common type, or objects have different members."""
-    try:
-        found = pyarrow.array(values)
-    except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
-        return None
-    if _has_members(found.type) and found.to_pylist() != list(values):
+    found = _array(values)
+    if found is None or _has_members(found.type):
+        values = [_with_bytes(value) for value in values]
+        found = _array(values)
+    if found is None or (_has_members(found.type) and found.to_pylist() != list(values)):
         return None
     return _Column(found) if _is_storable(found.type) else None
+
+
+def _array(values: Sequence[object]) -> pyarrow.Array | None:
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _with_bytes(value: Json) -> Any:  # Any: bytes, or JSON that contains some
+    """Return a value with bytes in place of the objects that stand for such as are no text. Beside them, texts become bytes."""
+    if isinstance(value, list):
+        return [_with_bytes(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = bytes_in(value)
+    if found is not None and json_of_bytes(found) == value:
+        return found
+    return {name: _with_bytes(one) for name, one in value.items()}
 
 
 def _is_storable(kind: pyarrow.DataType) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from inferrun.plugins import OutputTensor, Results
-from runner.v2.raw import RawTensor, decode_output
+from runner.v2.inputs import Tensor
+from runner.v2.outputs import decode_output
 from runner.v2.tensors import decode, decode_json, outputs_of, requested, results_in, shape_of
 
 EXTENSION = "binary_tensor_data"
@@ -24,20 +25,21 @@ def is_advertised(metadata: object) -> bool:
     return isinstance(extensions, list) and EXTENSION in extensions
 
 
-def encode(tensors: Sequence[RawTensor], outputs: Sequence[OutputTensor] = ()) -> tuple[bytes, dict[str, str]]:
+def encode(tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> tuple[bytes, dict[str, str]]:
     """Return the body and the headers of an infer request."""
     described = [
         {
             "name": one.name,
             "shape": one.shape,
             "datatype": one.datatype,
-            "parameters": {"binary_data_size": len(one.raw)},
+            "parameters": {"binary_data_size": len(one.content)},
         }
         for one in tensors
     ]
     request: dict[str, object] = {"inputs": described, "parameters": {"binary_data_output": True}}
     if outputs:
-        request["outputs"] = requested(outputs)
+        # KServe's SDK ignores the parameter of the whole request if outputs are named.
+        request["outputs"] = [{**one, "parameters": {"binary_data": True}} for one in requested(outputs)]
     head = orjson.dumps(request)
     headers = {
         "Content-Type": "application/octet-stream",
@@ -45,7 +47,7 @@ def encode(tensors: Sequence[RawTensor], outputs: Sequence[OutputTensor] = ()) -
         "Accept-Encoding": "identity",
         HEADER_LENGTH: str(len(head)),
     }
-    return b"".join([head, *(one.raw for one in tensors)]), headers
+    return b"".join([head, *(one.content for one in tensors)]), headers
 
 
 def decode_response(

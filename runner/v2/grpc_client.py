@@ -6,7 +6,7 @@ proxies of the environment are not used.
 """
 
 import socket
-from collections.abc import AsyncIterator, Set
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
@@ -20,7 +20,6 @@ from inferrun.plugins import (
     Fault,
     FaultKind,
     InferenceError,
-    JsonRecords,
     Limits,
     Model,
     ModelContext,
@@ -30,12 +29,10 @@ from inferrun.plugins import (
 )
 from inferrun.text import public_url
 from runner.connections import AddressRefused, Connections, open_connections
-from runner.json_text import json_texts
 from runner.model_credentials import ModelCredentials
 from runner.network_failures import UNKNOWN_AUTHORITY, describe_refusal, describe_socket_failure, invalid_response
 from runner.retries import with_retries
 from runner.tls import client_certificate_of, root_certificates_of
-from runner.v2 import raw
 from runner.v2.channels import Channels
 from runner.v2.grpc_messages import (
     INFER,
@@ -48,8 +45,7 @@ from runner.v2.grpc_messages import (
     metadata_request,
     ready_request,
 )
-from runner.v2.mapped import AS_BYTES, TensorMap, TensorValues, map_of, mismatch_of, predict_mapped, raw_tensor
-from runner.v2.tensors import InputTensor, input_tensor, width_of, with_input_errors
+from runner.v2.inputs import Tensor, map_of, mismatch_of, predict_tensors
 
 _FIELD: Final = "kserve.modelUrl"
 
@@ -112,10 +108,9 @@ class V2Grpc:
         self._certificate = certificate
         self._credentials = credentials
         self._target = f"model {self._model!r} at {public_url(url.geturl())}"
-        self._tensor = InputTensor(name=model.model_input_name)
         self._channels = Channels(self._open, lifetime=limits.connection_seconds)
         self._tensors = Tensors()
-        self._map = TensorMap()
+        self._map = map_of(Tensors(), None, self._wanted, target=self._target)
 
     def map_tensors(self, tensors: Tensors) -> None:
         """Use these tensors."""
@@ -127,63 +122,25 @@ class V2Grpc:
             found = await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
         except ValueError as error:
             raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
-        self._tensor = input_tensor(found, self._wanted)
-        self._map = map_of(self._tensors, found, self._wanted)
-        if self._map.inputs:
-            for tensor in self._map.inputs:
-                self._check_datatype(tensor.name, tensor.datatype, allowed=AS_BYTES)
-        else:
-            self._check_datatype(self._tensor.name, self._tensor.datatype, allowed=raw.SENDABLE)
-
-    def _check_datatype(self, name: str, datatype: str, *, allowed: Set[str]) -> None:
-        if datatype not in allowed:
-            raise InferenceError(
-                f"{self._target}: input {name[:80]!r} has datatype {datatype[:16]}; records of numbers can be sent as "
-                f"{', '.join(sorted(allowed))}",
-                is_retryable=False,
-            )
+        self._map = map_of(self._tensors, found, self._wanted, target=self._target)
 
     async def is_ready(self) -> bool:
         """Whether the server says that the model is ready. Raises Fault and InferenceError."""
         return is_ready(await self._call(READY, ready_request(self._model)))
 
     async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the rows that the model's datatype cannot represent."""
-        if self._map.inputs:
-            return await predict_mapped(batch.records, self._map.inputs, self._send)
-        try:
-            return await self._predict(batch.records)
-        except raw.Unsendable:
-            texts = json_texts(batch.records)
-        omitted = raw.unsendable(texts, self._tensor.datatype)
-        left = set(omitted)
-        sendable = [text for at, text in enumerate(texts) if at not in left]
-        results = await self._predict(JsonRecords(sendable)) if sendable else None
-        return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what="a value")
+        """Send one batch, without the records that cannot be sent."""
+        return await predict_tensors(batch.records, self._map.inputs, self._send, is_json=False)
 
     def mismatch(self, records: Records) -> str:
-        """Compare the width of the records, or their columns, with the metadata."""
-        if self._map.inputs:
-            return mismatch_of(records, self._map, target=self._target)
-        expected, width = self._tensor.width, width_of(records)
-        if expected in {0, width}:
-            return ""
-        return f"{self._target}; the model's metadata requires {expected} numbers per record, the input has {width}"
+        """Compare the records with the metadata."""
+        return mismatch_of(records, self._map, target=self._target, is_json=False)
 
     async def close(self) -> None:
         """Close the channels."""
         await self._channels.close()
 
-    async def _predict(self, records: Records) -> Results:
-        tensor = self._tensor
-        shape = tensor.shape(len(records), width_of(records))
-        values = raw.encode_records(records, tensor.datatype)
-        return await self._infer([raw.RawTensor(tensor.name, tensor.datatype, shape, values)], len(records))
-
-    async def _send(self, tensors: list[TensorValues], records: int) -> Results:
-        return await self._infer(list(map(raw_tensor, tensors)), records)
-
-    async def _infer(self, tensors: list[raw.RawTensor], records: int) -> Results:
+    async def _send(self, tensors: list[Tensor], records: int) -> Results:
         response = await self._call(INFER, infer_request(self._model, tensors, self._map.outputs))
         try:
             return decode_response(response, records=records, outputs=self._map.outputs)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferrun.plugins import OutputTensor, Results
-from runner.v2.raw import RawTensor, decode_output
+from runner.json_text import json_of_bytes
+from runner.v2.inputs import Tensor
+from runner.v2.outputs import decode_output
 from runner.v2.tensors import results_in, results_of
 
 INFER: Final = "/inference.GRPCInferenceService/ModelInfer"
@@ -28,14 +30,14 @@ _INTEGERS: Final = {1: "BOOL", 2: "INT32", 3: "INT64", 4: "UINT32", 5: "UINT64"}
 _STRINGS: Final = 8
 
 
-def infer_request(model: str, tensors: Sequence[RawTensor], outputs: Sequence[OutputTensor] = ()) -> bytes:
+def infer_request(model: str, tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> bytes:
     """Return a ModelInferRequest."""
     described = [
         _field(5, _text(1, one.name) + _text(2, one.datatype) + _field(3, b"".join(map(_varint, one.shape))))
         for one in tensors
     ]
     wanted = [_field(6, _text(1, one.name)) for one in outputs]
-    return b"".join([_text(1, model), *described, *wanted, *(_field(7, one.raw) for one in tensors)])
+    return b"".join([_text(1, model), *described, *wanted, *(_field(7, one.content) for one in tensors)])
 
 
 def metadata_request(model: str) -> bytes:
@@ -105,8 +107,7 @@ def _decode_contents(contents: bytes, *, shape: list[int], records: int) -> Resu
         raise ValueError("the output has values of several types")
     ((number, pieces),) = found.items()
     if number == _STRINGS:
-        texts = [_bytes(piece).decode(errors="replace") for piece in pieces]
-        return results_of(list(texts), shape, records=records)
+        return results_of([json_of_bytes(_bytes(piece)) for piece in pieces], shape, records=records)
     if number in _CONTENTS:
         raw = b"".join(map(_bytes, pieces))
         return decode_output(raw, datatype=_CONTENTS[number], shape=shape, records=records)

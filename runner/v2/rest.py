@@ -11,25 +11,13 @@ from typing import ClassVar
 
 import orjson
 
-from inferrun.plugins import Batch, Fault, JsonRecords, Model, ModelContext, Records, Results, Tensors
+from inferrun.plugins import Batch, Fault, Model, ModelContext, Records, Results, Tensors
 from runner.http1.response import Response
-from runner.json_text import json_texts
 from runner.model_server import JSON_HEADERS, ModelServer, open_model_server
-from runner.record_errors import predict_valid, without_infinity
 from runner.retries import with_retries
-from runner.v2 import binary, raw
+from runner.v2 import binary
 from runner.v2.address import infer_url, metadata_url, server_url
-from runner.v2.mapped import (
-    AS_BYTES,
-    TensorMap,
-    TensorValues,
-    encode_json,
-    map_of,
-    mismatch_of,
-    predict_mapped,
-    raw_tensor,
-)
-from runner.v2.tensors import InputTensor, encode, input_tensor, width_of, with_input_errors
+from runner.v2.inputs import Tensor, encode_json, map_of, mismatch_of, predict_tensors
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +30,8 @@ class V2Rest:
     def __init__(self, model: Model, server: ModelServer) -> None:
         self._model = model
         self._server = server
-        self._tensor = InputTensor(name=model.model_input_name)
         self._tensors = Tensors()
-        self._map = TensorMap()
+        self._map = map_of(Tensors(), None, model.model_input_name, target=server.target)
         self._is_binary = False
 
     def map_tensors(self, tensors: Tensors) -> None:
@@ -60,66 +47,26 @@ class V2Rest:
         if reply.status != 200:
             # Not every server has metadata; if the model itself is missing, the first request reports it.
             _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": reply.status})
-        metadata, wanted = _json_of(reply), self._model.model_input_name
-        self._tensor = input_tensor(metadata, wanted)
-        self._map = map_of(self._tensors, metadata, wanted)
-        self._is_binary = self._can_be_binary() and await self._advertises_binary()
-
-    def _can_be_binary(self) -> bool:
-        if self._map.inputs:
-            return all(tensor.datatype in AS_BYTES for tensor in self._map.inputs)
-        return self._tensor.datatype in raw.SENDABLE
+        wanted = self._model.model_input_name
+        self._map = map_of(self._tensors, _json_of(reply), wanted, target=self._server.target)
+        self._is_binary = await self._advertises_binary()
 
     async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the rows that the model's datatype cannot represent, or JSON."""
-        finite = batch if self._is_binary else without_infinity(batch)
-        return await predict_valid(finite, self._predict_batch) if finite.errors else await self._predict_batch(batch)
+        """Send one batch, without the records that cannot be sent."""
+        return await predict_tensors(batch.records, self._map.inputs, self._send, is_json=not self._is_binary)
 
-    async def _predict_batch(self, batch: Batch) -> Results:
-        records: Records = batch.records
-        if self._map.inputs:
-            return await predict_mapped(records, self._map.inputs, self._send)
-        omitted = [] if self._is_binary else self._tensor.unsendable(json_texts(records))
-        if not omitted:
-            try:
-                return await self._predict(records)
-            except raw.Unsendable:
-                omitted = raw.unsendable(json_texts(records), self._tensor.datatype)
-        texts = json_texts(records)
-        left = set(omitted)
-        sendable = [text for at, text in enumerate(texts) if at not in left]
-        results = await self._predict(JsonRecords(sendable)) if sendable else None
-        what = "a value" if self._is_binary else "null"
-        return with_input_errors(results, omitted, total=len(texts), tensor=self._tensor, what=what)
-
-    async def _predict(self, records: Records) -> Results:
-        width = width_of(records)
-        body, headers = self._encode(records, width=width)
-        return await self._infer(body, headers, records=len(records), hint=self._width_hint(width))
-
-    async def _send(self, tensors: list[TensorValues], records: int) -> Results:
+    async def _send(self, tensors: list[Tensor], records: int) -> Results:
         if self._is_binary:
-            body, headers = binary.encode(list(map(raw_tensor, tensors)), self._map.outputs)
+            body, headers = binary.encode(tensors, self._map.outputs)
         else:
             body, headers = encode_json(tensors, self._map.outputs), JSON_HEADERS
-        return await self._infer(body, headers, records=records)
-
-    async def _infer(self, body: bytes, headers: dict[str, str], *, records: int, hint: str = "") -> Results:
-        reply = await self._server.exchange("POST", self._server.url, body, headers=headers, hint=hint)
+        reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
-            raise self._server.unsuccessful(reply, hint=hint)
+            raise self._server.unsuccessful(reply)
         try:
             return binary.decode_response(reply.body, reply.headers, records=records, outputs=self._map.outputs)
         except ValueError as error:
             raise self._server.invalid("V2", reply.body, error) from error
-
-    def _encode(self, records: Records, *, width: int) -> tuple[bytes, dict[str, str]]:
-        if self._is_binary:
-            tensor = self._tensor
-            values = raw.encode_records(records, tensor.datatype)
-            shape = tensor.shape(len(records), width)
-            return binary.encode([raw.RawTensor(tensor.name, tensor.datatype, shape, values)], self._map.outputs)
-        return encode(json_texts(records), self._tensor, self._map.outputs), JSON_HEADERS
 
     async def _advertises_binary(self) -> bool:
         url = server_url(self._server.url)
@@ -132,17 +79,8 @@ class V2Rest:
         return binary.is_advertised(_json_of(reply))
 
     def mismatch(self, records: Records) -> str:
-        """Compare the width of the records, or their columns, with the metadata."""
-        if self._map.inputs:
-            return mismatch_of(records, self._map, target=self._server.target)
-        hint = self._width_hint(width_of(records))
-        return f"{self._server.target}{hint}" if hint else ""
-
-    def _width_hint(self, width: int) -> str:
-        """Mention a width that differs from the metadata. It is only a hint, because metadata may be wrong."""
-        if self._tensor.width in {0, width}:
-            return ""
-        return f"; the model's metadata requires {self._tensor.width} numbers per record, the input has {width}"
+        """Compare the records with the metadata."""
+        return mismatch_of(records, self._map, target=self._server.target, is_json=not self._is_binary)
 
 
 def _json_of(reply: Response) -> object:

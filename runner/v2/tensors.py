@@ -1,109 +1,24 @@
-"""Requests and responses of the V2 protocol as JSON. Pure.
-
-Numbers are sent flat, which every server accepts, and as they were written; the server converts them to FP32. A missing number is
-sent as null, which the server converts to NaN.
-"""
+"""Metadata and responses of the V2 protocol as JSON. Pure."""
 
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
 import orjson
 
-from inferrun.plugins import ContractError, Json, JsonRecords, OutputTensor, RecordError, Records, Results
-from inferrun.plugins.joined_texts import JoinedTexts
-from runner.json_text import flat_rows, json_texts, number_row_texts, number_texts, texts_of
+from inferrun.plugins import Json, JsonRecords, OutputTensor, RecordError, Results
+from runner.json_text import json_texts, number_row_texts, number_texts, texts_of
 from runner.number_text import number_of
-from runner.record_errors import not_sent, with_record_errors
-
-DEFAULT_INPUT = "input-0"
-"""Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
 
 _BOM = b"\xef\xbb\xbf"
-
-_WITH_NAN = frozenset({"FP16", "BF16", "FP32", "FP64"})
-
-
-@dataclass(frozen=True, slots=True)
-class InputTensor:
-    """The model's input, as described by its metadata."""
-
-    name: str
-    has_trailing_one: bool = False
-    """Whether the shape has a third dimension of size 1."""
-
-    width: int = 0
-    """Numbers per record according to the metadata; 0 if it does not specify them."""
-
-    datatype: str = "FP32"
-
-    def shape(self, records: int, width: int) -> list[int]:
-        """Return the shape of the input of a request."""
-        return [records, width, *([1] if self.has_trailing_one else [])]
-
-    def unsendable(self, texts: Sequence[bytes]) -> list[int]:
-        """Return the positions of the rows that the datatype cannot represent: only floating-point types have a value for null."""
-        if self.datatype in _WITH_NAN:
-            return []
-        if type(texts) is JoinedTexts and b"null" not in texts.joined:
-            return []
-        return [at for at, text in enumerate(texts) if b"null" in text]
-
-
-def with_input_errors(
-    results: Results | None, unsendable: Sequence[int], *, total: int, tensor: InputTensor, what: str = "null"
-) -> Results:
-    """Insert errors for the rows that were not sent into the results of those that were."""
-    text = f"the record contains {what}, which datatype {tensor.datatype} cannot represent"
-    return with_record_errors(results, dict.fromkeys(unsendable, not_sent(text)), total=total)
-
-
-def input_tensor(metadata: object, wanted: str) -> InputTensor:
-    """Find the input in a model's metadata. Without usable metadata the shape is `[n, m]`."""
-    inputs = described(metadata, "inputs")
-    match_by_name = [one for one in inputs if one.get("name") == wanted]
-    one = next(iter(match_by_name or inputs), {})
-    shape = shape_of(one)
-    trailing = len(shape) == 3 and shape[2] == 1
-    width = max(shape[1], 0) if trailing or len(shape) == 2 else 0
-    return InputTensor(
-        name=wanted or str(one.get("name") or DEFAULT_INPUT),
-        has_trailing_one=trailing,
-        width=width,
-        datatype=str(one.get("datatype") or "FP32").upper(),
-    )
 
 
 def described(metadata: object, side: str) -> list[dict[str, Any]]:  # Any: foreign JSON
     """Return what a model's metadata says about its `inputs` or `outputs`; empty if it says nothing."""
     found = metadata.get(side) if isinstance(metadata, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def width_of_row(text: bytes) -> int:
-    """Return the number of values in an array. Raises ContractError if the record is something else."""
-    if not text.startswith(b"["):
-        raise ContractError(
-            "input: the protocol v2 needs records that are arrays of numbers; choose another format, or another protocol in "
-            "kserve.protocolVersion"
-        )
-    return text.count(b",") + 1
-
-
-def width_of(records: Records) -> int:
-    """Return the number of values in each record. Raises ContractError if the records are something else."""
-    return width_of_row(records.texts[0]) if isinstance(records, JsonRecords) else int(records.table.num_columns)
-
-
-def encode(texts: Sequence[bytes], tensor: InputTensor, outputs: Sequence[OutputTensor] = ()) -> bytes:
-    """Return the body of an infer request; all rows have the same width. The numbers are neither decoded nor encoded."""
-    shape = tensor.shape(len(texts), width_of_row(texts[0]))
-    head = orjson.dumps({"name": tensor.name, "shape": shape, "datatype": "FP32"})[:-1]
-    rest = b',"outputs":%b' % orjson.dumps(requested(outputs)) if outputs else b""
-    return b'{"inputs":[%b,"data":[%b]}]%b}' % (head, flat_rows(texts), rest)
 
 
 def requested(outputs: Sequence[OutputTensor]) -> list[dict[str, str]]:
@@ -152,7 +67,7 @@ def decode_json(output: dict[str, Any], *, records: int) -> Results:  # Any: for
     if not isinstance(data, list):
         raise ValueError('the output has no "data"')  # noqa: TRY004  callers expect ValueError for invalid responses
     shape = shape_of(output)
-    _check_rows(shape, records)
+    check_rows(shape, records)
     if (texts := _numbers_of(data, shape, records=records)) is not None:
         return Results(JsonRecords(texts))
     return results_of(_flatten(data, shape), shape, records=records)
@@ -160,7 +75,7 @@ def decode_json(output: dict[str, Any], *, records: int) -> Results:  # Any: for
 
 def _numbers_of(data: list[Json], shape: list[int], *, records: int) -> Sequence[bytes] | None:
     """Return the predictions if they are finite numbers or arrays of them, as most are."""
-    dimensions = _without_ones(shape[1:])
+    dimensions = without_ones(shape[1:])
     if not dimensions:
         return number_texts(data) if len(data) == records else None
     if len(dimensions) > 1:
@@ -175,16 +90,17 @@ def results_of(values: list[Json], shape: list[int], *, records: int) -> Results
     A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
     size 1. A record with an invalid value (null, NaN, infinity) gets an error. Raises ValueError if the shape does not fit.
     """
-    _check_rows(shape, records)
+    check_rows(shape, records)
     shape = shape or [records, max(len(values) // records, 1)]
     if len(values) != math.prod(shape):
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
-    predictions = _nested(values, _without_ones(shape[1:]))
+    predictions = _nested(values, without_ones(shape[1:]))
     errors = errors_of(predictions) if _may_have_invalid(values) else {}
     return Results(JsonRecords(texts_of(predictions)), errors)
 
 
-def _check_rows(shape: list[int], records: int) -> None:
+def check_rows(shape: list[int], records: int) -> None:
+    """Raise ValueError for an output that does not have a row per record."""
     if shape and shape[0] != records:
         raise ValueError(f"the output has {shape[0]} rows for {records} records")
     if any(size < 1 for size in shape):
@@ -253,7 +169,7 @@ def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
     return data
 
 
-def _without_ones(dimensions: list[int]) -> list[int]:
+def without_ones(dimensions: list[int]) -> list[int]:
     """Return dimensions without those of size 1 at the end."""
     while dimensions and dimensions[-1] == 1:
         dimensions = dimensions[:-1]

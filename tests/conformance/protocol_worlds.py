@@ -55,6 +55,9 @@ class Server:
     kinds: list[str] = field(default_factory=list)
     """How the values of each request arrived: `json`, `binary` or `grpc`."""
 
+    datatypes: list[str] = field(default_factory=list)
+    """The datatype of each request in JSON."""
+
     authorizations: list[str] = field(default_factory=list)
     """The credentials of each request; empty without any."""
 
@@ -145,6 +148,7 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         if length is None:
             tensor = orjson.loads(body)["inputs"][0]
             rows = _rows(tensor["data"], tensor["shape"])
+            server.datatypes.append(tensor["datatype"])
             found = _json({"outputs": [_json_output(server.respond(rows, kind="json"))]})
             return web.Response(body=server.damage(rows, found.encode()))
         tensor = orjson.loads(body[: int(length)])["inputs"][0]
@@ -235,7 +239,7 @@ async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = No
 
     async def describe(_request: Any, _context: Any) -> Any:  # Any: generated messages
         response = message_class("ModelMetadataResponse")(name="sum")
-        response.inputs.add(name="input-0", datatype=server.datatype, shape=[-1, 4])
+        response.inputs.add(name="input-0", datatype=server.datatype, shape=[-1, -1])
         return response
 
     async def ready(_request: Any, _context: Any) -> Any:  # Any: generated messages

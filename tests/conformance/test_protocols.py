@@ -177,6 +177,16 @@ async def test_a_response_over_the_limit_is_not_read_to_its_end(world: ProtocolW
     assert raised.value.kind is FaultKind.TOO_LARGE
 
 
+async def test_the_datatype_of_the_model_is_sent_as_json() -> None:
+    async with PROTOCOLS["v2"]() as world:
+        world.server.datatype = "INT64"
+        rows: list[list[float]] = [[16_777_217.0, 0.5], [16_777_217, 1]]
+        results = await predict(world, rows)
+    assert world.server.received == [[[16_777_217, 1]]]
+    assert world.server.datatypes == ["INT64"]
+    assert list(results.errors) == [0]
+
+
 @pytest.mark.parametrize("name", ["v2-binary", "grpc-v2"])
 async def test_the_datatype_of_the_model_is_sent_as_bytes(name: str) -> None:
     async with PROTOCOLS[name]() as world:
@@ -186,8 +196,11 @@ async def test_the_datatype_of_the_model_is_sent_as_bytes(name: str) -> None:
     assert world.server.received == [[[1, 2], [7, -8]]]
     assert world.server.kinds == ["binary" if name == "v2-binary" else "grpc"]
     assert [decoded(results)[at] for at in (0, 4)] == [3, -1]
-    error = RecordError("invalid_input", "the record contains a value, which datatype INT8 cannot represent")
-    assert results.errors == {1: error, 2: error, 3: error}
+    text = "the record has {}, which datatype INT8 cannot represent (tensor 'input-0')"
+    assert results.errors == {
+        at: RecordError("invalid_input", text.format(what))
+        for at, what in ((1, "a number"), (2, "null"), (3, "a number"))
+    }
 
 
 async def test_bytes_are_not_sent_to_a_server_that_does_not_advertise_them() -> None:

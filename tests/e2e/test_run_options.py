@@ -55,7 +55,7 @@ def test_a_dry_run_fails_as_the_run_would(space: Space) -> None:
     in_pod(space, "echo '[1, 2, 3]' > /data/in.jsonl")
     space.apply(run("check", "ours", dryRun=True))
     status = space.wait_for("check", phase="Failed", seconds=120)
-    assert "the model's metadata requires 2 numbers per record, the input has 3" in status["message"]
+    assert "the record has 3 values, the model's metadata requires 2 for the tensor" in status["message"]
     assert counts_of(space) == {}
 
 

@@ -81,7 +81,7 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
     for program, target in ((_TRAIN, model), (_TRAIN_MIXED, mixed)):
         trained = await asyncio.create_subprocess_exec(python, "-c", program, str(target / "model.joblib"))
         assert await trained.wait() == 0
-    http, grpc, metrics = _free_ports(3)
+    http, grpc, metrics = free_ports(3)
     ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     (folder / "models" / "settings.json").write_text(
         json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
@@ -94,14 +94,15 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
     )
     try:
         for name in ("sklearn-iris", "customers"):
-            await _until_ready(f"http://127.0.0.1:{http}/v2/models/{name}/ready")
+            await until_ready(f"http://127.0.0.1:{http}/v2/models/{name}/ready")
         yield MlServer(rest=f"http://127.0.0.1:{http}", grpc=f"127.0.0.1:{grpc}")
     finally:
         process.kill()
         await process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports that nothing listens on."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -109,7 +110,8 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-async def _until_ready(url: str) -> None:
+async def until_ready(url: str) -> None:
+    """Wait until a model is ready."""
     async with asyncio.timeout(120), aiohttp.ClientSession() as session:
         while True:
             try:

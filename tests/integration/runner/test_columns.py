@@ -134,11 +134,11 @@ async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two
         "region": 'so"uth',
         "error": {
             "code": "invalid_input",
-            "message": "column 'first' has a string that datatype FP64 of the tensor 'pair' cannot represent",
+            "message": "column 'first' has a string, which datatype FP64 cannot represent (tensor 'pair')",
             "attempts": 0,
         },
     }
-    assert found[39]["error"]["message"].startswith("column 'city' has null that datatype BYTES")
+    assert found[39]["error"]["message"].startswith("column 'city' has null, which datatype BYTES")
 
 
 async def test_a_column_of_arrays_is_a_tensor(tmp_path: Path, plain: TensorServer) -> None:
@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
     "a column of texts for a tensor of numbers": (
         {"tensors": {"inputs": [{**PAIR, "columns": ["first", "region"]}, CITY]}},
         4,
-        "column 'region' has a string that datatype FP64 of the tensor 'pair' cannot represent; correct tensors.inputs",
+        "column 'region' has a string, which datatype FP64 cannot represent (tensor 'pair'); correct tensors.inputs",
     ),
     "a column with the name of an output": (
         {"tensors": TENSORS, "passThroughColumns": ["prediction"]},
@@ -251,7 +251,7 @@ STRICT: dict[str, tuple[dict[str, Any], str]] = {  # Any: JSON
     ),
     "a tensor of another width": (
         {"inputs": [{**PAIR, "columns": ["first", "second", "first"]}, CITY]},
-        "tensors.inputs.0.columns: the model's metadata requires 2 values per record for 'pair', the columns have 3",
+        "the record (columns 'first', 'second', 'first') has 3 values, the model's metadata requires 2 for the tensor 'pair'",
     ),
 }
 

@@ -64,17 +64,18 @@ async def test_a_record_of_another_width_than_the_models_is_found(checked: Machi
     model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
     ended = await checked.pod()
     assert (ended.code, ended.result.retryable) == (4, False)
-    assert "the model's metadata requires 4 numbers per record, the input has 2" in ended.message
+    assert "the record has 2 values, the model's metadata requires 4 for the tensor" in ended.message
     assert made_by(checked) == []
 
 
-async def test_a_run_warns_of_another_width_in_its_first_step(checked: Machine, model: CountingModel) -> None:
-    """The counting model accepts any width: metadata may be wrong."""
+async def test_a_run_ends_before_its_first_request_if_no_record_has_the_shape(
+    checked: Machine, model: CountingModel
+) -> None:
     model.metadata = {"name": "sum", "inputs": [{**TENSOR, "shape": [-1, 4]}]}
     del checked.contract["dryRun"]
     ended = await checked.process()
-    assert ended.code == 0
-    assert "the model's metadata requires 4 numbers per record, the input has 2" in ended.stderr
+    assert (ended.code, ended.result.retryable) == (4, False)
+    assert "the record has 2 values, the model's metadata requires 4 for the tensor" in ended.message
 
 
 async def test_a_model_that_is_not_ready_is_found(checked: Machine, model: CountingModel) -> None:

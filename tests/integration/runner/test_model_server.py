@@ -201,19 +201,6 @@ async def test_an_unnamed_input_takes_its_name_from_the_metadata(krateo: Machine
     assert {request["name"] for request in model.requests} == {"flowers"}
 
 
-async def test_a_width_that_differs_from_the_metadata_is_mentioned(krateo: Machine, model: CountingModel) -> None:
-    model.metadata = {"inputs": [{"name": "input-0", "shape": [-1, 4]}]}
-
-    async def break_down(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=500, text="Internal Server Error")
-
-    model.before = break_down
-    ended = await krateo.pod()
-    assert ended.message.endswith(
-        "see the log of the model server; the model's metadata requires 4 numbers per record, the input has 2"
-    )
-
-
 async def test_concurrency_grows_from_one_with_each_success(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:

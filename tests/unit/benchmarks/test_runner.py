@@ -18,9 +18,9 @@ from benchmarks.runner.scenarios import WIDE
 from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
 from benchmarks.runner.stages import run_blocks
+from inferrun.plugins import JsonRecords
 from runner.v2.grpc_messages import decode_response, infer_request
-from runner.v2.raw import RawTensor
-from runner.v2.tensors import InputTensor, encode
+from runner.v2.inputs import ModelInput, Tensor, encode_json, tensor_of
 from tests.unit.runner.batches import decoded
 
 
@@ -34,12 +34,13 @@ def test_a_message_is_complete_with_its_last_byte() -> None:
 
 
 def test_the_generator_sends_what_the_runner_sends() -> None:
-    assert body_of(3) == encode([b"[5.1,3.5,1.4,0.2]"] * 3, InputTensor("input-0"))
+    records = JsonRecords([b"[5.1,3.5,1.4,0.2]"] * 3)
+    assert body_of(3) == encode_json([tensor_of(records, ModelInput("input-0"), is_json=True)], ())
 
 
 def test_the_generator_sends_the_same_tensor_over_grpc() -> None:
     raw = array("f", [5.1, 3.5, 1.4, 0.2] * 3).tobytes()
-    sent = infer_request("bench", [RawTensor("input-0", "FP32", [3, 4], raw)])
+    sent = infer_request("bench", [Tensor("input-0", "FP32", [3, 4], raw)])
     assert grpc_messages.request(3) == sent
     results = decode_response(grpc_messages.response(3), records=3)
     assert decoded(results) == [1, 1, 1]

@@ -14,15 +14,17 @@ REPOSITORY = Path(__file__).parents[3]
 USE = """
 import io, pyarrow
 from pyarrow import parquet
-from runner.columns import row_major, row_texts
+from inferrun.plugins import ArrowRecords
+from runner.columns import row_texts
 from runner.parquet.format import PARQUET
+from runner.v2.inputs import ModelInput, tensor_of
 assert pyarrow.__file__.startswith({folder!r}), pyarrow.__file__
 table = pyarrow.table({{"a": [1, None, 3], "b": [0.5, 1.5, 2.5]}})
 out = io.BytesIO()
 parquet.write_table(table, out, compression="zstd")
 (batch,) = parquet.ParquetFile(io.BytesIO(out.getvalue())).iter_batches()
 assert row_texts(batch) == [b"[1,0.5]", b"[null,1.5]", b"[3,2.5]"]
-assert len(row_major(batch, "f")) == 24
+assert len(tensor_of(ArrowRecords(batch), ModelInput("x"), is_json=False).content) == 24
 packed = pyarrow.Codec("zstd").compress(b"text", asbytes=True)
 assert pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read() == b"text"
 """

@@ -72,6 +72,12 @@ def written(form: Written, *results: Results, **batch: Any) -> tuple[bytes, byte
         ("a", 1),
         ("{}", {}),
         ([{"a": 1}], [{"b": 2}]),
+        ({"b64": "/wA="}, "text", {"b64": "gA=="}),
+        ([{"b64": "/wA="}, "a"], ["b", "c"]),
+        ({"raw": {"b64": "/wA="}, "n": 1}, {"raw": {"b64": "gA=="}, "n": 2}),
+        ({"raw": {"b64": "/wA="}}, {"raw": "text"}),
+        ({"b64": "dGV4dA=="}, {"b64": "/wA="}),
+        ({"b64": "/wA="}, 1.5),
     ],
 )
 @pytest.mark.parametrize("rows", [1, 16_384])
@@ -83,6 +89,15 @@ def test_predictions_can_be_read_again(
     found = form.read_results(content)
     assert {index: json.loads(text) for index, text in found.items()} == dict(enumerate(values, 7))
     assert errors == b""
+
+
+def test_bytes_that_are_no_text_are_a_column_of_bytes() -> None:
+    for value, other, found in (
+        ({"b64": "/wA="}, "text", [b"\xff\x00", b"text"]),
+        ([{"b64": "/wA="}, "a"], ["text"], [[b"\xff\x00", b"a"], [b"text"]]),
+    ):
+        content, _ = written(PARQUET, Results(texts(value, other)))
+        assert parquet.read_table(pyarrow.BufferReader(content)).column("prediction").to_pylist() == found
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)

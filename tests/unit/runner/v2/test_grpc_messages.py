@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
+from runner.json_text import json_of_bytes
 from runner.v2.grpc_messages import decode_response
 from tests.conformance.inference_messages import message_class
 from tests.unit.runner.batches import decoded
@@ -129,7 +130,7 @@ def according_to_protobuf(message: bytes) -> list[Any] | None:  # Any: predictio
     if raws:
         return _values_in(raws[0], output.datatype.upper())
     filled = [list(value) for _, value in output.contents.ListFields()]
-    return [one.decode(errors="replace") if isinstance(one, bytes) else one for one in filled[0]] if filled else None
+    return [json_of_bytes(one) if isinstance(one, bytes) else one for one in filled[0]] if filled else None
 
 
 def _values_in(raw: bytes, datatype: str) -> list[Any] | None:  # Any: predictions
@@ -139,7 +140,7 @@ def _values_in(raw: bytes, datatype: str) -> list[Any] | None:  # Any: predictio
     values, at = [], 0
     while datatype == "BYTES" and at < len(raw):
         size = int.from_bytes(raw[at : at + 4], "little")
-        values.append(raw[at + 4 : at + 4 + size].decode(errors="replace"))
+        values.append(json_of_bytes(raw[at + 4 : at + 4 + size]))
         at += 4 + size
     return values or None
 
