@@ -81,11 +81,8 @@ SUMS: dict[str, tuple[Case, list[float]]] = {
         [1, 2, 3],
     ),
     "zstd of several frames": (Case({"a.jsonl.zst": zstd(b"[1]\n[2]\n" * 500, frames=7)}), [1, 2] * 500),
-    "an integer that floating-point numbers do not have": (
-        Case({"a.jsonl": b"[9007199254740993]\n"}),
-        [9007199254740993],
-    ),
-    "integers in Parquet": (Case({"a.parquet": table(a=[9007199254740993, 2])}, "parquet"), [9007199254740993, 2]),
+    "the largest integer up to which FP32 has all": (Case({"a.jsonl": b"[16777216]\n"}), [16777216]),
+    "integers in Parquet": (Case({"a.parquet": table(a=[16777216, 2])}, "parquet"), [16777216, 2]),
     "a column of a dictionary": (
         Case({"a.parquet": table(a=pyarrow.array([1, 2]).dictionary_encode())}, "parquet"),
         [1, 2],
@@ -93,7 +90,7 @@ SUMS: dict[str, tuple[Case, list[float]]] = {
     "quotes in CSV": (Case({"a.csv": b'"a","b"\r\n"1",2\r\n'}, "csv"), [3]),
     "an integer of many digits in CSV": (
         Case({"a.csv": b'custom_id,a\nx,"123456789012345678901234567890"\n'}, "csv"),
-        [1.2345678901234568e29],
+        [1.2345679e29],
     ),
     "a table without rows among others": (
         Case({"a.csv": b"a,b\n", "b.csv": b"a,b\n3,4\n", "c.csv": b""}, "csv"),
@@ -221,7 +218,7 @@ COPIED: dict[str, tuple[Any, Any]] = {  # Any: a value of Arrow, and of JSON
     "times": (pyarrow.array([1], pyarrow.timestamp("us")), "1970-01-01T00:00:00.000001"),
     "days": (pyarrow.array([date(2026, 1, 2)]), "2026-01-02"),
     "decimals": (pyarrow.array([Decimal("1.50")]), "1.50"),
-    "bytes": (pyarrow.array([b"\xff\x00"]), "/wA="),
+    "bytes": (pyarrow.array([b"\xff\x00"]), {"b64": "/wA="}),
     "integers of 64 bits": (pyarrow.array([2**64 - 1], pyarrow.uint64()), 2**64 - 1),
     "objects": (pyarrow.array([{"x": [1, None]}]), {"x": [1, None]}),
     "nothing": (pyarrow.nulls(1), None),
