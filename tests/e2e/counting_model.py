@@ -1,7 +1,7 @@
 """A V2 model server that counts how often it receives each row, identified by its first value. Standard library only.
 
-The model adds up a row's values. Each request takes a while, so that a run can be disturbed in the middle. The model `counting`
-rejects requests with a negative first value; `lenient` does not.
+The models add up a row's values. Each request takes a while, so that a run can be disturbed in the middle. The model `counting`
+rejects requests with a negative first value; `lenient` does not. There is no other.
 """
 
 import json
@@ -26,6 +26,8 @@ class Model(BaseHTTPRequestHandler):
         if self.path == "/counts":
             with _lock:
                 self._answer({str(row): count for row, count in _rows.items()})
+        elif not self._is_known():
+            self._answer({"error": "no such model"}, status=404)
         else:
             tensor = {"name": "in", "datatype": "FP32", "shape": [-1, 2]}
             self._answer({"name": "counting", "platform": "test", "inputs": [tensor], "outputs": []})
@@ -33,6 +35,9 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Count the rows and predict the sum of each."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._is_known():
+            self._answer({"error": "no such model"}, status=404)
+            return
         tensor = request["inputs"][0]
         data, width = tensor["data"], tensor["shape"][1]
         flat = [value for row in data for value in row] if data and isinstance(data[0], list) else data
@@ -46,6 +51,10 @@ class Model(BaseHTTPRequestHandler):
         sums = [sum(row) for row in rows]
         output = {"name": "out", "datatype": "FP32", "shape": [len(sums), 1], "data": sums}
         self._answer({"model_name": "counting", "outputs": [output]})
+
+    def _is_known(self) -> bool:
+        parts = self.path.split("/")
+        return parts[2] != "models" or parts[3] in ("counting", "lenient")
 
     def _answer(self, value: object, *, status: int = 200) -> None:
         body = json.dumps(value).encode()

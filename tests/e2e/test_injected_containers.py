@@ -71,8 +71,9 @@ def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
         space.apply(run("native", "actor", parameters={"sleep": "1", "exit": str(code)}))
         status = ended(space, "native", seconds=60)
     assert (status["phase"], status["exitCode"]) == ("Failed" if code else "Succeeded", code)
-    [job] = jobs(space)
-    assert {"Failed" if code else "Complete"} & {item["type"] for item in job["status"]["conditions"]}
+    condition = "failed" if code else "complete"
+    space.kubectl("wait", "job", "--all", f"--for=condition={condition}", "--timeout=45s")
+    assert len(jobs(space)) == 1
 
 
 @pytest.mark.parametrize("change", [beside(SLEEP), native], ids=["beside", "native"])
@@ -85,9 +86,8 @@ def test_several_shards_end_although_each_has_a_container_that_runs_on(
         space.apply(run("divided", "ours", shards=2))
         status = ended(space, "divided", seconds=120, most_pods=2)
     assert (status["phase"], status["attempt"]) == ("Succeeded" if model == "counting" else "Failed", 1)
-    running = [pod for pod in pods_of_runs(space) if pod["status"]["phase"] == "Running"]
     until(
-        lambda: not any(space.get("pod", pod["metadata"]["name"]) for pod in running),
+        lambda: not [pod for pod in pods_of_runs(space) if pod["status"]["phase"] == "Running"],
         seconds=60,
         what="no Pod runs",
     )
