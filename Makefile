@@ -94,7 +94,7 @@ workflow: venv ## run the workflow tests on a Temporal server
 
 integration: venv ## run the tests against the API server
 	@$(DEVCLUSTER) test-servers
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 2 --dist loadgroup --ignore=tests/integration/fairness tests/integration
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 2 --dist loadscope --ignore=tests/integration/fairness tests/integration
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 3 -m 'not alone' tests/e2e
