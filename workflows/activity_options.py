@@ -46,7 +46,8 @@ _UNTIL_IT_SUCCEEDS = RetryPolicy(initial_interval=timedelta(milliseconds=500), m
 """Without a maximum number of attempts: an unreachable API server comes back, and what can never succeed is a result."""
 
 _REQUESTS = timedelta(seconds=15)
-"""A handful of requests to the API server, each of which is answered within milliseconds or fails."""
+"""A handful of requests to the API server, each of which is answered within milliseconds or fails. If an overloaded server
+wants one again later than that, the activity is tried again."""
 
 LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
 """A handful of requests to the API server."""

@@ -301,7 +301,8 @@ class LaunchFollowing:
 
     def _count_disruption(self, verdict: Verdict) -> Verdict:
         self._state.disruptions += 1
-        return check_disruptions(self._state.disruptions, limit=self._launched.max_disruptions) or verdict
+        count, limit = self._state.disruptions, self._launched.max_disruptions
+        return check_disruptions(count, limit=limit, ended=verdict) or verdict
 
     async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""

@@ -486,7 +486,6 @@ class SubmitInput(Frozen):
 
     submission: Submission
     workflow_id: str
-    execution_run_id: str
     nominal_time: str | None = Field(default=None, description="Scheduled time, RFC 3339; None without a schedule")
     takes_turn: bool = Field(default=False, description="As in StopLaunchInput, for runs of schedules")
 

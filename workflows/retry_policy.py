@@ -78,9 +78,13 @@ def backoff_after(attempt: int) -> int:
     return int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
 
 
-def check_disruptions(count: int, *, limit: int) -> Verdict | None:
-    """The verdict on a launch whose Pods were removed, rejected or lost more than `limit` times; None up to the limit."""
+def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -> Verdict | None:
+    """The verdict on a launch whose Pods were removed, rejected or lost more than `limit` times, with what is known of how it
+    `ended`: it may have committed. None up to the limit.
+    """
     if count <= limit:
         return None
     message = f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
-    return Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
+    failed = Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
+    told = {key: getattr(failed, key) for key in ("kind", "reason", "message", "may_retry")}
+    return failed if ended is None else ended.model_copy(update=told)

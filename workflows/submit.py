@@ -128,7 +128,6 @@ class SubmitInferenceRun:
         request = SubmitInput(
             submission=submission,
             workflow_id=info.workflow_id,
-            execution_run_id=info.run_id,
             nominal_time=due.isoformat() if due else None,
         )
         _check_size(request)

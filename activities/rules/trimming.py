@@ -5,6 +5,7 @@ reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects ke
 the same rules read both; values that repeat from object to object are shared.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -57,6 +58,8 @@ IS_FULL = "isFull"
 
 LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
 """What a quota counts that a launch creates. A rejected Pod is tried again by the Job's controller."""
+
+_COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 _STATUS_FIELDS = (
     "phase",
@@ -183,8 +186,11 @@ def trim_quota(quota: Object) -> Object:
 
 
 def _is_used_up(hard: object, used: object) -> bool:
-    """Counts are written without a suffix, unless they are round numbers of thousands, and then there may be room."""
-    return str(hard).isdecimal() and str(used).isdecimal() and int(str(used)) >= int(str(hard))
+    """The API server writes a thousand as `1k`. If a number is written in any other way, there may be room."""
+    limit, count = (_COUNT.fullmatch(str(one)) for one in (hard, used))
+    if limit is None or count is None:
+        return False
+    return int(count[1]) * (1000 if count[2] else 1) >= int(limit[1]) * (1000 if limit[2] else 1)
 
 
 def trim_events(events: Iterable[Object]) -> tuple[Object, ...]:

@@ -66,7 +66,7 @@ class ModelAddress:
 class NotYet:
     """The model does not answer yet; a change of the object is reason to ask again, and so is the time `until`.
 
-    Another object that is missing, `is_other`, can appear without a change of this one.
+    With `is_other`, it waits for another object, which can change without a change of this one.
     """
 
     message: str

@@ -69,8 +69,8 @@ def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protoc
     """The address with the port of its Service for that protocol, unless its own is one of these.
 
     A Service without an address of its own cannot map ports: its clients need the port of the container, for which KServe
-    writes 8080 into the address whatever the container listens on. A Service that maps ports keeps the port of the address,
-    except for gRPC, which KServe's addresses do not know.
+    writes 8080 into the address whatever the container listens on. A Service that maps ports, or does not say to which, keeps the
+    port of the address, except for gRPC, which KServe's addresses do not know.
     """
     if service is None or isinstance(service, Unreadable):
         return parts
@@ -78,11 +78,11 @@ def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protoc
     ports = [one for one in given if _is_grpc(one) == (protocol == GRPC)]
     if not ports and protocol == GRPC:
         ports = given  # a server with one protocol may not say in the name of its port which one
-    is_headless = text(service, "spec", "clusterIP") == "None"
-    numbers = [found for port in ports if (found := number(port, "targetPort" if is_headless else "port"))]
+    targets = [number(one, "targetPort") if text(service, "spec", "clusterIP") == "None" else None for one in ports]
+    numbers = [found for port, target in zip(ports, targets, strict=True) if (found := target or number(port, "port"))]
     if not numbers or (parts.port or _DEFAULT_PORTS[parts.scheme]) in numbers:
         return parts
-    if parts.port is not None and not is_headless and protocol != GRPC:
+    if parts.port is not None and targets[0] is None and protocol != GRPC:
         return parts
     return parts._replace(netloc=f"{parts.hostname}:{numbers[0]}")
 

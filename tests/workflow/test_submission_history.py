@@ -18,7 +18,7 @@ CROWD = 260
 
 def again(workflow_id: str) -> SubmitInput:
     """The same submission, in a new execution."""
-    return SubmitInput(submission=parse_submission(REQUEST), workflow_id=workflow_id, execution_run_id="new")
+    return SubmitInput(submission=parse_submission(REQUEST), workflow_id=workflow_id)
 
 
 async def end_one(client: Client, queue: str) -> str:

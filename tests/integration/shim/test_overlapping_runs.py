@@ -69,7 +69,6 @@ async def submit(submitter: RunSubmitter, schedule: InferenceRun, due: datetime)
     request = SubmitInput(
         submission=parse_submission({"namespace": schedule.metadata.namespace, "parent": parent}),
         workflow_id="tests",
-        execution_run_id="tests",
         nominal_time=due.isoformat(),
     )
     return await ActivityEnvironment().run(submitter.submit_run, request)

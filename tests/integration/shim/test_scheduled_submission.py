@@ -52,7 +52,6 @@ async def submit(
     request = SubmitInput(
         submission=parse_submission({"namespace": schedule.metadata.namespace, "parent": parent}),
         workflow_id="tests",
-        execution_run_id="tests",
         nominal_time=due.isoformat(),
     )
     environment = ActivityEnvironment()

@@ -171,7 +171,6 @@ async def test_a_run_of_a_schedule_is_late_by_the_clock_that_the_schedule_goes_b
     given = SubmitInput(
         submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
         workflow_id="tests",
-        execution_run_id="tests",
         nominal_time=due.isoformat(),
     )
     environment = ActivityEnvironment()

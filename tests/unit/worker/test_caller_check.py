@@ -35,7 +35,6 @@ async def test_a_run_is_due_by_the_clock_that_the_schedule_goes_by(early: int, r
     request = SubmitInput(
         submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
         workflow_id=schedule_id(RUN),
-        execution_run_id="execution",
         nominal_time=due.isoformat(),
     )
     environment = ActivityEnvironment()
@@ -44,7 +43,7 @@ async def test_a_run_is_due_by_the_clock_that_the_schedule_goes_by(early: int, r
         activity_type=SUBMIT.name,
         workflow_type=WORKFLOW_TYPE,
         workflow_id=request.workflow_id,
-        workflow_run_id=request.execution_run_id,
+        workflow_run_id="execution",
         is_local=True,
         started_time=due - timedelta(seconds=early),
     )

@@ -82,3 +82,13 @@ def test_more_disruptions_than_allowed_fail_the_run(*, count: int, is_too_often:
     if verdict is not None:
         assert (verdict.reason, verdict.may_retry) == (Reason.DISRUPTED_TOO_OFTEN, False)
         assert "3 times, more than maxDisruptions (2)" in verdict.message
+
+
+def test_the_last_of_too_many_disruptions_is_still_known_and_may_have_committed() -> None:
+    """The output is looked for before the run fails."""
+    update = {"is_unclear": True, "pod_name": "inf-iris-1-a", "exit_code": 137, "finished_at": "2026-11-21T08:00:00Z"}
+    ended = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="deleted").model_copy(update=update)
+    verdict = check_disruptions(1, limit=0, ended=ended)
+    assert verdict is not None
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.DISRUPTED_TOO_OFTEN, False)
+    assert {key: getattr(verdict, key) for key in update} == update

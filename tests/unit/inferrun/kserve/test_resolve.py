@@ -206,6 +206,13 @@ def test_a_port_in_the_status_is_kept_unless_a_headless_service_has_another(know
     assert found(item, {PREDICTOR: known}).url.startswith(f"http://{netloc}/")
 
 
+def test_the_port_of_a_proxy_is_kept_although_its_target_has_only_a_name() -> None:
+    """As OpenShift AI writes it for a predictor that requires a token."""
+    item = standard(status={"address": {"url": f"https://{HOST}:8443"}})
+    known = service(port(8443, target="https", name="https"), port(8080, name="metrics"), headless=True)
+    assert found(item, {PREDICTOR: known}).url.startswith(f"https://{HOST}:8443/")
+
+
 def test_a_predictor_with_a_name_of_its_own_has_workloads_of_that_name() -> None:
     """As KServe 0.20 names them after a canary was promoted."""
     item = standard(spec={"predictor": {"name": "blue"}}, status={"address": None, "components": None, "url": None})
