@@ -267,7 +267,7 @@ def _converted(values: Values, datatype: str, *, is_json: bool) -> TensorValues:
     if not isinstance(values, list):
         from runner.v2.arrow_columns import numbers_in  # noqa: PLC0415  as above
 
-        numbers = None if datatype in {"BYTES", "BOOL"} else numbers_in(values, datatype)
+        numbers = None if datatype == "BYTES" else numbers_in(values, datatype)
         values = values.to_pylist() if numbers is None else ()
     if datatype == "BYTES":
         found = to_bytes(values)
