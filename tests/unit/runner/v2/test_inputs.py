@@ -197,6 +197,7 @@ COLUMNS = {
     "a dictionary": (pyarrow.array(["a", "b", "a"]).dictionary_encode(), "BYTES", {}),
     "bytes": (pyarrow.array([b"\xff", None, b""]), "BYTES", {1}),
     "texts of numbers": (pyarrow.array(["1", "x", "2.5"]), "FP64", {1}),
+    "texts that are views": (pyarrow.array(["1", "x", "2.5"], pyarrow.string_view()), "FP64", {1}),
     "half precision": (pyarrow.array([1.5, None, 2.0], pyarrow.float16()), "FP16", {}),
 }
 
