@@ -46,12 +46,15 @@ def test_each_line_after_the_first_is_a_record(text: str, rows: list[object]) ->
 
 
 def test_a_missing_value_with_escapes_is_none_of_the_texts_that_look_like_one() -> None:
-    file = MemoryFile("a.csv", rb"""a
+    file = MemoryFile(
+        "a.csv",
+        rb"""a
 \N
 "NaN"
 "\\N"
 "  "
-""")
+""",
+    )
     table = CSV.with_escapes().with_columns(ColumnSelection(fed=("a",)))
     (block,) = table.read(file, Chunk(0, 0, 0, file.size, 0, 4), limits=Limits())
     assert decoded(block) == [{"a": None}, {"a": "NaN"}, {"a": "\\N"}, {"a": "  "}]
