@@ -212,14 +212,21 @@ def _plain_tensor(records: Records, one: ModelInput, *, is_json: bool) -> Tensor
     return Tensor(one.name, one.datatype, shape, content, (width,))
 
 
+_AT_ONCE: Final = 1 << 18
+"""Characters that are checked at a time: each takes several bytes for a moment."""
+
+
 def _has_long_integer(text: bytes) -> bool:
     """Whether eight digits follow each other that are not decimals. numpy takes a fifth of the time of a search."""
-    found = numpy.frombuffer(text, numpy.uint8)
-    is_digit = found - numpy.uint8(ord("0")) < 10
-    run = is_digit[:-1] & is_digit[1:]
-    run = run[:-2] & run[2:]
-    run = run[:-4] & run[4:]
-    return bool((run[1:] & ~is_digit[:-8] & (found[:-8] != ord("."))).any())
+    for start in range(0, len(text), _AT_ONCE):
+        found = numpy.frombuffer(text[start : start + _AT_ONCE + 8], numpy.uint8)
+        is_digit = found - numpy.uint8(ord("0")) < 10
+        run = is_digit[:-1] & is_digit[1:]
+        run = run[:-2] & run[2:]
+        run = run[:-4] & run[4:]
+        if (run[1:] & ~is_digit[:-8] & (found[:-8] != ord("."))).any():
+            return True
+    return False
 
 
 Values = Any  # Any: a list of JSON, or an Arrow array

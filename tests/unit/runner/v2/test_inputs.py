@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
+from runner.v2.datatypes import Unfit
 from runner.v2.inputs import ModelInput, Tensor, encode_json, map_of, predict_tensors, tensor_of
 from tests.unit.runner.batches import decoded
 
@@ -139,6 +140,13 @@ def test_an_integer_that_would_be_rounded_is_not_sent_as_it_was_written(record: 
     for is_json in (True, False):
         with pytest.raises(ValueError, match=r"the record has .*, which datatype FP32 cannot represent"):
             tensor_of(JsonRecords([b"[0.5,%b]" % record]), described([-1, 2]), is_json=is_json)
+
+
+def test_an_integer_that_would_be_rounded_is_found_anywhere_in_a_long_request() -> None:
+    for at in range((1 << 18) - 20, (1 << 18) + 20):
+        text = b"[0.123456789," + b" " * at + b"16777217]"
+        with pytest.raises(Unfit):
+            tensor_of(JsonRecords([text]), ModelInput("x"), is_json=True)
 
 
 def test_records_that_are_objects_are_rejected() -> None:
