@@ -29,7 +29,6 @@ _READ_CHARACTERS: Final = 1000
 """Of a server's text, each of whose words is searched for in the request."""
 
 
-
 class InvalidRequest(ValueError):
     """A record that is no request of OpenAI's Batch API."""
 
