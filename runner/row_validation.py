@@ -83,8 +83,8 @@ def form_of(record: Json, *, depth: int = 0) -> Form:
     match record:
         case list() if depth == _DEPTH:
             raise ValueError("is nested too deeply")
-        case list() if set(map(type, record)) <= _NUMBERS and record:
-            return Form("number", (len(record),))
+        case list() if dimensions := _dimensions_of_numbers(record):
+            return Form("number", dimensions)
         case list():
             return _form_of_array(record, depth=depth)
         case str():
@@ -96,6 +96,19 @@ def form_of(record: Json, *, depth: int = 0) -> Form:
         case dict() if bytes_in(record) is not None:
             return Form("string")
     raise ValueError(f"must be a value or an array, got {kind_of(record)}")
+
+
+def _dimensions_of_numbers(values: list[Json]) -> tuple[int, ...]:
+    """Return the dimensions of an array of numbers; empty if it is something else, whose fault is found value by value."""
+    dimensions = [len(values)]
+    while set(map(type, values)) == {list}:
+        lists = cast("list[list[Json]]", values)
+        dimensions += (sizes := set(map(len, lists)))
+        if len(sizes) > 1:
+            return ()
+        values = list(chain.from_iterable(lists))
+    is_array = bool(values) and set(map(type, values)) <= _NUMBERS and len(dimensions) <= _DEPTH
+    return tuple(dimensions) if is_array else ()
 
 
 def _form_of_array(values: list[Json], *, depth: int) -> Form:
