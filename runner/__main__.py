@@ -158,7 +158,8 @@ def _watch_deadline(process: Process) -> None:
     """Start a thread that ends the process if the event loop is blocked at the deadline."""
     left = _seconds_left(process.settings)
     if left is not None:
-        watchdog = threading.Timer(left + _WATCHDOG_SECONDS, lambda: process.fail(_deadline_reached(process.settings)))
+        error = _deadline_reached(process.settings, "whether the run is committed is not known")
+        watchdog = threading.Timer(left + _WATCHDOG_SECONDS, lambda: process.fail(error, is_known=False))
         watchdog.daemon = True
         watchdog.start()
 

@@ -101,7 +101,8 @@ def _joined(parts: list[Batch]) -> Batch:
         return first
     has_ids = any(part.ids for part in parts)
     ids = [one for part in parts for one in (part.ids or [None] * len(part))] if has_ids else ()
-    copied = [one for part in parts for one in part.copied]
+    has_copied = any(part.copied for part in parts)
+    copied = [one for part in parts for one in (part.copied or [b""] * len(part))] if has_copied else ()
     errors = {part.first - first.first + at: error for part in parts for at, error in part.errors.items()}
     return Batch(
         first=first.first,

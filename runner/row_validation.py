@@ -74,13 +74,19 @@ class Form:
 _EXAMPLES: Final[dict[str, Json]] = {"number": 0, "string": "", "boolean": False, "object": {}}
 
 
-def form_of(record: Json) -> Form:
+_DEPTH: Final = 32
+"""Dimensions of a record. Python and orjson can follow some hundreds."""
+
+
+def form_of(record: Json, *, depth: int = 0) -> Form:
     """Return the form of a record without columns. Raises ValueError with what is wrong with it, without the record's name."""
     match record:
-        case list() if set(map(type, record)) <= _NUMBERS and record:
-            return Form("number", (len(record),))
+        case list() if depth == _DEPTH:
+            raise ValueError("is nested too deeply")
+        case list() if dimensions := _dimensions_of_numbers(record):
+            return Form("number", dimensions)
         case list():
-            return _form_of_array(record)
+            return _form_of_array(record, depth=depth)
         case str():
             return Form("string")
         case bool():
@@ -92,13 +98,26 @@ def form_of(record: Json) -> Form:
     raise ValueError(f"must be a value or an array, got {kind_of(record)}")
 
 
-def _form_of_array(values: list[Json]) -> Form:
+def _dimensions_of_numbers(values: list[Json]) -> tuple[int, ...]:
+    """Return the dimensions of an array of numbers; empty if it is something else, whose fault is found value by value."""
+    dimensions = [len(values)]
+    while set(map(type, values)) == {list}:
+        lists = cast("list[list[Json]]", values)
+        dimensions += (sizes := set(map(len, lists)))
+        if len(sizes) > 1:
+            return ()
+        values = list(chain.from_iterable(lists))
+    is_array = bool(values) and set(map(type, values)) <= _NUMBERS and len(dimensions) <= _DEPTH
+    return tuple(dimensions) if is_array else ()
+
+
+def _form_of_array(values: list[Json], *, depth: int) -> Form:
     if not values:
         raise ValueError("must have values, got an empty array")
     if not _NUMBERS.isdisjoint(map(type, values)):
         at = next(at for at, value in enumerate(values) if type(value) not in _NUMBERS)
         raise ValueError(f"contains {kind_of(values[at])} at position {at}; only numbers and null are allowed")
-    forms = set(map(form_of, values))
+    forms = {form_of(value, depth=depth + 1) for value in values}
     if len(forms) > 1:
         raise ValueError("has arrays of different lengths or kinds within an array")
     (one,) = forms

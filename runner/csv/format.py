@@ -41,8 +41,11 @@ _ALL: Final = ColumnSelection()
 ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 """How a table with escapes has a backslash and a line break; the backslash is replaced first."""
 
-_ESCAPED: Final = re.compile(r"\\[\\nr]")
-_RAW: Final = {text: raw for raw, text in ESCAPES.items()}
+NULL: Final = r"\N"
+"""A missing value in such a table, which may also be empty."""
+
+_ESCAPED: Final = re.compile(r"\\[\\nrN]")
+_RAW: Final = {NULL: "", **{text: raw for raw, text in ESCAPES.items()}}
 
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 

@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
-from runner.json_text import json_texts
+from runner.json_text import bytes_in, json_texts
 from runner.jsonl.line_ranges import BadLine, Lines
 from runner.record_errors import not_sent
 from runner.row_validation import Form, form_of
@@ -80,5 +80,5 @@ _OBJECT: Final = Form("object")
 
 
 def _form_of(block: Block) -> Form:
-    text = _text_of(block)
-    return _OBJECT if text.startswith(b"{") else form_of(orjson.loads(text))
+    value = orjson.loads(_text_of(block))
+    return _OBJECT if isinstance(value, dict) and bytes_in(value) is None else form_of(value)

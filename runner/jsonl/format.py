@@ -30,7 +30,7 @@ from inferrun.plugins import (
     Results,
 )
 from inferrun.plugins.joined_texts import JoinedTexts
-from runner.json_text import error_text, json_texts, number_row_texts, text_of, texts_of
+from runner.json_text import bytes_in, error_text, json_texts, number_row_texts, text_of, texts_of
 from runner.jsonl.bad_lines import id_of, read_valid
 from runner.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.jsonl.number_rows import number_rows
@@ -230,7 +230,7 @@ def _is_json(line: bytes) -> bool:
 
 def _unwrapped(value: Json, ids: list[CustomId]) -> Json:
     """Return the numbers of a record in object form and append its id to `ids`."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or bytes_in(value) is not None:
         ids.append(None)
         return value
     given = value.get("custom_id")

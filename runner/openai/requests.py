@@ -25,6 +25,8 @@ _FIELD = "kserve.modelUrl"
 _WORD: Final = re.compile(r"\w+")
 _SHORT_WORD: Final = 3
 _REASON_CHARACTERS: Final = 300
+_READ_CHARACTERS: Final = 1000
+"""Of a server's text, each of whose words is searched for in the request."""
 
 
 class InvalidRequest(ValueError):
@@ -98,11 +100,12 @@ def error_body(body: bytes) -> bytes:
 def reason_of(body: bytes, *, request: bytes) -> str:
     """Return what a server says about why it fails a request, on one line; empty if it says nothing that is known how to read.
 
-    Servers repeat records in their errors, so each word that the request contains, too, is replaced; its model's name is not.
+    Servers repeat records in their errors, also truncated ones. So each word that the request contains, too, or that begins or
+    ends one of its words, is replaced; its model's name is not.
     """
     try:
         found = orjson.loads(body)
-        sent = set(_words_in(orjson.loads(request)))
+        sent = "\n".join(("", *set(_words_in(orjson.loads(request))), ""))
     except orjson.JSONDecodeError:
         return ""
     error = found.get("error", found) if isinstance(found, dict) else None
@@ -112,9 +115,15 @@ def reason_of(body: bytes, *, request: bytes) -> str:
         parts = [code, error.get("message", error.get("detail"))]
     else:
         parts = [error]
-    text = ": ".join(one for one in parts if isinstance(one, str))
-    masked = _WORD.sub(lambda word: "…" if word[0].casefold() in sent else word[0], text)
+    text = ": ".join(one for one in parts if isinstance(one, str))[:_READ_CHARACTERS]
+    masked = _WORD.sub(lambda word: "…" if _is_sent(word[0].casefold(), sent) else word[0], text)
     return one_line(masked, limit=_REASON_CHARACTERS)
+
+
+def _is_sent(word: str, sent: str) -> bool:
+    if len(word) <= _SHORT_WORD:
+        return f"\n{word}\n" in sent
+    return f"\n{word}" in sent or f"{word}\n" in sent
 
 
 def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON

@@ -46,7 +46,8 @@ def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> tuple[Sequence[Stor
     if not wanted.path.endswith("/") and (one := bucket.head(wanted.path)) is not None:
         return [one], ()
     prefix = f"{wanted.path.rstrip('/')}/"
-    below = bucket.list_below(prefix)
+    # Consoles create an object for the folder itself, whose key is the prefix.
+    below = [one for one in bucket.list_below(prefix) if f"{one.key}/" != prefix]
     reasons: dict[str, str] = {}
     for one in below:
         name, slash, _ = one.key.removeprefix(prefix).partition("/")

@@ -30,7 +30,7 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.connections import open_connections
-from runner.csv.format import ESCAPES, Csv
+from runner.csv.format import ESCAPES, NULL, Csv
 from runner.file.local_files import LocalFile
 from runner.file_ranges import FileRanges, chunk_size
 from runner.memory_file import MemoryFile
@@ -198,11 +198,13 @@ def _copied(connection: Connection, rows: sql.Composable) -> bytes:
 
 
 def _copy(connection: Connection, rows: sql.Composable) -> Iterator[bytes]:
-    """Copy the rows. A null is an empty value, or NaN if it is the only value: an empty line would not be a record."""
+    """Copy the rows. The only value of a row is never empty or blank, because an empty line would not be a record."""
     connection.execute("set transaction read only")
     described = connection.execute(sql.SQL("select * from ({}) r limit 0").format(rows)).description or ()
-    null = sql.Literal("NaN" if len(described) == 1 else "")
-    command = sql.SQL("copy ({}) to stdout (format csv, header true, null {})").format(rows, null)
+    null = sql.Literal(NULL if len(described) == 1 else "")
+    is_text = len(described) == 1 and described[0].type_code not in _NUMBERS
+    quoted = sql.SQL(", force_quote *" if is_text else "")
+    command = sql.SQL("copy ({}) to stdout (format csv, header true, null {}{})").format(rows, null, quoted)
     with connection.cursor().copy(command) as copy:
         yield from map(bytes, copy)
 

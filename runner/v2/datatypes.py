@@ -66,7 +66,7 @@ def to_array(values: Sequence[Json], datatype: str) -> Array:
     if kinds <= {int}:
         return narrowed(_integers(values), datatype)
     numbers = numpy.array(values, numpy.float64)  # None is NaN
-    if int in kinds and (numpy.abs(numbers) > _EXACT[datatype]).any():
+    if int in kinds and (numpy.abs(numbers) >= _EXACT[datatype]).any():  # 2**53 may be a rounded 2**53 + 1
         narrowed(_integers([value for value in values if type(value) is int]), datatype)
     return narrowed(numbers, datatype)
 

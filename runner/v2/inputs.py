@@ -179,7 +179,9 @@ def tensor_of(records: Records, one: ModelInput, *, is_json: bool) -> Tensor:
     return Tensor(one.name, one.datatype, shape, json_of(found) if is_json else raw_of(found, one.datatype), given)
 
 
-_SIMPLIFIED: Final = bytes.maketrans(b"123456789[", b"000000000,")
+_IN_NUMBERS: Final = b"0123456789.-nul \t"
+"""Of numbers without an exponent, of null, and what may be between them."""
+
 _COMMAS: Final = bytes.maketrans(b"\n", b",")
 
 
@@ -194,17 +196,11 @@ def _plain_tensor(records: Records, one: ModelInput, *, is_json: bool) -> Tensor
     texts = records.texts
     rows = texts.joined if type(texts) is JoinedTexts and texts.separator == b"\n" else b"\n".join(texts)
     checked = rows.replace(b"e-", b"") if b"e" in rows else rows
-    checked = checked.translate(_SIMPLIFIED, b" \t-")
-    if b",00000000" in checked:
-        return None
-    frame = checked.translate(None, b"0.nul")
+    frame = checked.translate(None, _IN_NUMBERS)
     width = frame.find(b"]")
-    if (
-        frame + b"\n" != (b"," * width + b"]\n") * len(records)
-        or width < 1
-        or not rows.startswith(b"[")
-        or b"[]" in rows
-    ):
+    if width < 1 or frame + b"\n" != b"[%b]\n" % (b"," * (width - 1)) * len(records):
+        return None
+    if (width == 1 and b"[]" in checked) or _has_long_integer(checked):
         return None
     try:
         shape = [len(records), *_dimensions_of((width,), one, where="")]
@@ -214,6 +210,23 @@ def _plain_tensor(records: Records, one: ModelInput, *, is_json: bool) -> Tensor
     if not is_json:
         content = numpy.array(orjson.loads(content), KINDS[one.datatype]).tobytes()
     return Tensor(one.name, one.datatype, shape, content, (width,))
+
+
+_AT_ONCE: Final = 1 << 18
+"""Characters that are checked at a time: each takes several bytes for a moment."""
+
+
+def _has_long_integer(text: bytes) -> bool:
+    """Whether eight digits follow each other that are not decimals. numpy takes a fifth of the time of a search."""
+    for start in range(0, len(text), _AT_ONCE):
+        found = numpy.frombuffer(text[start : start + _AT_ONCE + 8], numpy.uint8)
+        is_digit = found - numpy.uint8(ord("0")) < 10
+        run = is_digit[:-1] & is_digit[1:]
+        run = run[:-2] & run[2:]
+        run = run[:-4] & run[4:]
+        if (run[1:] & ~is_digit[:-8] & (found[:-8] != ord("."))).any():
+            return True
+    return False
 
 
 Values = Any  # Any: a list of JSON, or an Arrow array
@@ -261,7 +274,7 @@ def _converted(values: Values, datatype: str, *, is_json: bool) -> TensorValues:
     if not isinstance(values, list):
         from runner.v2.arrow_columns import numbers_in  # noqa: PLC0415  as above
 
-        numbers = None if datatype in {"BYTES", "BOOL"} else numbers_in(values, datatype)
+        numbers = None if datatype == "BYTES" else numbers_in(values, datatype)
         values = values.to_pylist() if numbers is None else ()
     if datatype == "BYTES":
         found = to_bytes(values)

@@ -103,7 +103,10 @@ SUMS: dict[str, tuple[Case, list[float]]] = {
 async def test_each_record_is_predicted_in_its_place(machine: Machine, name: str) -> None:
     case, sums = SUMS[name]
     ended, results = await run(machine, case)
-    assert (ended.code, ended.message) == (0, f"{len(sums)} of {len(sums)} records predicted")
+    assert (ended.code, ended.message.partition("; not read: without records ")[0]) == (
+        0,
+        f"{len(sums)} of {len(sums)} records predicted",
+    )
     assert [(one["index"], one["prediction"]) for one in results] == list(enumerate(sums))
 
 

@@ -50,21 +50,45 @@ async def test_input_inference_and_output_errors_exit_with_3_4_and_5(krateo: Mac
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("stage", ["input", "model", "output"])
+@pytest.mark.parametrize("stage", ["input", "model"])
 async def test_the_deadline_ends_the_process_with_6_at_every_stage(
     krateo: Machine, handler: Handler, model: CountingModel, stage: str
 ) -> None:
     if stage == "input":
         handler.before_input = never
-    elif stage == "model":
-        model.before = never
     else:
-        handler.before_output = never
+        model.before = never
     started = asyncio.get_running_loop().time()
     ended = await krateo.process(INFERRUN_SECONDS_LEFT="2")
     assert (ended.code, ended.result.reason) == (6, "DeadlineExceeded")
     assert ended.message == "deadline reached after 2 s; committed chunks are kept"
     assert asyncio.get_running_loop().time() - started >= 2.0
+
+
+async def test_the_deadline_while_a_data_handler_stores_the_predictions_leaves_the_question_open(
+    krateo: Machine, handler: Handler
+) -> None:
+    handler.before_output = never
+    ended = await krateo.process(INFERRUN_SECONDS_LEFT="2")
+    assert (ended.code, ended.is_readable) == (6, False)
+    assert ended.message.startswith("deadline reached after 2 s; a commit was in progress")
+
+
+BLOCKS = """
+import asyncio, time
+asyncio.shield = lambda _: time.sleep(60)
+"""
+"""A `sitecustomize` module that blocks the event loop when the run is committed."""
+
+
+async def test_a_process_that_is_blocked_at_the_deadline_leaves_the_question_open(
+    file: Machine, tmp_path: Path
+) -> None:
+    (file.input / "data" / "rows.jsonl").write_text("[1, 2]\n")
+    (tmp_path / "sitecustomize.py").write_text(BLOCKS)
+    ended = await file.process(INFERRUN_SECONDS_LEFT="2", PYTHONPATH=str(tmp_path))
+    assert (ended.code, ended.is_readable) == (6, False)
+    assert ended.message == "deadline reached after 2 s; whether the run is committed is not known"
 
 
 async def test_a_launch_without_time_left_exits_with_6_before_it_sends_anything(

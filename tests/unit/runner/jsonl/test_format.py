@@ -77,6 +77,15 @@ def test_a_byte_order_mark_is_skipped(path: Path) -> None:
     assert rows(read(path)) == [[1], [2]]
 
 
+def test_bytes_are_strings_with_and_without_a_bad_line_beside_them(path: Path) -> None:
+    lines = ['{"b64": "/wA="}', '"x"', '{"custom_id": "a", "inputs": {"b64": "/w=="}}']
+    expected = [{"b64": "/wA="}, "x", {"b64": "/w=="}]
+    assert rows(read(lines_of(path, "\n".join(lines)))) == expected
+    (block,) = read(lines_of(path, "\n".join([*lines, "[1", "\n" * 100])))
+    assert decoded(block)[:3] == expected
+    assert set(block.errors) == {3}
+
+
 @pytest.mark.parametrize("text", ["\ufeff", "\ufeff\n", "\ufeff\n[1]\n", "\ufeff[1]\n"])
 @pytest.mark.parametrize("chunk_bytes", [2, 3, 4, 100])
 def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chunk_bytes: int) -> None:
@@ -112,6 +121,8 @@ FAULTS = {
     "ragged matrix": ("[[1, 2], [3]]", "has arrays of different lengths or kinds"),
     "empty": ("[]", "got an empty array"),
     "ragged": ("[1]", "has 1 numbers, others have 2"),
+    "too deep": ("[" * 900 + "1" + "]" * 900, "is nested too deeply"),
+    "too deep inputs": ('{"inputs": ' + "[" * 300 + "1" + "]" * 300 + "}", "is nested too deeply"),
     "no inputs": ('{"custom_id": "a"}', 'has no "inputs"'),
     "inputs are text": ('{"inputs": "a"}', "has a string, others have 2 numbers"),
     "inputs are an object": ('{"inputs": {"b64": "?"}}', "got an object"),

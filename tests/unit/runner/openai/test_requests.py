@@ -54,6 +54,12 @@ def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) 
     assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
 
 
+@pytest.mark.parametrize("said", ["'My name is Al...fghijkl'", "'for abcdefgh", "ABCDEFGHI..."])
+def test_the_reason_of_a_rejection_repeats_no_part_of_a_long_word(said: str) -> None:
+    found = reason_of(orjson.dumps({"error": said}), request=b'{"prompt":"for Alice abcdefghijkl"}')
+    assert "fgh" not in found.casefold()
+
+
 def test_a_long_reason_is_truncated() -> None:
     assert len(reason_of(b'{"error":"%b"}' % (b"x" * 10_000), request=b"{}")) <= 300
 

@@ -78,6 +78,14 @@ def test_integers_on_both_sides_of_what_64_bits_have_fit_into_no_datatype_of_int
             to_array([-1, 1 << 63], datatype)
 
 
+@pytest.mark.parametrize("beside", [1.5, None])
+@pytest.mark.parametrize("value", [(1 << 53) + 1, -(1 << 53) - 1])
+def test_an_integer_beside_other_numbers_is_not_rounded(value: int, beside: float | None) -> None:
+    with pytest.raises(Unfit, match="integer"):
+        to_array([value, beside], "FP64")
+    assert to_array([value - 1 if value > 0 else value + 1, 1.5], "FP64").tolist()[0] in {1 << 53, -(1 << 53)}
+
+
 @pytest.mark.parametrize("datatype", sorted(FLOATS))
 def test_a_missing_number_is_nan(datatype: str) -> None:
     raw = raw_of(to_array([None, 1], datatype), datatype)

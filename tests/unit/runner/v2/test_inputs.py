@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
+from runner.v2.datatypes import Unfit
 from runner.v2.inputs import ModelInput, Tensor, encode_json, map_of, predict_tensors, tensor_of
 from tests.unit.runner.batches import decoded
 
@@ -141,6 +142,13 @@ def test_an_integer_that_would_be_rounded_is_not_sent_as_it_was_written(record: 
             tensor_of(JsonRecords([b"[0.5,%b]" % record]), described([-1, 2]), is_json=is_json)
 
 
+def test_an_integer_that_would_be_rounded_is_found_anywhere_in_a_long_request() -> None:
+    for at in range((1 << 18) - 20, (1 << 18) + 20):
+        text = b"[0.123456789," + b" " * at + b"16777217]"
+        with pytest.raises(Unfit):
+            tensor_of(JsonRecords([text]), ModelInput("x"), is_json=True)
+
+
 def test_records_that_are_objects_are_rejected() -> None:
     with pytest.raises(ContractError, match="need records that are arrays or single values"):
         sent(ModelInput("x"), b'{"custom_id": "a"}')
@@ -197,6 +205,7 @@ COLUMNS = {
     "a dictionary": (pyarrow.array(["a", "b", "a"]).dictionary_encode(), "BYTES", {}),
     "bytes": (pyarrow.array([b"\xff", None, b""]), "BYTES", {1}),
     "texts of numbers": (pyarrow.array(["1", "x", "2.5"]), "FP64", {1}),
+    "texts that are views": (pyarrow.array(["1", "x", "2.5"], pyarrow.string_view()), "FP64", {1}),
     "half precision": (pyarrow.array([1.5, None, 2.0], pyarrow.float16()), "FP16", {}),
 }
 
