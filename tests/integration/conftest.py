@@ -17,7 +17,7 @@ CLUSTER_FILES = Path(__file__).resolve().parents[2] / ".devcluster"
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
-class ByServers(LoadScopeScheduling):
+class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
     """Lets the tests of the runner, which need no cluster, take turns beside all others, which share one and follow each other.
 
     pytest 9.2 ignores the groups of `--dist loadgroup`: pytest-xdist puts them into an attribute that is no longer read.
