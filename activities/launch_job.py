@@ -11,6 +11,7 @@ Temporal retries them.
 import asyncio
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio import activity
@@ -51,6 +52,18 @@ from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import LaunchInput, LaunchResult
+
+
+@dataclass(frozen=True)
+class _Obtained:
+    """The Job of a launch."""
+
+    job: Object
+    is_adopted: bool = False
+    """Whether it is the one that the status named, even if it is gone."""
+
+    replaced_uid: str = ""
+    """The UID of the Job of an earlier try that was deleted for it, and had not been started."""
 
 
 class JobLauncher:
@@ -140,13 +153,11 @@ class JobLauncher:
             seconds_left=launch_results.seconds_left(request, run),
             waits=request.waits,
         )
-        job, is_adopted = await self._create_or_adopt(run, body)
-        if (again := await take_out_of_queue(self._api, body, created=job)) is not None:
-            job, is_adopted = await self._create_or_adopt(run, again)
-        shape = shape_of_job(job) or shape_of_job(body)
-        return await self._follow(
-            request, run, compiled, job, shape=shape, is_adopted=is_adopted, model=model_status(launched)
-        )
+        obtained = await self._create_or_adopt(run, body)
+        if (again := await take_out_of_queue(self._api, body, created=obtained.job)) is not None:
+            obtained = await self._create_or_adopt(run, again)
+        shape = shape_of_job(obtained.job) or shape_of_job(body)
+        return await self._follow(request, run, compiled, obtained, shape=shape, model=model_status(launched))
 
     async def _with_model(self, run: InferenceRun, compiled: CompiledRun, *, since: float) -> CompiledRun:
         """What this launch executes: the model may have another address than at the first one.
@@ -174,23 +185,24 @@ class JobLauncher:
         except LaunchBlocked:
             compiled = None
         compiled = compiled or read_from_job(job, run, defaults=self._defaults())
-        return await self._follow(request, run, compiled, job, shape=shape_of_job(job), is_adopted=True)
+        obtained = _Obtained(job, is_adopted=True)
+        return await self._follow(request, run, compiled, obtained, shape=shape_of_job(job))
 
     async def _follow(
         self,
         request: LaunchInput,
         run: InferenceRun,
         compiled: CompiledRun,
-        job: Object,
+        obtained: _Obtained,
         *,
         shape: str,
-        is_adopted: bool,
         model: dict[str, Any] | None = None,  # Any: a model's fields
     ) -> LaunchResult:
-        written = await self._publish_job(request, run, compiled, job, is_adopted=is_adopted, model=model)
+        job, is_adopted = obtained.job, obtained.is_adopted
+        written = await self._publish_job(request, run, compiled, obtained, model=model)
         if written.run is None or written.run.status.is_terminal:
             return await self._withdraw(request.run, job, written.run)
-        other = None if is_adopted else _other_job(written.run, job, launch=request.launch)
+        other = _other_job(written.run, obtained, launch=request.launch)
         if other is not None:  # another try created it since the run was read
             await self._withdraw(request.run, job, written.run)
             job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=self._api.now()), True
@@ -255,35 +267,35 @@ class JobLauncher:
         )
         raise LaunchBlocked(Reason.INVALID_CONTRACT, text, is_retryable=False)
 
-    async def _create_or_adopt(self, run: InferenceRun, body: Object) -> tuple[Object, bool]:
-        """The Job, and whether it existed already. A Job that the status names and that is gone is not created again."""
+    async def _create_or_adopt(self, run: InferenceRun, body: Object) -> _Obtained:
+        """The Job of the launch. One that the status names and that is gone is not created again."""
         known = await self._find_known_job(run, name_of(body))
         if known is not None:
-            return known, True
+            return _Obtained(known, is_adopted=True)
         try:
             return await self._create(run.ref, self._signatures.signed(body, run=run.ref))
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             has_room_soon = await make_room(self._api, run.ref, error, installation=self._installation.id)
             raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error
 
-    async def _create(self, run: RunRef, body: Object) -> tuple[Object, bool]:
+    async def _create(self, run: RunRef, body: Object) -> _Obtained:
         """Create the Job, in place of one that an earlier try of this launch created and the status does not name. That one has
         not been started. It is not adopted: a user who copied its signature may have put another one in its place.
         """
         try:
-            return await self._api.create(JOBS, run.namespace, body), False
+            return _Obtained(await self._api.create(JOBS, run.namespace, body))
         except (AlreadyExists, Forbidden):  # a quota that the earlier Job fills is checked before its name
             stored = await self._get_job(run, name_of(body))
             current = await self._runs.read(run)  # after the Job: the status names it before it is started
             known = await self._find_known_job(current, name_of(body)) if current is not None else None
             if known is not None:
-                return known, True
+                return _Obtained(known, is_adopted=True)
             if stored is None:
                 raise
             replaced = await self._signatures.replace_job(stored, body, run=run)
             if replaced is None:
                 raise name_taken("Job", name_of(body)) from None
-            return replaced, False
+            return _Obtained(replaced, replaced_uid=uid_of(stored))
 
     async def _find_known_job(self, run: InferenceRun, name: str) -> Object | None:
         """The Job that the status names, if it has that name. Of one that is gone, what the launch needs to know."""
@@ -350,15 +362,14 @@ class JobLauncher:
         request: LaunchInput,
         run: InferenceRun,
         compiled: CompiledRun,
-        job: Object,
+        obtained: _Obtained,
         *,
-        is_adopted: bool,
         model: dict[str, Any] | None,  # Any: a model's fields
     ) -> Written:
-        workflow = self._workflow()
+        workflow, job = self._workflow(), obtained.job
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
-            if not is_adopted and _other_job(current, job, launch=request.launch) is not None:
+            if _other_job(current, obtained, launch=request.launch) is not None:
                 return None
             if _is_published(current, job):  # adopted by another workflow: the status is up to date
                 adopted = acknowledged_status(current, generation=run.metadata.generation)
@@ -428,12 +439,12 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
     }
 
 
-def _other_job(run: InferenceRun, job: Object, *, launch: int) -> str | None:
-    """The UID of the Job that the launch had, if `job` must not be executed because the status names another one: of the same
-    name, or of a later launch.
+def _other_job(run: InferenceRun, obtained: _Obtained, *, launch: int) -> str | None:
+    """The UID of the Job that the launch had, if this one must not be executed because the status names another one: of the same
+    name, or of a later launch. An earlier try may have been late to name the one that this one replaces.
     """
-    known = run.status.job_status
-    if known is None or not known.uid or known.uid == uid_of(job):
+    known, job = run.status.job_status, obtained.job
+    if obtained.is_adopted or known is None or not known.uid or known.uid in (uid_of(job), obtained.replaced_uid):
         return None
     if known.name == name_of(job):
         return known.uid

@@ -47,6 +47,7 @@ from inferrun.control.run_defaults import Defaults
 from inferrun.control.run_defaults_folder import DefaultsFolder
 from inferrun.control.territory import Territory
 from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.errors import KubeError
 from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -88,6 +89,9 @@ SHARE_OF_NEW_WORKFLOWS = 0.5
 """The requests that wait for workflow tasks, and how many of them wait for those of new workflows. By default, one of the SDK's 5
 does: while it delivered a task, Temporal wrote those of other new runs to its database, for 4 of 10 runs in a burst (measured).
 """
+
+RECORD_SECONDS = 2.0
+"""After this time a worker that starts tries again to record its key, if the API server rejects that."""
 
 STICKY_SECONDS = timedelta(seconds=5)
 """How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
@@ -177,9 +181,7 @@ class WorkerProcess:
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
         await self._api_servers.read()
-        await record_signer(
-            self._api, self._installation.signing_key, namespace=self._installation.namespace, now=utc_now()
-        )
+        await self._record_signer()
         parts: list[Part] = [
             self._territory,
             self._watch,
@@ -196,6 +198,20 @@ class WorkerProcess:
         async with serving((self._main, self._followers, *self._lanes)):
             logger.info("the worker is serving", extra={"task_queue": self._settings.common.task_queue})
             await work_until(stopped, background)
+
+    async def _record_signer(self) -> None:
+        """Wait until the key is recorded: another process must recognise whatever is signed with it."""
+        installation = self._installation
+        while True:
+            try:
+                await record_signer(
+                    self._api, installation.signing_key, namespace=installation.namespace, now=utc_now()
+                )
+            except KubeError as error:
+                logger.warning("the key of this process cannot be recorded yet", extra={"error": str(error)[:500]})
+                await asyncio.sleep(RECORD_SECONDS)
+            else:
+                return
 
     def _reconnect(self) -> None:
         for worker in (self._main, self._followers, *self._lanes):

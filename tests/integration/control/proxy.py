@@ -54,6 +54,8 @@ class Proxy:
     requests: list[Request] = field(default_factory=list)
     before_patch: Callable[[], Awaitable[None]] | None = None
     """Called once before the next PATCH is forwarded."""
+    before_delete: Callable[[], Awaitable[None]] | None = None
+    """Called once before the next DELETE is forwarded."""
     answer_next: list[int] = field(default_factory=list)
     """Status codes for the next requests, which are not forwarded."""
     answer_patches: int | None = None
@@ -161,6 +163,9 @@ class Proxy:
             return web.json_response({"message": "as asked"}, status=self.answer_patches)
         if request.method == "PATCH" and self.before_patch is not None:
             meddle, self.before_patch = self.before_patch, None
+            await meddle()
+        if request.method == "DELETE" and self.before_delete is not None:
+            meddle, self.before_delete = self.before_delete, None
             await meddle()
         return await self._forward(request, body, seen)
 

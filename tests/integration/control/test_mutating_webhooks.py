@@ -23,7 +23,7 @@ from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import CONFIGS, JOBS, LEASES, Object
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Reason
@@ -264,6 +264,39 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
     assert (result.state, result.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
     assert result.job_uid != planted["metadata"]["uid"]
     assert job["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
+
+
+async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_next_try_replaces_it(
+    api: KubeClient, restart: Restart, make: Make, proxy: Proxy
+) -> None:
+    """A slow try of the activity writes the status after the next one has read it, and before that one deletes the Job."""
+    run, worker = await make(), await restart()
+    await fail_before_the_status_is_written(launcher_of(api, worker), run, proxy)
+    [late] = await jobs_of(api, run)
+
+    async def name_late_job() -> None:
+        known = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": late["metadata"]["name"],
+            "uid": late["metadata"]["uid"],
+        }
+        status = {
+            "phase": "Pending",
+            "reason": "JobCreated",
+            "jobStatus": {**known, "namespace": run.metadata.namespace},
+        }
+        await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
+
+    proxy.before_delete = name_late_job
+    result = await launch(launcher_of(api, worker), run)
+
+    [job] = await jobs_of(api, run)
+    stored = await RunStore(api).read(run.ref)
+    assert stored is not None
+    assert stored.status.job_status is not None
+    uids = (job["metadata"]["uid"], stored.status.job_status.uid)
+    assert (result.state, result.is_adopted, *uids) == (LaunchState.LAUNCHED, False, result.job_uid, result.job_uid)
 
 
 async def test_a_signature_is_of_no_use_for_another_launch(api: KubeClient, restart: Restart, make: Make) -> None:
