@@ -172,9 +172,9 @@ class LaunchFollowing:
         if workflow.info().is_continue_as_new_suggested():
             workflow.continue_as_new(self._state.continued(following=self._launched))
 
-    async def _wait(self, seconds: float | None, *, summary: str) -> None:
-        """Wait for a signal, or until the time is up."""
-        seen = self._state.signal_count
+    async def _wait(self, seconds: float | None, *, summary: str, seen: int | None = None) -> None:
+        """Wait for a signal, after the first `seen` ones if they are given, or until the time is up."""
+        seen = self._state.signal_count if seen is None else seen
         try:
             await workflow.wait_condition(
                 lambda: self._state.signal_count != seen, timeout=seconds, timeout_summary=summary
@@ -190,7 +190,7 @@ class LaunchFollowing:
 
     def _begin(self, started: Started) -> None:
         """The run's clock starts. The signal is only a hint: before the deadline is enforced, the Pod itself is asked."""
-        if started.pod_uid == self._state.pod_uid or not self._state.timeout_seconds:
+        if not self._state.timeout_seconds or started.pod_uid in (self._state.pod_uid, *self._lost_pods):
             return  # without a limit no clock needs the start, and a forged one would stop that of waiting
         self._state.pod_uid = started.pod_uid
         self._state.started_at = rfc3339(min(parse(started.started_at), self._now))
@@ -328,7 +328,7 @@ class LaunchFollowing:
 
     async def _expire(self) -> Verdict | None:
         """One of the clocks has expired: stop the launch, unless the cluster shows that its time is not over."""
-        is_running = self._state.started_at is not None
+        is_running, seen = self._state.started_at is not None, self._state.signal_count
         stopped = await (self._stop_at_deadline() if is_running else self._stop_waiting())
         if stopped.turn_in_seconds > 0:
             return None
@@ -337,7 +337,8 @@ class LaunchFollowing:
                 return await self._lose_pod(stopped.report)
             verdict = await self._act_on(stopped.report)
             if verdict is None:
-                await self._wait(max(SPARED_SECONDS, stopped.seconds_left), summary="the launch may go on")
+                seconds = max(SPARED_SECONDS, stopped.seconds_left)
+                await self._wait(seconds, summary="the launch may go on", seen=seen)
             return verdict
         verdict = self._deadline_verdict(stopped.report) if is_running else self._waited_too_long(stopped.report)
         return _with_end(stopped.report.verdict, verdict)
