@@ -79,7 +79,10 @@ def _kind(records: Records) -> str:
         case JsonRecords(texts) if texts[0].startswith(b"{"):
             return "JSON objects"
         case JsonRecords(texts):
-            form = form_of(orjson.loads(texts[0]))
+            try:
+                form = form_of(orjson.loads(texts[0]))
+            except orjson.JSONDecodeError:  # formats that send each line as it is check it later
+                return "lines, the first of which is not valid JSON"
             return f"arrays of {form}" if len(form.dimensions) == 1 else f"values such as {form}"
 
 

@@ -17,12 +17,13 @@ from activities.cluster.signatures import MAX_SIGNERS, RECORD, record_signer
 from activities.inspect_launch import LaunchInspector
 from activities.installation import Installation
 from activities.launch_job import JobLauncher
+from activities.rules.launch_blocked import LaunchBlocked
 from activities.signing_key import SigningKey
 from activities.verify_output import OutputVerifier
 from inferrun import wellknown
 from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
+from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
@@ -353,7 +354,10 @@ async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_la
         await fail_before_the_status_is_written(launcher_of(api, worker), run, proxy)
 
         async def is_launched() -> LaunchResult | None:
-            result = await launch(launcher_of(api, worker), run)
+            try:
+                result = await launch(launcher_of(api, worker), run)
+            except (LaunchBlocked, Conflict):  # Temporal tries again
+                return None
             return result if result.state is LaunchState.LAUNCHED else None
 
         await eventually(is_launched, what="the quota to count one Job less")

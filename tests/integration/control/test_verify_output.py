@@ -70,7 +70,8 @@ async def verify(
         because="the Pod no longer exists",
     )
     environment = ActivityEnvironment()
-    environment.info = replace(environment.info, scheduled_time=since or environment.info.scheduled_time)
+    due = since or environment.info.scheduled_time
+    environment.info = replace(environment.info, scheduled_time=due, started_time=datetime.now(UTC))
     result: VerifyResult = await environment.run(verifier.verify_output, request.model_copy(update=changes))
     return result
 
@@ -137,7 +138,8 @@ async def test_what_the_pod_found_is_the_result_although_another_container_of_it
     began = await verify(verifier, ours)
     asking = verifying(ours)
     await asking.ends(0, message=dump_result(COMMITTED), beside=RUNS_ON)
-    assert await verify(verifier, ours) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
+    found = await verify(verifier, ours, job_uid=began.job_uid)
+    assert found == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
     assert [name_of(job) for job in await jobs_of(ours)] == [ours.result.job_name]
 
 

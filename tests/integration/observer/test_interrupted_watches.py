@@ -17,8 +17,8 @@ from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
 from tests.integration.observer.leading import RecordedSignals, leading
 
-COLLECTIONS = 3
-"""Jobs, Pods and runs are watched."""
+COLLECTIONS = 4
+"""Jobs, Pods, runs and quotas are watched."""
 
 
 @pytest.fixture

@@ -227,7 +227,9 @@ async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
     assert ended.code == 0
     file.contract |= {"jobId": "other", "runId": "other", "jobName": "inf-other"}
     file.contract["input"] = {"file": {"claimName": "given", "path": "data"}}
-    assert (await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))).message == "2000 of 2000 records predicted"
+    message = (await file.pod(INFERRUN_OUTPUT_DIR=str(file.input))).message
+    outputs = "nested folder 2 (inf-other, inf-sums-5be07ada)"
+    assert message == f"2000 of 2000 records predicted; not read: {outputs}"
 
 
 async def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(file: Machine) -> None:
