@@ -1,8 +1,7 @@
-"""Makes room in a quota on Jobs or on Pods that counts those that have ended: they are kept for their logs, but not at the price of
-the next run.
+"""Makes room in a quota that counts ended Jobs or Pods: they are kept for their logs, but must not block the next run.
 
-The Jobs of a run in progress have no time to live, and those of finished runs one of a day. A run would wait for itself, or for as
-long as that.
+The Jobs of a run in progress have no time to live, and those of finished runs are kept for a day. Without this, a run would wait
+for its own Jobs forever, or for those of other runs for a day.
 """
 
 from activities.cluster.deletion import delete_if_present
